@@ -1,0 +1,98 @@
+"""Argument checks: each names the argument, the rule, the value and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+
+from drpu._arrays import as_numpy
+from drpu._typing import FloatArray
+from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
+
+__all__ = [
+    "check_choice",
+    "check_fraction",
+    "check_integer",
+    "check_prior",
+    "check_real",
+    "check_scores",
+    "check_weights",
+]
+
+
+def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf) -> float:
+    """``value`` as a float in [low, high]."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise ParameterError(f"{name} must be a number, got {value!r}.")
+    number = float(value)
+    if not low <= number <= high:
+        raise ParameterError(f"{name} must lie between {low:g} and {high:g}, got {value!r}.")
+    return number
+
+
+def check_prior(name: str, value: Any) -> float:
+    """``value`` as a class prior: a share, with 0 and 1 allowed."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
+        raise PriorError(f"{name} must be a number between 0 and 1, got {value!r}.")
+    number = float(value)
+    if not 0 <= number <= 1:
+        raise PriorError(
+            f"{name} must lie between 0 and 1, got {value!r}: "
+            "a prior is the share of positives, not a percentage."
+        )
+    return number
+
+
+def check_fraction(name: str, value: Any) -> float:
+    """``value`` as a number strictly between 0 and 1."""
+    number = check_real(name, value)
+    if not 0 < number < 1:
+        raise ParameterError(f"{name} must lie strictly between 0 and 1, got {value!r}.")
+    return number
+
+
+def check_integer(name: str, value: Any, *, low: int) -> int:
+    """``value`` as an integer of at least ``low``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
+        raise ParameterError(f"{name} must be an integer, got {value!r}.")
+    if value < low:
+        raise ParameterError(f"{name} must be at least {low}, got {value!r}.")
+    return int(value)
+
+
+def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
+    """``value`` as one of the words in ``choices``."""
+    words = list(choices)
+    if not isinstance(value, str) or value not in words:
+        raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}.")
+    return value
+
+
+def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatArray:
+    """``values`` as a flat float64 array without NaN; infinite scores are ranks like any other."""
+    try:
+        scores = np.asarray(as_numpy(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(f"{name} must hold numbers: {error}") from error
+    if scores.ndim != 1:
+        raise DataError(f"{name} must have one dimension, got shape {scores.shape}: pass one score a row.")
+    if not allow_empty and scores.size == 0:
+        raise DataError(f"{name} must hold at least one score, got none.")
+    if np.isnan(scores).any():
+        raise DataError(f"{name} must not hold NaN: a row without a score has no place in a ranking.")
+    return scores
+
+
+def check_weights(name: str, values: Any, n: int) -> FloatArray:
+    """``values`` as ``n`` finite weights that are not negative and not all zero."""
+    weight = np.asarray(as_numpy(values), dtype=np.float64)
+    if weight.shape != (n,):
+        raise DataError(f"{name} must have shape ({n},), one weight a row, got {weight.shape}.")
+    if not np.isfinite(weight).all() or (weight < 0).any():
+        raise DataError(f"{name} must be finite and not negative.")
+    if n and weight.sum() <= 0:
+        raise DataError(f"{name} must not be zero for every row.")
+    return weight

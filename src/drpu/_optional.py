@@ -1,0 +1,24 @@
+"""Optional dependencies, asked for by the name of the extra that brings them."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from drpu.exceptions import MissingExtraError
+
+__all__ = ["require"]
+
+
+def require(module: str, *, extra: str, for_: str) -> Any:
+    """Import ``module``, or say which extra to install for ``for_`` to work."""
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        package = module.partition(".")[0]
+        if error.name is not None and error.name.partition(".")[0] != package:
+            raise
+        raise MissingExtraError(
+            f"{for_} needs {package!r}, which is not installed. Run: pip install \"drpu[{extra}]\"",
+            name=package,
+        ) from error

@@ -1,0 +1,1 @@
+"""Pure mathematics on numpy and scipy: no state, no files, no estimators."""

@@ -1,0 +1,117 @@
+"""From ratios and priors to decisions."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from drpu._checks import check_fraction, check_prior
+from drpu._typing import FloatArray
+
+__all__ = ["ratio_posterior", "ratio_threshold", "shift_posterior"]
+
+
+def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5) -> float:
+    r"""Density-ratio level above which a test sample is called positive.
+
+    Parameters
+    ----------
+    train_prior : float
+        Positive class prior of the training population, in [0, 1].
+    test_prior : float
+        Positive class prior of the data to classify, in [0, 1].
+    cost : float, default=0.5
+        False-positive cost in (0, 1), the posterior from which a sample counts
+        as positive. For a false positive ``k`` times as bad as a false
+        negative, use ``k / (1 + k)``.
+
+    Returns
+    -------
+    threshold : float
+        Call ``x`` positive when ``ratio(x) > threshold``. Infinite when only
+        one class is left at test time.
+
+    See Also
+    --------
+    shift_posterior : The same shift, seen on probabilities.
+
+    Notes
+    -----
+    With training prior :math:`\pi`, test prior :math:`\pi'` and cost :math:`c`,
+
+    .. math:: \theta = \frac{c (1-\pi')}{(1-c)(1-\pi)\pi' + c \pi (1-\pi')}.
+
+    Examples
+    --------
+    >>> ratio_threshold(0.5, 0.5)
+    1.0
+    >>> ratio_threshold(0.5, 0.25)  # rarer positives: ask for more evidence
+    1.5
+    """
+    pi = check_prior("train_prior", train_prior)
+    pi_test = check_prior("test_prior", test_prior)
+    c = check_fraction("cost", cost)
+
+    if pi_test in (0.0, 1.0):  # one class left: no level of evidence matters
+        return np.inf if pi_test == 0.0 else -np.inf
+    against = c * (1 - pi_test)
+    return against / ((1 - c) * pi_test * (1 - pi) + against * pi)
+
+
+def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: float) -> FloatArray:
+    r"""Probability of the positive class after the prior has moved.
+
+    Parameters
+    ----------
+    posterior : array-like
+        Probabilities of the positive class under the training prior; clipped
+        to [0, 1].
+    train_prior, test_prior : float
+        Positive class priors before and after the shift, in [0, 1].
+
+    Returns
+    -------
+    shifted : ndarray
+        Probabilities under the test prior, of the same shape.
+
+    See Also
+    --------
+    ratio_threshold : The same shift, seen on density ratios.
+
+    Examples
+    --------
+    >>> shift_posterior([0.0, 0.5, 1.0], 0.5, 0.2)
+    array([0. , 0.2, 1. ])
+    """
+    pi = check_prior("train_prior", train_prior)
+    pi_test = check_prior("test_prior", test_prior)
+    eta = np.clip(np.asarray(posterior, dtype=np.float64), 0, 1)
+    return _posterior(pi_test * (1 - pi) * eta, (1 - pi_test) * pi * (1 - eta), pi_test)
+
+
+def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float) -> FloatArray:
+    """Probability of the positive class under the test prior, from density ratios.
+
+    Equal to ``shift_posterior(train_prior * ratio, train_prior, test_prior)``, and
+    still defined where the training population held no positives.
+
+    Examples
+    --------
+    >>> ratio_posterior([0.0, 1.0, 2.0], 0.5, 0.2)
+    array([0. , 0.2, 1. ])
+    """
+    pi = check_prior("train_prior", train_prior)
+    pi_test = check_prior("test_prior", test_prior)
+    r = np.maximum(np.asarray(ratio, dtype=np.float64), 0)
+    if pi > 0:
+        r = np.minimum(r, 1 / pi)
+    return _posterior(pi_test * (1 - pi) * r, (1 - pi_test) * np.maximum(1 - pi * r, 0), pi_test)
+
+
+def _posterior(positive: FloatArray, negative: FloatArray, test_prior: float) -> FloatArray:
+    """Share of the positive mass; the prior itself where there is no evidence at all."""
+    if test_prior in (0.0, 1.0):
+        return np.full(np.shape(positive), test_prior)
+    with np.errstate(invalid="ignore"):
+        share = positive / (positive + negative)
+    return np.where(positive + negative > 0, share, test_prior)

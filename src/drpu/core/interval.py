@@ -1,0 +1,1 @@
+"""How far a prior may be trusted."""

@@ -1,0 +1,207 @@
+"""Class priors: the value object, and the door to every estimator by name."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
+
+from drpu._checks import check_choice, check_fraction, check_prior, check_scores
+from drpu.core.interval import Limits, ratio_limits, shift_limits
+from drpu.core.proportion import PROPORTIONS
+from drpu.core.shift import SHIFTS, em_on_ratios
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
+
+__all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
+
+PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
+
+METHODS = ("auto", *PROPORTIONS, *SHIFTS)
+
+WEAK_SEPARATION = 0.45  # Youden's index below which intervals stop covering the prior
+
+
+@dataclass(frozen=True, slots=True)
+class PriorEstimate:
+    """A class prior with the limits it can be trusted to.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        Confidence limits. ``high`` bounds the prior whatever the data are;
+        ``low`` bounds it when no negative scores as high as the best positives.
+    level : float
+        Confidence level of the two limits together.
+    method : str
+        How ``value`` was found; ``"given"`` when the user knew it.
+
+    Examples
+    --------
+    >>> print(PriorEstimate(0.41, 0.38, 0.44, 0.95, "best-bin"))
+    0.410 [0.380, 0.440] at 95%
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    method: str
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.value <= self.high <= 1:
+            raise PriorError(
+                f"a prior needs 0 <= low <= value <= high <= 1, "
+                f"got low={self.low!r}, value={self.value!r}, high={self.high!r}."
+            )
+        if not 0 < self.level < 1:
+            raise PriorError(f"level must lie strictly between 0 and 1, got {self.level!r}.")
+
+    @classmethod
+    def given(cls, value: float, *, level: float = 0.95) -> Self:
+        """A prior that is known, without doubt."""
+        number = check_prior("prior", value)
+        return cls(number, number, number, level, "given")
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
+
+
+def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
+    """``prior`` as a PriorEstimate: itself, or a number taken as known."""
+    if isinstance(prior, PriorEstimate):
+        return prior
+    return PriorEstimate.given(check_prior(name, prior))
+
+
+def estimate_prior(
+    positive_scores: Any,
+    unlabeled_scores: Any,
+    *,
+    method: PriorMethod = "auto",
+    level: float = 0.95,
+    reference: ScoreTails | None = None,
+    train_prior: float | PriorEstimate | None = None,
+) -> PriorEstimate:
+    """Share of positives among unlabeled rows, from one score a row.
+
+    Parameters
+    ----------
+    positive_scores : array-like of shape (n_positive,)
+        Scores of positives that the model has not seen. Any score will do that
+        ranks positives first; its scale does not matter.
+    unlabeled_scores : array-like of shape (n,)
+        Scores of the rows whose share of positives is wanted.
+    method : str or callable, default="auto"
+        One sample: ``"paper"``, ``"best-bin"``, ``"plateau"``. A second sample
+        beside its reference: ``"matching"``, ``"em"``. ``"auto"`` chooses by what
+        is given. A callable gets the :class:`ScoreTails` and returns the value.
+    level : float, default=0.95
+        Confidence level of ``low`` and ``high``.
+    reference : ScoreTails, optional
+        The tails of the training unlabeled sample over the same positive scores.
+        With it the new sample is compared as a whole, not at its top alone.
+    train_prior : float or PriorEstimate, optional
+        Prior of the reference sample; estimated from it when left out.
+
+    Returns
+    -------
+    prior : PriorEstimate
+
+    Notes
+    -----
+    ``method="em"`` without a reference takes the scores as calibrated log-ratios,
+    and then needs ``train_prior``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> positive = rng.normal(3, 1, 500)
+    >>> unlabeled = np.where(rng.random(5000) < 0.3, rng.normal(3, 1, 5000), rng.normal(0, 1, 5000))
+    >>> prior = estimate_prior(positive, unlabeled)
+    >>> prior.low < 0.3 < prior.high
+    True
+    """
+    unlabeled = check_scores("unlabeled_scores", unlabeled_scores)
+    tails = ScoreTails(positive_scores).update(unlabeled)
+    if method == "em" and reference is None:
+        if train_prior is None:
+            raise ParameterError("train_prior must be given for method='em': the prior that the ratios belong to.")
+        known = as_prior("train_prior", train_prior)
+        return _estimate(em_on_ratios(unlabeled, known.value), ratio_limits(tails, level), level, "em")
+    return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)
+
+
+def prior_from_tails(
+    tails: ScoreTails,
+    *,
+    method: PriorMethod = "auto",
+    level: float = 0.95,
+    reference: ScoreTails | None = None,
+    train_prior: float | PriorEstimate | None = None,
+) -> PriorEstimate:
+    """Class prior of the scores counted in ``tails``; :func:`estimate_prior` on counts."""
+    check_fraction("level", level)
+    if not tails.counts.any():
+        raise DataError("the tails are empty: update them with unlabeled scores first.")
+    if callable(method):
+        return _estimate(
+            check_prior("the value of method", method(tails)), ratio_limits(tails, level), level,
+            getattr(method, "__name__", "callable"),
+        )  # fmt: skip
+    check_choice("method", method, METHODS)
+    if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
+        raise DataError("reference must count over the same positive scores: make it with tails.empty().")
+    if method == "auto":
+        method = "best-bin" if reference is None else "matching"
+
+    if method in PROPORTIONS:
+        estimate = _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method)
+    elif reference is None:
+        raise ParameterError(
+            f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
+        )
+    else:
+        estimate = _shifted(tails, reference, method, level, train_prior)
+    return estimate
+
+
+def _shifted(
+    tails: ScoreTails,
+    reference: ScoreTails,
+    method: str,
+    level: float,
+    train_prior: float | PriorEstimate | None,
+) -> PriorEstimate:
+    base = (
+        prior_from_tails(reference, level=level)
+        if train_prior is None
+        else as_prior("train_prior", train_prior)
+    )
+    limits = shift_limits(tails, reference, level, train_prior=base.value if base.method == "given" else None)
+    return _estimate(SHIFTS[method](tails, reference, base.value), limits, level, method)
+
+
+def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorEstimate:
+    """The value, clipped into its limits, with a warning where they may not hold."""
+    if limits.separation < WEAK_SEPARATION:
+        warnings.warn(
+            f"the score separates the classes weakly (Youden's index {limits.separation:.2f}): "
+            "'high' still bounds the prior, 'low' may not. A better model, or more rows, would help.",
+            SeparationWarning,
+            stacklevel=4,
+        )
+    clipped = min(max(value, limits.low), limits.high)
+    return PriorEstimate(float(clipped), float(limits.low), float(limits.high), level, method)
+
+
+def at_level(prior: PriorEstimate, level: float) -> PriorEstimate:
+    """``prior`` relabelled with another level; for known priors only."""
+    return replace(prior, level=level)

@@ -1,0 +1,74 @@
+"""Mixture proportion of one sample: how much of U looks like P at its top."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from drpu._checks import check_choice, check_real
+from drpu._typing import FloatArray
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import FewPositivesWarning
+
+__all__ = ["PROPORTIONS", "Plateau", "best_bin", "fit_plateau", "infimum", "plateau"]
+
+
+def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
+    r"""Smallest ratio of tails among thresholds that keep enough positives: the paper's rule.
+
+    Parameters
+    ----------
+    tails : ScoreTails
+        The counts.
+    gamma : float, default=1.0
+        The constant of the theorem, in (0, 1]; 1 is what its authors ran.
+    sizes : {"positive", "both"}, default="positive"
+        Whether the recall asked for follows from the number of positives alone,
+        as the authors ran it, or from both samples, as the theorem has it.
+
+    Notes
+    -----
+    :math:`\min_k a_k / b_k` over :math:`b_k > \bar\gamma`, with
+    :math:`\bar\gamma = \max \varepsilon(n) / \gamma` and
+    :math:`\varepsilon(n) = \sqrt{4 \ln(en/2)/n} + \sqrt{\ln(2n)/(2n)}`. It exceeds 1
+    below 28 positives: no threshold is left then, and :func:`best_bin` answers.
+    """
+    check_real("gamma", gamma, low=1e-6, high=1.0)
+    check_choice("sizes", sizes, ("positive", "both"))
+    least = _epsilon(tails.n_positive)
+    if sizes == "both":
+        least = max(least, _epsilon(tails.n))
+    a, b = tails.survival, tails.positive_survival
+    enough = b > least / gamma
+    if not enough.any():
+        warnings.warn(
+            f"{tails.n_positive:g} held-out positives are too few for the paper's prior, which wants a recall "
+            f"above {least / gamma:.2f}: best-bin answers instead.",
+            FewPositivesWarning,
+            stacklevel=4,
+        )
+        return best_bin(tails)
+    return float(min(1.0, (a[enough] / b[enough]).min()))
+
+
+def _epsilon(n: float) -> float:
+    return float(np.sqrt(4 * np.log(np.e * n / 2) / n) + np.sqrt(np.log(2 * n) / (2 * n)))
+
+
+def best_bin(tails: ScoreTails, *, slack: float = 0.01, confidence: float = 0.9) -> float:
+    """Ratio of tails at the threshold with the smallest upper bound; works at any size.
+
+    Notes
+    -----
+    The threshold minimises ``a/b + (1 + slack)/b * (e(n) + e(n_positive))`` with
+    ``e(n) = sqrt(log(4 / (1 - confidence)) / (2 n))`` (Garg et al. 2021).
+    """
+    a, b = tails.survival, tails.positive_survival
+    scale = np.log(4 / (1 - confidence)) / 2
+    noise = np.sqrt(scale / tails.n) + np.sqrt(scale / tails.n_positive)
+    best = np.argmin((a + (1 + slack) * noise) / b)
+    return float(min(1.0, a[best] / b[best]))

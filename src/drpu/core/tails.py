@@ -1,0 +1,257 @@
+"""ScoreTails: the one summary of scores that priors are read from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from drpu._checks import check_integer, check_scores, check_weights
+from drpu._typing import FloatArray, IntArray
+from drpu.exceptions import DataError
+
+if TYPE_CHECKING:
+    from drpu.core.prior import PriorEstimate
+
+__all__ = ["ScoreTails"]
+
+_CHUNK = 1 << 20  # scores counted at a time: memory stays flat however many come
+
+
+class ScoreTails:
+    """Counts of scores in the cells cut by the holdout-positive scores.
+
+    The unique positive scores ``u_1 < ... < u_K`` cut the line into ``K + 1``
+    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Counting
+    unlabeled scores in them is all that prior estimation needs. Counts add up, so
+    batches, streams and clusters give the same numbers as one pass.
+
+    Parameters
+    ----------
+    positive_scores : array-like of shape (n_positive,)
+        Scores of positives that the model has not seen.
+    weight : array-like of shape (n_positive,), optional
+        Weights of the positives.
+    copies : int, default=1
+        How many scores each unlabeled row brings: the number of fold models that
+        score it. Sizes are counts divided by it.
+
+    Attributes
+    ----------
+    levels : ndarray of shape (K,)
+        The unique positive scores, ascending, in float64.
+    positive_counts, counts : ndarray of shape (K + 1,)
+        Positives and unlabeled scores in each cell; integers unless weighted.
+    n_positive, n : float
+        Effective numbers of positives and of unlabeled rows.
+
+    Examples
+    --------
+    >>> tails = ScoreTails([0.2, 0.5, 0.9]).update([0.1, 0.5, 0.6, 0.95])
+    >>> tails.counts
+    array([1, 0, 2, 1])
+    >>> other = tails.empty().update([0.3])
+    >>> (tails + other).n
+    5.0
+    """
+
+    __slots__ = ("_weight_squares", "copies", "counts", "levels", "n_positive", "positive_counts")
+
+    # Tails can be equal and can change: no hash.
+    __hash__ = None  # type: ignore[assignment]
+
+    levels: FloatArray
+    positive_counts: IntArray | FloatArray
+    counts: IntArray | FloatArray
+    n_positive: float
+    copies: int
+
+    def __init__(self, positive_scores: Any, weight: Any = None, *, copies: int = 1) -> None:
+        scores = check_scores("positive_scores", positive_scores)
+        self.copies = check_integer("copies", copies, low=1)
+        self.levels, cell = np.unique(scores, return_inverse=True)
+        size = len(self.levels) + 1
+        if weight is None:
+            self.positive_counts = np.bincount(cell + 1, minlength=size).astype(np.int64)
+            self.n_positive = float(len(scores))
+        else:
+            w = check_weights("weight", weight, len(scores))
+            self.positive_counts = np.bincount(cell + 1, weights=w, minlength=size)
+            self.n_positive = _effective_size(w.sum(), (w * w).sum())
+        self.counts = np.zeros(size, dtype=np.int64)
+        self._weight_squares = 0.0
+
+    # -- counting ------------------------------------------------------------------
+
+    def update(self, scores: Any, weight: Any = None) -> Self:
+        """Count ``scores`` in place and return self.
+
+        Parameters
+        ----------
+        scores : array-like of shape (n,)
+            Scores of unlabeled rows, compared in float64 whatever their type.
+        weight : array-like of shape (n,), optional
+            Weights of the rows. Once weighted, the counts are floats.
+        """
+        values = check_scores("scores", scores, allow_empty=True)
+        if weight is not None:
+            w = check_weights("weight", weight, len(values))
+            cells = np.searchsorted(self.levels, values, side="right")
+            self._weight_squares = self._squares() + float((w * w).sum())
+            self.counts = self.counts + np.bincount(cells, weights=w, minlength=len(self.counts))
+            return self
+        squares = self._squares()
+        for start in range(0, len(values), _CHUNK):
+            self.counts += _cell_counts(self.levels, values[start : start + _CHUNK]).astype(self.counts.dtype)
+        if self.weighted:
+            self._weight_squares = squares + len(values)
+        return self
+
+    def merge(self, other: ScoreTails) -> Self:
+        """Add the counts of ``other``, taken over the same positives, in place."""
+        self._check_same_cells(other)
+        squares = self._squares() + other._squares()
+        self.counts = self.counts + other.counts
+        self._weight_squares = squares if self.weighted else 0.0
+        return self
+
+    def empty(self, *, copies: int | None = None) -> ScoreTails:
+        """The same positives with nothing counted yet."""
+        new = object.__new__(type(self))
+        new.levels, new.positive_counts, new.n_positive = self.levels, self.positive_counts, self.n_positive
+        new.copies = self.copies if copies is None else check_integer("copies", copies, low=1)
+        new.counts = np.zeros(len(self.levels) + 1, dtype=np.int64)
+        new._weight_squares = 0.0
+        return new
+
+    def copy(self) -> ScoreTails:
+        """An independent copy."""
+        return self.empty().merge(self)
+
+    def __add__(self, other: ScoreTails) -> ScoreTails:
+        if not isinstance(other, ScoreTails):
+            return NotImplemented
+        return self.copy().merge(other)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, ScoreTails):
+            return NotImplemented
+        return self.same_cells(other) and _equal_counts(self.counts, other.counts)
+
+    # -- reading -------------------------------------------------------------------
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any unlabeled row came with a weight."""
+        return self.counts.dtype != np.int64
+
+    @property
+    def n(self) -> float:
+        """Effective number of unlabeled rows: Kish's size when they are weighted."""
+        if self.weighted:
+            return _effective_size(float(self.counts.sum()), self._weight_squares) / self.copies
+        return float(self.counts.sum()) / self.copies
+
+    @property
+    def positive_survival(self) -> FloatArray:
+        """Share of the positives at or above each level."""
+        return _survival(self.positive_counts)
+
+    @property
+    def survival(self) -> FloatArray:
+        """Share of the unlabeled scores at or above each level."""
+        if not self.counts.any():
+            raise DataError("the tails are empty: update them with unlabeled scores first.")
+        return _survival(self.counts)
+
+    def same_cells(self, other: ScoreTails) -> bool:
+        """Whether ``other`` counts over the same positives."""
+        return (
+            np.array_equal(self.levels, other.levels)
+            and _equal_counts(self.positive_counts, other.positive_counts)
+            and self.copies == other.copies
+        )
+
+    def estimate(
+        self,
+        method: str = "auto",
+        level: float = 0.95,
+        reference: ScoreTails | None = None,
+        train_prior: float | PriorEstimate | None = None,
+    ) -> PriorEstimate:
+        """Class prior of the counted scores; see :func:`drpu.estimate_prior`."""
+        from drpu.core.prior import prior_from_tails
+
+        return prior_from_tails(
+            self, method=method, level=level, reference=reference, train_prior=train_prior
+        )
+
+    def __repr__(self) -> str:
+        return (
+            f"ScoreTails(n_positive={self.n_positive:g}, levels={len(self.levels)}, "
+            f"n={self.n:g}, copies={self.copies})"
+        )
+
+    # -- keeping -------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Arrays and numbers from which :meth:`from_state` makes equal tails."""
+        return {
+            "levels": self.levels,
+            "positive_counts": self.positive_counts,
+            "counts": self.counts,
+            "n_positive": self.n_positive,
+            "copies": self.copies,
+            "weight_squares": self._weight_squares,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> ScoreTails:
+        """Tails equal to those that gave ``state``; raises ``DataError`` where it makes no sense."""
+        levels = check_scores("levels", state["levels"])
+        positive, counts = np.asarray(state["positive_counts"]), np.asarray(state["counts"])
+        if positive.shape != (len(levels) + 1,) or counts.shape != positive.shape:
+            raise DataError("tails need one more cell than levels.")
+        if (np.diff(levels) <= 0).any() or (positive < 0).any() or (counts < 0).any() or positive.sum() <= 0:
+            raise DataError("tails need ascending levels and counts that are not negative.")
+        tails = object.__new__(cls)
+        tails.levels, tails.positive_counts, tails.counts = levels, positive, counts
+        tails.n_positive, tails.copies = float(state["n_positive"]), int(state["copies"])
+        tails._weight_squares = float(state["weight_squares"])
+        return tails
+
+    def _squares(self) -> float:
+        return self._weight_squares if self.weighted else float(self.counts.sum())
+
+    def _check_same_cells(self, other: ScoreTails) -> None:
+        if not isinstance(other, ScoreTails) or not self.same_cells(other):
+            raise DataError(
+                "tails can be merged only when they count over the same positive scores: "
+                "start every shard from tails.empty()."
+            )
+
+
+def _cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
+    """Counts in the cells; sorting a chunk and looking the levels up beats the reverse."""
+    if len(scores) < 4 * len(levels):
+        cells = np.searchsorted(levels, scores, side="right")
+        return np.bincount(cells, minlength=len(levels) + 1).astype(np.int64)
+    edges = np.searchsorted(np.sort(scores), levels, side="left")
+    return np.diff(np.concatenate(([0], edges, [len(scores)]))).astype(np.int64)
+
+
+def _survival(counts: IntArray | FloatArray) -> FloatArray:
+    tail: FloatArray = counts[::-1].cumsum()[::-1] / counts.sum()
+    return tail[1:]
+
+
+def _effective_size(total: float, squares: float) -> float:
+    return float(total * total / squares) if squares > 0 else 0.0
+
+
+def _equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
+    if a.shape != b.shape:
+        return False
+    if a.dtype == np.int64 and b.dtype == np.int64:
+        return bool(np.array_equal(a, b))
+    return bool(np.allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(a).sum()))))
