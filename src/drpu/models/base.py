@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from drpu._checks import check_weights
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models._rows import as_rows, n_rows
 
 __all__ = ["LOG_LIMIT", "ModelState", "RatioModel"]
@@ -46,6 +46,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     accepts_sparse: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = False
+    uses_holdout: ClassVar[bool] = False
 
     @property
     def keeps_rows(self) -> bool:
@@ -57,6 +58,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         positive: Rows,
         unlabeled: Rows,
         *,
+        holdout: tuple[Rows, Rows] | None = None,
         positive_weight: Any = None,
         unlabeled_weight: Any = None,
     ) -> Self:
@@ -66,6 +68,9 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         ----------
         positive, unlabeled : rows of shape (n_positive, d) and (n_unlabeled, d)
             The two samples; no row needs to be in both.
+        holdout : pair of rows (positive, unlabeled), optional
+            Rows that choose among fits and train none. Without them a model that
+            needs some keeps a share of its own rows for that.
         positive_weight, unlabeled_weight : array-like, optional
             Weights of the rows.
 
@@ -83,6 +88,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         self._fit(
             positive,
             unlabeled,
+            self._holdout_rows(holdout, positive.shape[1:]),
             None if positive_weight is None else check_weights("positive_weight", positive_weight, n_rows(positive)),
             None if unlabeled_weight is None else check_weights("unlabeled_weight", unlabeled_weight, n_rows(unlabeled)),
         )  # fmt: skip
@@ -105,10 +111,11 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         self,
         positive: Rows,
         unlabeled: Rows,
+        holdout: tuple[Rows, Rows] | None,
         positive_weight: FloatArray | None,
         unlabeled_weight: FloatArray | None,
     ) -> None:
-        """Learn from checked rows; weights are checked arrays or None."""
+        """Learn from checked rows; holdout rows and weights are checked too, or None."""
 
     @abstractmethod
     def _log_ratio(self, X: Rows) -> FloatArray:
@@ -127,3 +134,19 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         return as_rows(
             name, X, sparse_ok=self.accepts_sparse, nan_ok=self.accepts_nan, nd_ok=self.accepts_nd
         )
+
+    def _holdout_rows(
+        self, holdout: tuple[Rows, Rows] | None, columns: tuple[int, ...]
+    ) -> tuple[Rows, Rows] | None:
+        if holdout is None:
+            return None
+        if not self.uses_holdout:
+            raise ParameterError(
+                f"holdout must be None for {type(self).__name__}, which chooses nothing by holdout rows."
+            )
+        if len(holdout) != 2:
+            raise ParameterError(f"holdout must be a pair (positive, unlabeled), got {len(holdout)} parts.")
+        kept = self._rows("holdout[0]", holdout[0]), self._rows("holdout[1]", holdout[1])
+        if any(rows.shape[1:] != columns for rows in kept):
+            raise DataError(f"holdout must have the columns of the training rows, {columns}.")
+        return kept
