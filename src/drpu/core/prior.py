@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
@@ -99,7 +99,7 @@ def estimate_prior(
     unlabeled_scores : array-like of shape (n,)
         Scores of the rows whose share of positives is wanted.
     method : str or callable, default="auto"
-        One sample: ``"paper"``, ``"best-bin"``, ``"plateau"``. A second sample
+        One sample: ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``. A second sample
         beside its reference: ``"matching"``, ``"em"``. ``"auto"`` chooses by what
         is given. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
@@ -160,7 +160,7 @@ def prior_from_tails(
     if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
     if method == "auto":
-        method = "best-bin" if reference is None else "matching"
+        method = "combined" if reference is None else "matching"
 
     if method in PROPORTIONS:
         estimate = _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method)
@@ -200,8 +200,3 @@ def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorE
         )
     clipped = min(max(value, limits.low), limits.high)
     return PriorEstimate(float(clipped), float(limits.low), float(limits.high), level, method)
-
-
-def at_level(prior: PriorEstimate, level: float) -> PriorEstimate:
-    """``prior`` relabelled with another level; for known priors only."""
-    return replace(prior, level=level)

@@ -6,15 +6,13 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
-from scipy.optimize import minimize
-from scipy.special import expit
 
 from drpu._checks import check_choice, check_real
-from drpu._typing import FloatArray
+from drpu.core.calibration import fit_plateau
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning
 
-__all__ = ["PROPORTIONS", "Plateau", "best_bin", "fit_plateau", "infimum", "plateau"]
+__all__ = ["PROPORTIONS", "best_bin", "combined", "infimum", "plateau"]
 
 
 def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
@@ -72,3 +70,21 @@ def best_bin(tails: ScoreTails, *, slack: float = 0.01, confidence: float = 0.9)
     noise = np.sqrt(scale / tails.n) + np.sqrt(scale / tails.n_positive)
     best = np.argmin((a + (1 + slack) * noise) / b)
     return float(min(1.0, a[best] / b[best]))
+
+
+def plateau(tails: ScoreTails) -> float:
+    """One over the ceiling of the smooth ratio: where the curve flattens, only positives are left."""
+    return float(min(1.0, 1 / fit_plateau(tails).ceiling))
+
+
+def combined(tails: ScoreTails) -> float:
+    """Mean of best-bin, which errs upwards where classes overlap, and plateau, which errs downwards."""
+    return (best_bin(tails) + plateau(tails)) / 2
+
+
+PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
+    "combined": combined,
+    "paper": infimum,
+    "best-bin": best_bin,
+    "plateau": plateau,
+}

@@ -9,6 +9,71 @@ from scipy.optimize import brentq
 
 from drpu._typing import FloatArray
 from drpu.core.calibration import monotone_cells
+from drpu.core.decision import ratio_posterior
 from drpu.core.tails import ScoreTails
 
 __all__ = ["SHIFTS", "em", "em_on_ratios", "match_negatives", "matching"]
+
+
+def match_negatives(tails: ScoreTails, reference: ScoreTails) -> float:
+    r"""How many times the share of negatives has grown, :math:`\lambda = (1-\pi')/(1-\pi)`.
+
+    Notes
+    -----
+    At every threshold :math:`a' - b = \lambda (a - b)`, whatever the priors are. The
+    whole curve is fitted by least squares, weighted by the positives; the noise of
+    the regressor, which would pull :math:`\lambda` towards 0, is taken out unless it
+    is most of what is there.
+    """
+    b, a, a_new = reference.positive_survival, reference.survival, tails.survival
+    weight = reference.positive_counts[1:] / reference.positive_counts.sum()
+    was, now = a - b, a_new - b
+    noise_b, noise_a = b * (1 - b) / reference.n_positive, a * (1 - a) / reference.n
+
+    size = weight @ (was * was)
+    if size == 0:  # the score tells nothing apart: nothing has been seen to move
+        return 1.0
+    top, bottom = weight @ (was * now - noise_b), size - weight @ (noise_a + noise_b)
+    if bottom <= 0.2 * size:
+        top, bottom = weight @ (was * now), size
+    return float(max(0.0, top / bottom))
+
+
+def matching(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
+    """Prior of ``tails`` from the growth of the negatives since ``reference``."""
+    return float(np.clip(1 - match_negatives(tails, reference) * (1 - train_prior), 0, 1))
+
+
+def em(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
+    """Prior of ``tails`` with the largest likelihood, given the ratio in each cell.
+
+    The ratios are those of the monotone calibration on ``reference``. This is where
+    expectation maximisation (Saerens et al. 2002) ends.
+    """
+    return _likeliest_prior(monotone_cells(reference), tails.counts / tails.counts.sum(), train_prior)
+
+
+def em_on_ratios(log_ratios: FloatArray, train_prior: float) -> float:
+    """Prior with the largest likelihood of scores that are calibrated log-ratios."""
+    ratios = np.exp(np.clip(log_ratios, -700, 700))
+    return _likeliest_prior(ratios, np.full(len(ratios), 1 / len(ratios)), train_prior)
+
+
+def _likeliest_prior(ratio: FloatArray, mass: FloatArray, train_prior: float) -> float:
+    """Root of the score equation, which falls in the prior: EM without its slow steps."""
+    if train_prior in (0.0, 1.0):  # no second component to weigh against
+        return train_prior
+    eta = np.clip(ratio_posterior(ratio, train_prior, train_prior), 1e-9, 1 - 1e-9)
+    positive, negative = eta / train_prior, (1 - eta) / (1 - train_prior)
+
+    def slope(q: float) -> float:
+        return float(mass @ ((positive - negative) / (q * positive + (1 - q) * negative)))
+
+    if slope(0.0) <= 0:
+        return 0.0
+    if slope(1.0) >= 0:
+        return 1.0
+    return float(brentq(slope, 0.0, 1.0, xtol=1e-10))
+
+
+SHIFTS: dict[str, Callable[[ScoreTails, ScoreTails, float], float]] = {"matching": matching, "em": em}
