@@ -1,0 +1,314 @@
+"""Positive-unlabeled samples, and samples at a chosen prior, out of labelled data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import _num_samples
+
+from drpu._arrays import as_numpy
+from drpu._checks import check_choice, check_integer, check_prior
+from drpu._typing import BoolArray, IntArray, Rows
+from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
+
+__all__ = ["PUSample", "as_generator", "draw_at_prior", "make_pu"]
+
+SCENARIOS = ("single-sample", "case-control")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PUSample:
+    """Rows with PU labels, beside their true ones; unpacks as ``X, y, y_true``.
+
+    Attributes
+    ----------
+    X : rows
+        The rows, of the kind that was given, in random order.
+    y : ndarray of shape (n,)
+        What a PU learner sees: 1 labelled positive, 0 unlabeled.
+    y_true : ndarray of shape (n,)
+        True labels, 1 positive and 0 negative.
+    index : ndarray of shape (n,)
+        Where each row stood in the data it was drawn from.
+    scenario : str
+        How the labelled positives were drawn.
+    """
+
+    X: Rows
+    y: IntArray
+    y_true: IntArray
+    index: IntArray
+    scenario: str
+
+    @property
+    def prior(self) -> float:
+        """Share of positives in the population sample: all rows, or the unlabeled ones (case-control)."""
+        population = self.y_true if self.scenario == "single-sample" else self.y_true[self.y == 0]
+        return float(population.mean())
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter((self.X, self.y, self.y_true))
+
+    def __repr__(self) -> str:
+        return (
+            f"PUSample(labelled={self.y.sum()}, unlabeled={(self.y == 0).sum()}, "
+            f"prior={self.prior:.3g}, scenario={self.scenario!r})"
+        )
+
+
+def make_pu(
+    X: Rows,
+    y: Any,
+    *,
+    prior: float | None = None,
+    labelled: float = 0.3,
+    scenario: str = "single-sample",
+    n: int | None = None,
+    pos_label: Any = None,
+    random_state: Any = None,
+) -> PUSample:
+    """PU data out of a labelled data set, with the true labels kept beside it.
+
+    No row is drawn twice.
+
+    Parameters
+    ----------
+    X : rows of shape (n_rows, ...)
+        NumPy, pandas, polars, scipy sparse or torch rows, or a list.
+    y : array-like of shape (n_rows,)
+        True labels.
+    prior : float, optional
+        Class prior of the population sample, in [0, 1]; that of ``y`` when left out.
+    labelled : float or int, default=0.3
+        Labelled positives: a share in (0, 1] or a number of rows. A share is taken
+        of the positives in the sample (single-sample) or in all of ``y`` (case-control).
+    scenario : {"single-sample", "case-control"}, default="single-sample"
+        Whether the labelled rows are picked out of the population sample, or drawn
+        beside it.
+    n : int, optional
+        Size of the population sample; as large as the rows allow when left out.
+    pos_label : label or list of labels, optional
+        The positive class or classes; the larger of two labels when left out.
+    random_state : int, Generator, RandomState or None, default=None
+        Where the randomness comes from.
+
+    Returns
+    -------
+    sample : PUSample
+        Unpacks as ``X, y, y_true``.
+
+    See Also
+    --------
+    draw_at_prior : A test sample at another prior.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, digit = np.arange(1000)[:, None], np.arange(1000) % 10
+    >>> make_pu(X, digit, pos_label=[0, 2, 4, 6, 8], prior=0.5, n=400, random_state=0)
+    PUSample(labelled=60, unlabeled=340, prior=0.5, scenario='single-sample')
+    >>> X_pu, y_pu, y_true = make_pu(X, digit >= 5, labelled=100, scenario="case-control")
+    >>> int(y_pu.sum()), X_pu.shape
+    (100, (900, 1))
+    """
+    positive = _positives(X, y, pos_label)
+    check_choice("scenario", scenario, SCENARIOS)
+    pi = float(positive.mean()) if prior is None else check_prior("prior", prior)
+    size = None if n is None else check_integer("n", n, low=1)
+    rng = as_generator(random_state)
+
+    index = rng.permutation(len(positive))
+    pools = index[positive[index]], index[~positive[index]]
+    if scenario == "case-control":
+        aside = _label_count(labelled, len(pools[0]))
+        beside, pools = pools[0][:aside], (pools[0][aside:], pools[1])
+        sample = np.concatenate([beside, _at_prior(pools, pi, size)])
+    else:
+        # With nothing asked for, the sample is the whole data set to the last row.
+        sample = index if prior is None and n is None else _at_prior(pools, pi, size)
+        beside = sample[positive[sample]]
+        beside = beside[: _label_count(labelled, len(beside))]
+    sample = rng.permutation(sample)
+    return PUSample(
+        _safe_indexing(X, sample),
+        np.isin(sample, beside).astype(np.int64),
+        positive[sample].astype(np.int64),
+        sample,
+        scenario,
+    )
+
+
+def draw_at_prior(
+    X: Rows,
+    y: Any,
+    prior: float,
+    n: int | None = None,
+    *,
+    pos_label: Any = None,
+    random_state: Any = None,
+) -> tuple[Rows, IntArray]:
+    """Rows with a chosen share of positives, and their true labels.
+
+    Parameters
+    ----------
+    X : rows of shape (n_rows, ...)
+        Rows to draw from.
+    y : array-like of shape (n_rows,)
+        True labels.
+    prior : float
+        Share of positives among the drawn rows, in [0, 1].
+    n : int, optional
+        Number of rows. A class that has too few of them is drawn with replacement, the other
+        is not. When left out, as many as can be drawn without it.
+    pos_label : label or list of labels, optional
+        The positive class or classes; the larger of two labels when left out.
+    random_state : int, Generator, RandomState or None, default=None
+        Where the randomness comes from.
+
+    Returns
+    -------
+    X, y_true : rows and ndarray of shape (n,)
+        Drawn rows in random order, with labels 1 and 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X, y = np.arange(100)[:, None], np.arange(100) < 30
+    >>> X_test, y_test = draw_at_prior(X, y, 0.2, 50, random_state=0)
+    >>> X_test.shape, float(y_test.mean())
+    ((50, 1), 0.2)
+    """
+    positive = _positives(X, y, pos_label)
+    pi = check_prior("prior", prior)
+    size = None if n is None else check_integer("n", n, low=1)
+    rng = as_generator(random_state)
+
+    pools = tuple(rng.permutation(np.flatnonzero(mask)) for mask in (positive, ~positive))
+    if size is None:
+        sample = _at_prior((pools[0], pools[1]), pi, None)
+    else:
+        parts = [
+            pool[:wanted] if wanted <= len(pool) else rng.choice(_filled(pool, wanted), wanted)
+            for pool, wanted in zip(pools, _class_counts(size, pi), strict=True)
+        ]
+        sample = np.concatenate(parts)
+    sample = rng.permutation(sample)
+    return _safe_indexing(X, sample), positive[sample].astype(np.int64)
+
+
+def as_generator(random_state: Any) -> np.random.Generator:
+    """``random_state`` as a Generator: itself, or one seeded by it."""
+    if isinstance(random_state, np.random.Generator):
+        return random_state
+    if isinstance(random_state, np.random.RandomState):
+        return np.random.default_rng(random_state.randint(2**32, dtype=np.uint64))
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool) and int(random_state) >= 0:
+        return np.random.default_rng(int(random_state))
+    if random_state is None:
+        return np.random.default_rng()
+    raise ParameterError(
+        "random_state must be an integer of at least 0, a Generator, a RandomState or None, "
+        f"got {random_state!r}."
+    )
+
+
+def _positives(X: Rows, y: Any, pos_label: Any) -> BoolArray:
+    """Mask of the positive rows of labelled data."""
+    try:
+        rows = _num_samples(X)
+    except TypeError as error:
+        raise DataTypeError(f"X must hold rows: {error}") from error
+    labels = np.asarray(as_numpy(y))
+    if labels.shape != (rows,):
+        raise DataError(f"y must hold one label a row, shape ({rows},), got {labels.shape}.")
+    if rows == 0:
+        raise DataError("X must hold at least one row, got none.")
+    try:
+        missing = any(label != label for label in labels.tolist())
+    except TypeError:  # pandas.NA is neither equal to itself nor different
+        missing = True
+    if missing:
+        raise LabelError("y must not hold NaN: true labels are needed to make PU data out of them.")
+    values = list(dict.fromkeys(labels.tolist()))
+    wanted = _wanted(values, pos_label)
+    mask: BoolArray = np.fromiter((label in wanted for label in labels.tolist()), dtype=bool, count=rows)
+    return mask
+
+
+def _wanted(values: list[Any], pos_label: Any) -> set[Any]:
+    """The labels that count as positive."""
+    if pos_label is None:
+        if len(values) != 2:
+            raise LabelError(
+                f"y must hold two labels, got {len(values)}: say which are positive by pos_label."
+            )
+        try:
+            return {max(values)}
+        except TypeError as error:
+            raise LabelError(f"the labels of y cannot be sorted, so give pos_label: {error}") from error
+    several = isinstance(pos_label, (list, tuple, set, frozenset, range, np.ndarray))
+    wanted = set(np.asarray(list(pos_label)).tolist()) if several else {_as_scalar(pos_label)}
+    unknown = wanted - set(values)
+    if unknown or not wanted:
+        raise LabelError(f"pos_label must be among the labels of y, got {pos_label!r}.")
+    return wanted
+
+
+def _as_scalar(value: Any) -> Any:
+    """A NumPy scalar as the Python value it equals."""
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _label_count(labelled: float, available: int) -> int:
+    """Number of positives to label, out of those available."""
+    if isinstance(labelled, Integral) and not isinstance(labelled, bool):
+        count = check_integer("labelled", labelled, low=1)
+    elif isinstance(labelled, float) and 0 < labelled <= 1:
+        count = max(1, round(labelled * available))
+    else:
+        raise ParameterError(f"labelled must be a share in (0, 1] or a number of rows, got {labelled!r}.")
+    if count > available:
+        raise DataError(f"labelled asks for {count} positives, but there are only {available} to label.")
+    return count
+
+
+def _class_counts(n: int, prior: float) -> tuple[int, int]:
+    positives = round(prior * n)
+    return positives, n - positives
+
+
+def _largest(pools: tuple[IntArray, IntArray], prior: float) -> int:
+    """Size of the largest sample of this prior that draws no row twice."""
+    limits = [len(pool) / share for pool, share in zip(pools, (prior, 1 - prior), strict=True) if share > 0]
+    size = round(min(limits))
+    # Rounding the class counts may ask for one row more than there is.
+    while size > 0 and any(
+        want > len(pool) for want, pool in zip(_class_counts(size, prior), pools, strict=True)
+    ):
+        size -= 1
+    return size
+
+
+def _at_prior(pools: tuple[IntArray, IntArray], prior: float, n: int | None) -> IntArray:
+    """Index of a sample at this prior from shuffled pools of positives and negatives."""
+    largest = _largest(pools, prior)
+    size = largest if n is None else n
+    wanted = _class_counts(size, prior)
+    if size == 0 or any(want > len(pool) for want, pool in zip(wanted, pools, strict=True)):
+        raise DataError(
+            f"a sample of {max(size, 1)} rows at prior {prior:g} needs {wanted[0]} positives and "
+            f"{wanted[1]} negatives, but {len(pools[0])} and {len(pools[1])} are left: "
+            f"at most {largest} rows can be drawn."
+        )
+    return np.concatenate([pool[:want] for pool, want in zip(pools, wanted, strict=True)])
+
+
+def _filled(pool: IntArray, wanted: int) -> IntArray:
+    if len(pool) == 0:
+        raise DataError(f"prior asks for {wanted} rows of a class that y does not hold.")
+    return pool
