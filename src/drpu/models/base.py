@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted
+from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_weights
 from drpu._typing import FloatArray, Rows
@@ -96,7 +96,8 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the density ratio, one float64 a row: the score that ranks rows."""
-        check_is_fitted(self)
+        if not hasattr(self, "n_features_in_"):
+            raise NotFittedError(f"{type(self).__name__} has not learnt a ratio yet: call fit_ratio first.")
         X = self._rows("X", X)
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X must have {self.n_features_in_} columns, as in training, got {X.shape[1]}.")
