@@ -116,7 +116,7 @@ def image_digest(images: ImageSet) -> str:
 
 def _from_file(name: str, path: Path) -> ImageSet:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
             return ImageSet(name, *(arrays[part] for part in _PARTS))
     except (OSError, EOFError, KeyError, ValueError, TypeError, zipfile.BadZipFile) as error:
         raise DataError(f"{path} must be an npz file with {', '.join(_PARTS)}: {error}") from error

@@ -1,0 +1,212 @@
+"""PU samples keep their promises: priors, shares, kinds of rows, and no row twice."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import sparse
+
+from drpu import exceptions
+from drpu.datasets import draw_at_prior, make_pu
+
+N = 600
+X = np.arange(N, dtype=np.float64)[:, None] * [1.0, 10.0]
+Y = (np.arange(N) % 3 == 0).astype(int)  # 200 positives, 400 negatives
+
+
+@given(prior=st.floats(0.2, 0.9), share=st.floats(0.1, 1.0), n=st.integers(20, 200), seed=st.integers(0, 99))
+def test_single_sample_labels_a_share_of_the_positives_of_one_sample(prior, share, n, seed):
+    sample = make_pu(X, Y, prior=prior, labelled=share, n=n, random_state=seed)
+    positives = round(prior * n)
+    assert len(sample.y) == n
+    assert sample.y_true.sum() == positives
+    assert sample.y.sum() == max(1, round(share * positives))
+    assert sample.prior == positives / n
+    assert (sample.y_true[sample.y == 1] == 1).all()
+
+
+@given(prior=st.floats(0, 1), count=st.integers(1, 80), n=st.integers(10, 120), seed=st.integers(0, 99))
+def test_case_control_draws_the_labelled_rows_beside_the_population(prior, count, n, seed):
+    sample = make_pu(X, Y, prior=prior, labelled=count, scenario="case-control", n=n, random_state=seed)
+    population = sample.y == 0
+    assert population.sum() == n
+    assert sample.y_true[population].sum() == round(prior * n)
+    assert sample.y.sum() == count
+    assert (sample.y_true[~population] == 1).all()
+    assert sample.prior == round(prior * n) / n
+
+
+@pytest.mark.parametrize("scenario", ["single-sample", "case-control"])
+@pytest.mark.parametrize("prior", [None, 0.2, 0.5, 0.8])
+def test_no_row_is_drawn_twice_and_each_keeps_its_label(scenario, prior):
+    X_pu, y, y_true = sample = make_pu(X, Y, prior=prior, scenario=scenario, random_state=0)
+    assert len(np.unique(sample.index)) == len(sample.index) == len(y)
+    assert np.array_equal(X_pu, X[sample.index])
+    assert np.array_equal(y_true, Y[sample.index])
+
+
+def test_with_nothing_asked_for_every_row_is_kept():
+    sample = make_pu(X, Y, random_state=0)
+    assert sorted(sample.index) == list(range(N))
+    assert sample.y.sum() == 60
+
+
+def test_case_control_keeps_the_prior_of_the_data_when_none_is_given():
+    sample = make_pu(X, Y, labelled=0.5, scenario="case-control", random_state=0)
+    assert sample.y.sum() == 100
+    assert abs(sample.prior - 1 / 3) < 0.005
+    assert (sample.y == 0).sum() >= 299  # 100 positives are left, which make up a third
+
+
+def test_the_sample_is_as_large_as_the_rows_allow():
+    assert len(make_pu(X, Y, prior=0.5).y) == 400
+    assert len(make_pu(X, Y, prior=1.0).y) == 200
+    assert len(draw_at_prior(X, Y, 0.0)[1]) == 400
+
+
+@pytest.mark.parametrize("prior", np.linspace(0, 1, 23))
+def test_the_largest_draw_never_runs_out_of_rows(prior):
+    rows, y = draw_at_prior(X, Y, prior, random_state=0)
+    assert len(np.unique(rows[:, 0])) == len(rows)
+    assert abs(y.mean() - prior) <= 0.5 / len(y) + 1e-12
+
+
+def test_rows_come_in_random_order():
+    y = make_pu(X, Y, prior=0.5, n=200, random_state=0).y_true
+    half = y[:100].sum()  # hypergeometric: mean 50, standard deviation 3.5
+    assert 30 < half < 70
+
+
+def test_the_same_seed_gives_the_same_sample():
+    one, two, other = (make_pu(X, Y, n=50, random_state=s).index for s in (1, 1, 2))
+    assert np.array_equal(one, two)
+    assert not np.array_equal(one, other)
+
+
+def test_labelling_is_independent_of_the_row():
+    counts = np.zeros(N)
+    for seed in range(200):
+        sample = make_pu(X, Y, random_state=seed)
+        counts[sample.index] += sample.y
+    drawn = counts[Y == 1]
+    assert drawn.sum() == 200 * 60
+    assert abs(drawn - 60).max() < 5 * np.sqrt(200 * 0.3 * 0.7)
+
+
+KINDS = {
+    "list": lambda x: x.tolist(),
+    "numpy": lambda x: x,
+    "images": lambda x: x.reshape(N, 1, 2),
+    "pandas": lambda x: pd.DataFrame(x, columns=["a", "b"], index=np.arange(N)[::-1]),
+    "polars": lambda x: pl.DataFrame(x, schema=["a", "b"]),
+    "arrow": lambda x: pa.table({"a": x[:, 0], "b": x[:, 1]}),
+    "csr": sparse.csr_matrix,
+    "csr_array": sparse.csr_array,
+    "torch": torch.from_numpy,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_rows_of_every_kind_come_back_as_their_kind(kind):
+    rows = KINDS[kind](X)
+    sample = make_pu(rows, Y, prior=0.4, n=50, random_state=0)
+    assert type(sample.X) is type(rows)
+    plain = sample.X.toarray() if sparse.issparse(sample.X) else sample.X
+    plain = plain.to_pandas() if kind == "arrow" else plain
+    assert np.array_equal(np.asarray(plain).reshape(50, 2), X[sample.index])
+
+
+def test_pandas_rows_are_taken_by_place_not_by_index():
+    frame = pd.DataFrame(X, columns=["a", "b"], index=np.arange(N)[::-1])
+    labels = pd.Series(Y, index=frame.index)
+    rows, y = draw_at_prior(frame, labels, 0.5, 40, random_state=0)
+    assert np.array_equal(y, (rows["a"] % 3 == 0).astype(int))
+
+
+@pytest.mark.parametrize(
+    ("labels", "pos_label"),
+    [
+        (Y, None),
+        (Y, 1),
+        (Y == 1, None),
+        (2 * Y - 1, None),
+        (np.where(Y, "sick", "healthy"), None),
+        (np.where(Y, "a", "b"), "a"),
+        (np.where(Y, 4, np.arange(N) % 2), 4),
+        (np.where(Y, 4, np.arange(N) % 2), np.int64(4)),
+        (np.where(Y, 7 + np.arange(N) % 2, 0), [7, 8]),
+        (pd.Series(np.where(Y, "a", "b"), dtype="category"), "a"),
+        (pd.array(Y, dtype="Int64"), None),
+        (pl.Series(np.where(Y, "a", "b")), ("a",)),
+        (torch.from_numpy(Y), None),
+        (Y.tolist(), None),
+    ],
+)
+def test_labels_of_every_coding_are_read(labels, pos_label):
+    sample = make_pu(X, labels, pos_label=pos_label, random_state=0)
+    assert np.array_equal(sample.y_true, Y[sample.index])
+    assert sample.y.dtype == sample.y_true.dtype == np.int64
+
+
+def test_drawing_more_rows_than_there_are_repeats_the_short_class_alone():
+    rows, y = draw_at_prior(X, Y, 0.8, 500, random_state=0)
+    assert y.sum() == 400
+    assert len(np.unique(rows[y == 0, 0])) == 100
+    assert len(np.unique(rows[y == 1, 0])) <= 200
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "words"),
+    [
+        ({"prior": 1.2}, exceptions.PriorError, r"prior must lie between 0 and 1, got 1\.2"),
+        ({"labelled": 0.0}, exceptions.ParameterError, r"labelled must be a share in \(0, 1\].*got 0\.0"),
+        ({"labelled": 1.5}, exceptions.ParameterError, "labelled must be a share"),
+        ({"labelled": 0}, exceptions.ParameterError, "labelled must be at least 1, got 0"),
+        ({"labelled": True}, exceptions.ParameterError, "labelled must be a share.*got True"),
+        ({"labelled": 201}, exceptions.DataError, "labelled asks for 201 positives.*only 200"),
+        ({"scenario": "both"}, exceptions.ParameterError, "scenario must be one of.*got 'both'"),
+        ({"n": 0}, exceptions.ParameterError, "n must be at least 1, got 0"),
+        ({"n": 601}, exceptions.DataError, "601 rows.*at most 600 rows can be drawn"),
+        ({"prior": 0.9, "n": 300}, exceptions.DataError, "needs 270 positives.*at most 222 rows"),
+        ({"pos_label": 5}, exceptions.LabelError, "pos_label must be among the labels of y, got 5"),
+        ({"pos_label": []}, exceptions.LabelError, r"pos_label must be among the labels of y, got \[\]"),
+        ({"prior": 0.0}, exceptions.DataError, "labelled asks for 1 positives.*only 0"),
+        ({"labelled": 200, "scenario": "case-control"}, exceptions.DataError, "but 0 and 400 are left"),
+    ],
+)
+def test_errors_name_argument_rule_and_value(arguments, error, words):
+    with pytest.raises(error, match=words):
+        make_pu(X, Y, random_state=0, **arguments)
+
+
+@pytest.mark.parametrize(
+    ("rows", "labels", "error", "words"),
+    [
+        (X, Y[:-1], exceptions.DataError, r"y must hold one label a row, shape \(600,\), got \(599,\)"),
+        (X, Y[:, None], exceptions.DataError, "y must hold one label a row"),
+        (X, np.zeros(N), exceptions.LabelError, "y must hold two labels, got 1"),
+        (X, np.arange(N) % 3, exceptions.LabelError, "y must hold two labels, got 3"),
+        (X, np.where(Y, 1.0, np.nan), exceptions.LabelError, "y must not hold NaN"),
+        (X[:2], pd.array([1, None], "Int64"), exceptions.LabelError, "y must not hold NaN"),
+        (
+            X[:2],
+            np.array([1, "a"], dtype=object),
+            exceptions.LabelError,
+            "cannot be sorted, so give",
+        ),
+        (X[:0], Y[:0], exceptions.DataError, "X must hold at least one row"),
+        (3.0, Y, exceptions.DataTypeError, "X must hold rows"),
+    ],
+)
+def test_data_that_cannot_be_used_are_refused(rows, labels, error, words):
+    with pytest.raises(error, match=words):
+        make_pu(rows, labels, random_state=0)
+
+
+def test_a_class_that_is_not_there_cannot_be_drawn():
+    with pytest.raises(exceptions.DataError, match="prior asks for 5 rows of a class that y does not hold"):
+        draw_at_prior(X, np.ones(N), 0.5, 10, pos_label=1)
