@@ -1,0 +1,310 @@
+"""Closed-form density ratios on Gaussian basis functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Self, cast
+
+import numpy as np
+from scipy import linalg, sparse
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._typing import FloatArray, Rows
+from drpu.core.bregman import get_generator
+from drpu.exceptions import DataError
+from drpu.models._basis import MIN_ROWS, Basis, Kind, Scaling, make_basis, median_distance
+from drpu.models._holdout import Sample, Split, carve, total_weight
+from drpu.models._rows import n_rows, take_rows
+from drpu.models.base import ModelState, RatioModel
+
+__all__ = ["KernelRatio"]
+
+_SIZES = {"features": 300, "centroids": 100, "rows": 300}
+_WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two rows
+_RIDGES = tuple(10.0 ** np.arange(-4.0, 1.25, 0.5))  # times the mean variance of a feature
+_PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # where there are too few rows to choose by
+_CELLS = 2**21  # of a block of features: 16 MB
+_FLOOR = 0.01
+
+
+class KernelRatio(RatioModel):
+    r"""Density ratio linear in Gaussian basis functions: least squares, solved exactly.
+
+    Parameters
+    ----------
+    centres : {"features", "centroids", "rows"}, default="centroids"
+        Where the basis comes from: random Fourier features of the Gaussian kernel,
+        Gaussian bumps on k-means centroids of at least five unlabeled rows, or bumps on
+        unlabeled rows. The last is what the paper uses; such a model holds training rows.
+    n_centres : int, optional
+        Number of basis functions: by default 300, or 100 centroids. Centroids and
+        rows can be fewer, as the sample allows.
+    width : float or "auto", default="auto"
+        Standard deviation of the Gaussian, in units of the standardised columns.
+    ridge : float or "auto", default="auto"
+        Weight of the squared coefficients.
+    standardize : bool, default=True
+        Whether columns are brought to mean 0 and variance 1 of the unlabeled rows.
+    holdout : float, default=0.2
+        Share of the rows kept out to choose width and ridge, when ``fit_ratio`` is given
+        no holdout rows. The model is then fitted again to all of them.
+    random_state : int, RandomState or None, default=None
+        Seed of the basis and of the split.
+
+    Attributes
+    ----------
+    width_, ridge_ : float
+        What was chosen.
+    holdout_risk_ : float
+        Uncorrected least-squares risk of that choice, NaN where nothing was chosen.
+    coef_ : array of shape (n_basis,)
+        Coefficients of the centred basis functions.
+
+    Notes
+    -----
+    With features :math:`\phi` centred on the unlabeled rows,
+
+    .. math:: r(x) = 1 + w^\top \phi(x), \qquad
+              w = (E_U[\phi\phi^\top] + \lambda I)^{-1} E_+[\phi]
+
+    minimises :math:`E_U[r^2]/2 - E_+[r] + \lambda |w|^2/2`: the constant is free, and as the
+    ridge grows the ratio tends to 1, which is no knowledge at all. One eigendecomposition
+    serves all ridges. Ratios below 0.01 follow the tangent of the logarithm
+    there, so that a fit below zero is a ratio of nearly 0 that still has a rank.
+
+    With fewer than five holdout rows of either kind nothing can be chosen: the width is
+    then 0.65 times the median distance of two rows, and the ridge 0.1 times the mean
+    variance of a feature.
+
+    References
+    ----------
+    T. Kanamori, S. Hido and M. Sugiyama, "A least-squares approach to direct importance
+    estimation", JMLR 10, 2009.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> positive, unlabeled = rng.normal(1, 1, (200, 1)), rng.normal(0, 1.4, (1000, 1))
+    >>> model = KernelRatio(random_state=0).fit_ratio(positive, unlabeled)
+    >>> low, high = model.ratio([[-1.0], [1.0]])
+    >>> bool(low < 0.5 and high > 1.2)
+    True
+    """
+
+    uses_holdout: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        centres: str = "centroids",
+        *,
+        n_centres: int | None = None,
+        width: float | str = "auto",
+        ridge: float | str = "auto",
+        standardize: bool = True,
+        holdout: float = 0.2,
+        random_state: Any = None,
+    ) -> None:
+        self.centres = centres
+        self.n_centres = n_centres
+        self.width = width
+        self.ridge = ridge
+        self.standardize = standardize
+        self.holdout = holdout
+        self.random_state = random_state
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the centres are training rows."""
+        return self.centres == "rows"
+
+    def _fit(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        holdout: tuple[Rows, Rows] | None,
+        positive_weight: FloatArray | None,
+        unlabeled_weight: FloatArray | None,
+    ) -> None:
+        kind, size = self._check_parameters()
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
+        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+
+        choosing = self.width == "auto" or self.ridge == "auto"
+        split = carve(sample, holdout, self.holdout, rng) if choosing else Split(sample, None)
+        scaling = self._scaling(split.train)
+        self.basis_ = make_basis(kind, split.train.unlabeled, size, scaling, rng)
+
+        unit = median_distance(split.train.unlabeled, scaling, rng)
+        if split.held is None:
+            self.holdout_risk_ = np.nan
+            self.width_ = unit * _PLAIN_WIDTH if self.width == "auto" else float(self.width)
+        else:
+            self._choose(split.train, split.held, unit)
+        (moments,) = _moments(self.basis_, sample, [self.width_])
+        if split.held is None:
+            (self.ridge_,) = _ridges(self.ridge, moments, (_PLAIN_RIDGE,))
+        self.coef_ = moments.solve([self.ridge_])[:, 0]
+        self.intercept_ = 1.0 - float(moments.mean @ self.coef_)
+
+    def _check_parameters(self) -> tuple[Kind, int]:
+        kind = cast(Kind, check_choice("centres", self.centres, _SIZES))
+        size = _SIZES[kind] if self.n_centres is None else check_integer("n_centres", self.n_centres, low=1)
+        check_fraction("holdout", self.holdout)
+        for name in ("width", "ridge"):
+            value = getattr(self, name)
+            if value != "auto":
+                check_real(name, value, low=np.finfo(float).tiny)
+        return kind, size
+
+    def _scaling(self, seen: Sample) -> Scaling:
+        if self.standardize and n_rows(seen.unlabeled) >= MIN_ROWS:
+            return Scaling.of(seen.unlabeled, seen.unlabeled_weight)
+        return Scaling.none(seen.unlabeled.shape[1])
+
+    def _choose(self, train: Sample, held: Sample, unit: float) -> None:
+        """Set width and ridge to the pair of the lowest risk on the held rows."""
+        widths = [unit * width for width in _WIDTHS] if self.width == "auto" else [float(self.width)]
+        fits = []
+        for width, moments in zip(widths, _moments(self.basis_, train, widths), strict=True):
+            ridges = _ridges(self.ridge, moments, _RIDGES)
+            fits.append(_Fit(width, ridges, moments.mean, moments.solve(ridges)))
+        risks = _holdout_risks(self.basis_, held, fits)
+        best, column = np.unravel_index(np.argmin(risks), risks.shape)
+        self.width_, self.ridge_ = fits[best].width, fits[best].ridges[column]
+        self.holdout_risk_ = float(risks[best, column])
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        blocks = [
+            self.intercept_ + self.basis_.shape(self.basis_.project(part), self.width_) @ self.coef_
+            for part, _ in _blocks(X, None, self.basis_.size)
+        ]
+        return _log_above_floor(np.concatenate(blocks))
+
+    def state(self) -> ModelState:
+        """Basis, scaling and coefficients."""
+        basis = self.basis_
+        return ModelState(
+            kind="kernel",
+            config={
+                "centres": basis.kind,
+                "width": self.width_,
+                "ridge": self.ridge_,
+                "intercept": self.intercept_,
+            },
+            arrays={
+                "points": basis.points,
+                "phase": basis.phase,
+                "shift": basis.scaling.shift,
+                "scale": basis.scaling.scale,
+                "coef": self.coef_,
+            },
+        )
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """A fitted model from its state."""
+        config, arrays = state.config, state.arrays
+        try:
+            model = cls(config["centres"], width=config["width"], ridge=config["ridge"])
+            scaling = Scaling(arrays["shift"], arrays["scale"])
+            model.basis_ = Basis(config["centres"], arrays["points"], arrays["phase"], scaling)
+            model.width_, model.ridge_ = float(config["width"]), float(config["ridge"])
+            model.intercept_, model.coef_ = float(config["intercept"]), arrays["coef"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"state is not that of a KernelRatio: {error!r}.") from error
+        model.holdout_risk_ = np.nan
+        model.n_features_in_ = int(arrays["shift"].shape[0])
+        return model
+
+
+@dataclass(frozen=True, slots=True)
+class _Moments:
+    """What the normal equations need of the features at one width."""
+
+    mean: FloatArray  # over the unlabeled rows
+    covariance: FloatArray  # over the unlabeled rows
+    gap: FloatArray  # mean over the positive rows, less that over the unlabeled ones
+
+    def solve(self, ridges: Sequence[float]) -> FloatArray:
+        """Coefficients, one column a ridge, from one eigendecomposition."""
+        values, vectors = linalg.eigh(self.covariance)
+        spread = np.maximum(values, 0)[:, None] + np.asarray(ridges)
+        return np.asarray(vectors @ ((vectors.T @ self.gap)[:, None] / spread))
+
+
+class _Fit(NamedTuple):
+    """Coefficients at one width, one column a ridge."""
+
+    width: float
+    ridges: list[float]
+    mean: FloatArray
+    coef: FloatArray
+
+
+def _moments(basis: Basis, sample: Sample, widths: Sequence[float]) -> list[_Moments]:
+    """Moments of the features at each width, a block of rows at a time."""
+    m = basis.size
+    first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
+    for part, weight in _blocks(sample.unlabeled, sample.unlabeled_weight, m):
+        projected = basis.project(part)
+        for k, width in enumerate(widths):
+            phi = basis.shape(projected, width)
+            first[k] += weight @ phi
+            second[k] += (phi * weight[:, None]).T @ phi
+    for part, weight in _blocks(sample.positive, sample.positive_weight, m):
+        projected = basis.project(part)
+        for k, width in enumerate(widths):
+            positive[k] += weight @ basis.shape(projected, width)
+    first /= total_weight(sample.unlabeled_weight, sample.unlabeled)
+    second /= total_weight(sample.unlabeled_weight, sample.unlabeled)
+    positive /= total_weight(sample.positive_weight, sample.positive)
+    return [_Moments(u, uu - np.outer(u, u), p - u) for u, uu, p in zip(first, second, positive, strict=True)]
+
+
+def _ridges(ridge: float | str, moments: _Moments, grid: Sequence[float]) -> list[float]:
+    """The ridge asked for, or a grid in units of the mean variance of a feature."""
+    if ridge != "auto":
+        return [float(ridge)]
+    unit = float(np.trace(moments.covariance)) / max(1, len(moments.mean))
+    return [step * max(unit, np.finfo(float).eps) for step in grid]
+
+
+def _holdout_risks(basis: Basis, held: Sample, fits: Sequence[_Fit]) -> FloatArray:
+    """Uncorrected least-squares risk of each fit (rows) at each of its ridges (columns)."""
+    f = get_generator("lsif")
+    over_unlabeled = _means(basis, held.unlabeled, held.unlabeled_weight, fits, f.conjugate)
+    return over_unlabeled - _means(basis, held.positive, held.positive_weight, fits, f.slope)
+
+
+def _means(
+    basis: Basis,
+    X: Rows,
+    weights: FloatArray | None,
+    fits: Sequence[_Fit],
+    term: Callable[[FloatArray], FloatArray],
+) -> FloatArray:
+    """Mean over the rows of ``term`` of the ratio, for each fit and ridge."""
+    sums = np.zeros((len(fits), fits[0].coef.shape[1]))
+    for part, weight in _blocks(X, weights, basis.size):
+        projected = basis.project(part)
+        for k, fit in enumerate(fits):
+            ratio = np.maximum(0, 1 + (basis.shape(projected, fit.width) - fit.mean) @ fit.coef)
+            sums[k] += weight @ term(ratio)
+    return sums / total_weight(weights, X)
+
+
+def _blocks(X: Rows, weight: FloatArray | None, m: int) -> Iterator[tuple[Rows, FloatArray]]:
+    """Rows and their weights, so few at a time that their features stay small."""
+    step = max(1, _CELLS // max(1, m, 0 if sparse.issparse(X) else X.shape[1]))
+    for start in range(0, n_rows(X), step):
+        part = take_rows(X, slice(start, start + step))
+        yield part, np.ones(n_rows(part)) if weight is None else weight[start : start + step]
+
+
+def _log_above_floor(ratio: FloatArray) -> FloatArray:
+    """Logarithm, continued below the floor by its tangent: finite, and still a ranking."""
+    above = np.maximum(ratio, _FLOOR)
+    return np.log(above) + np.minimum(ratio - _FLOOR, 0) / _FLOOR
