@@ -5,10 +5,14 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from drpu._arrays import as_numpy
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import FloatArray
+from drpu.exceptions import DataError, DataTypeError
 
 __all__ = ["ratio_posterior", "ratio_threshold", "shift_posterior"]
+
+_LARGEST = float(np.finfo(np.float64).max)  # stands for an infinite ratio: 0 times it is a number
 
 
 def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5) -> float:
@@ -55,7 +59,10 @@ def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5)
     if pi_test in (0.0, 1.0):  # one class left: no level of evidence matters
         return np.inf if pi_test == 0.0 else -np.inf
     against = c * (1 - pi_test)
-    return against / ((1 - c) * pi_test * (1 - pi) + against * pi)
+    level = (1 - c) * pi_test * (1 - pi) + against * pi
+    if level == 0:  # products of the smallest floats vanish: take the limit
+        return 1.0 if pi == 1.0 else np.inf
+    return against / level
 
 
 def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: float) -> FloatArray:
@@ -85,7 +92,7 @@ def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: fl
     """
     pi = check_prior("train_prior", train_prior)
     pi_test = check_prior("test_prior", test_prior)
-    eta = np.clip(np.asarray(posterior, dtype=np.float64), 0, 1)
+    eta = np.clip(_numbers("posterior", posterior), 0, 1)
     return _posterior(pi_test * (1 - pi) * eta, (1 - pi_test) * pi * (1 - eta), pi_test)
 
 
@@ -102,10 +109,18 @@ def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float)
     """
     pi = check_prior("train_prior", train_prior)
     pi_test = check_prior("test_prior", test_prior)
-    r = np.maximum(np.asarray(ratio, dtype=np.float64), 0)
-    if pi > 0:
-        r = np.minimum(r, 1 / pi)
+    r = np.clip(_numbers("ratio", ratio), 0, min(1 / pi, _LARGEST) if pi > 0 else _LARGEST)
     return _posterior(pi_test * (1 - pi) * r, (1 - pi_test) * np.maximum(1 - pi * r, 0), pi_test)
+
+
+def _numbers(name: str, values: npt.ArrayLike) -> FloatArray:
+    try:
+        numbers = np.asarray(as_numpy(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(f"{name} must hold numbers: {error}") from error
+    if np.isnan(numbers).any():
+        raise DataError(f"{name} must not hold NaN: no decision follows from it.")
+    return numbers
 
 
 def _posterior(positive: FloatArray, negative: FloatArray, test_prior: float) -> FloatArray:
