@@ -1,0 +1,56 @@
+"""Positive-unlabeled classification that keeps working when the share of positives changes.
+
+Every public name can be imported from here. Names are resolved on first use, so
+``import drpu`` alone brings in neither scikit-learn nor torch nor LightGBM.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drpu.core.prior import PriorEstimate as PriorEstimate
+    from drpu.core.prior import estimate_prior as estimate_prior
+    from drpu.core.tails import ScoreTails as ScoreTails
+
+_SHELF = {
+    "AdaptedClassifier": "drpu.estimators.adapted",
+    "BoostedRatio": "drpu.models.boosting",
+    "ClassifierRatio": "drpu.models.classifier",
+    "DRPUClassifier": "drpu.estimators.drpu",
+    "KernelMeanPrior": "drpu.core.kernel_mean",
+    "KernelRatio": "drpu.models.kernel",
+    "NetworkRatio": "drpu.models.network",
+    "PriorEstimate": "drpu.core.prior",
+    "ScoreTails": "drpu.core.tails",
+    "estimate_prior": "drpu.core.prior",
+    "fit_many": "drpu.models.network",
+    "load": "drpu.artifact.store",
+    "make_gaussian_pu": "drpu.datasets.toys",
+    "make_pu": "drpu.datasets.sampling",
+    "ratio_risk_scorer": "drpu.estimators.scoring",
+    "ratio_threshold": "drpu.core.decision",
+    "save": "drpu.artifact.store",
+    "shift_posterior": "drpu.core.decision",
+}
+
+__all__ = sorted([*_SHELF, "exceptions"])  # noqa: PLE0605
+
+try:
+    __version__ = version("drpu")
+except PackageNotFoundError:  # run from a source tree that is not installed
+    __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SHELF:
+        value = getattr(import_module(_SHELF[name]), name)
+        globals()[name] = value  # the next look-up is a plain one
+        return value
+    raise AttributeError(f"module 'drpu' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

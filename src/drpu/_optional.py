@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from drpu.exceptions import MissingExtraError
 
-__all__ = ["require"]
+__all__ = ["progress", "require"]
+
+Item = TypeVar("Item")
 
 
 def require(module: str, *, extra: str, for_: str) -> Any:
@@ -22,3 +25,15 @@ def require(module: str, *, extra: str, for_: str) -> Any:
             f"{for_} needs {package!r}, which is not installed. Run: pip install \"drpu[{extra}]\"",
             name=package,
         ) from error
+
+
+def progress(items: Iterable[Item], *, total: int, label: str, show: bool) -> Iterable[Item]:
+    """``items`` under a progress bar when ``show`` asks for one and tqdm is there."""
+    if not show:
+        return items
+    try:
+        tqdm = import_module("tqdm.auto").tqdm
+    except ModuleNotFoundError:
+        return items
+    bar: Iterable[Item] = tqdm(items, total=total, desc=label)
+    return bar

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from drpu._checks import check_scores
+from drpu._checks import check_prior, check_scores
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = ["Calibration", "Plateau", "calibrate", "fit_plateau", "monotone_cells"]
+__all__ = ["Calibration", "Plateau", "calibrate", "fit_plateau", "monotone_cells", "population_ratio"]
 
 
 def monotone_cells(tails: ScoreTails) -> FloatArray:
@@ -38,82 +38,113 @@ def _increasing_ratio(positive: FloatArray, unlabeled: FloatArray) -> FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    """The smooth ratio ``ceiling * sigmoid(intercept + slope * score)``.
+    r"""A smooth share of positives among positives and unlabeled rows, by score.
 
-    Its ceiling is reached where only positives are left, so the prior that it
-    implies is ``1 / ceiling``.
+    .. math:: g(s) = A (1 - \exp(-\exp(\alpha + \beta s)))
+
+    The plateau ``height`` :math:`A` is reached where only positives are left, so it
+    tells the prior; the asymmetric link climbs to it as real scores do.
     """
 
-    ceiling: float
+    height: float
     intercept: float
     slope: float
+    labelled: float  # share of the positives in the two samples together
 
     def __call__(self, scores: FloatArray) -> FloatArray:
-        return np.asarray(self.ceiling * expit(self.intercept + self.slope * scores), dtype=np.float64)
+        """Ratio at each score."""
+        share = np.minimum(self.height * _link(self.intercept + self.slope * scores), 1 - 1e-12)
+        return share / (1 - share) * (1 - self.labelled) / self.labelled
+
+    @property
+    def prior(self) -> float:
+        """Share of positives among the unlabeled rows: one over the largest ratio."""
+        odds = (1 - self.height) / self.height * self.labelled / (1 - self.labelled)
+        return float(min(1.0, odds))
+
+
+def _link(t: FloatArray) -> FloatArray:
+    return -np.expm1(-np.exp(np.clip(t, -40, 6)))
 
 
 def fit_plateau(tails: ScoreTails) -> Plateau:
     """Plateau with the largest likelihood of telling positives from unlabeled rows.
 
     Unlabeled scores are taken at the middle of their cells: the counts are all that
-    is left of them.
+    is left of them. A penalty worth one row keeps the height off its two ends.
     """
-    at_positive, at_unlabeled, centre, scale = _standard_scores(tails)
-    positive = tails.positive_counts[1:] / tails.positive_counts.sum()
-    unlabeled = tails.counts / tails.counts.sum()
-    odds = tails.n_positive / tails.n  # what makes the weighted logistic loss a likelihood
+    scores, centre, scale = _standard_scores(tails)
+    positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
+    unlabeled = tails.counts / tails.counts.sum() * tails.n
+    labelled = tails.n_positive / (tails.n_positive + tails.n)
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-        ceiling, slope = 1 + np.exp(-theta[0]), np.exp(theta[2])
-        share_p, share_u = expit(theta[1] + slope * at_positive), expit(theta[1] + slope * at_unlabeled)
-        ratio_p, ratio_u = odds * ceiling * share_p, odds * ceiling * share_u
-        value = odds * (positive @ np.log1p(1 / ratio_p)) + unlabeled @ np.log1p(ratio_u)
-        pull_p, pull_u = -odds * positive / (1 + ratio_p), unlabeled * ratio_u / (1 + ratio_u)
-        bend_p, bend_u = pull_p * (1 - share_p), pull_u * (1 - share_u)
+        lift, slope = float(expit(theta[0])), np.exp(theta[2])
+        height = labelled + (1 - labelled) * lift  # a prior of 1 at the least, of 0 at the most
+        inner = np.clip(theta[1] + slope * scores, -40, 6)
+        climb = -np.expm1(-np.exp(inner))
+        share = np.clip(height * climb, 1e-12, 1 - 1e-12)
+        value = -(positive @ np.log(share) + unlabeled @ np.log1p(-share)) - np.log(lift * (1 - lift))
+        pull = unlabeled / (1 - share) - positive / share
+        bend = pull * height * np.exp(inner - np.exp(inner))
         gradient = [
-            (1 - ceiling) / ceiling * (pull_p.sum() + pull_u.sum()),
-            bend_p.sum() + bend_u.sum(),
-            slope * (bend_p @ at_positive + bend_u @ at_unlabeled),
+            (pull @ climb) * (1 - labelled) * lift * (1 - lift) - (1 - 2 * lift),
+            bend.sum(),
+            slope * (bend @ scores),
         ]
         return float(value), np.array(gradient)
 
-    start = np.array([0.0, 0.0, 0.5])
-    bounds = [(-7.0, 7.0), (-20.0, 20.0), (-3.0, 4.0)]
-    theta = minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B").x
-    slope = np.exp(theta[2]) / scale
-    return Plateau(float(1 + np.exp(-theta[0])), float(theta[1] - slope * centre), float(slope))
+    # The likelihood can have two hills: a low plateau and a high one.
+    starts = ([-1.5, 0.0, 0.7], [1.0, -1.0, 0.7])
+    bounds = [(-8.0, 8.0), (-30.0, 30.0), (-3.0, 3.5)]
+    fits = [minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B") for start in starts]
+    lift, intercept, log_slope = min(fits, key=lambda fit: float(fit.fun)).x
+    slope = float(np.exp(log_slope)) / scale
+    height = labelled + (1 - labelled) * float(expit(lift))
+    return Plateau(height, float(intercept) - slope * centre, slope, labelled)
 
 
-def _standard_scores(tails: ScoreTails) -> tuple[FloatArray, FloatArray, float, float]:
-    """Levels and cell middles on a scale where the bulk of the scores has size one."""
-    levels = np.clip(tails.levels, -60, 60)  # log-ratios beyond are certain either way
-    top = np.append(levels, levels[-1])
-    spread = float(levels[-1] - levels[0])
-    below = levels[0] - max(spread / 4, 1e-3)
-    middles = np.concatenate(([below], (top[:-1] + top[1:]) / 2))
-    weight = (tails.positive_counts / tails.positive_counts.sum() + tails.counts / tails.counts.sum()) / 2
-    centre = float(weight @ middles)
-    scale = float(np.sqrt(weight @ (middles - centre) ** 2)) or 1.0
-    return (levels - centre) / scale, (middles - centre) / scale, centre, scale
+def _standard_scores(tails: ScoreTails) -> tuple[FloatArray, float, float]:
+    """Middles of the cells on a scale where the bulk of the scores has size one.
+
+    Scores far below the positives are pulled in: a ratio of 0 has no logarithm, and
+    how far below zero evidence lies does not matter.
+    """
+    levels, b = tails.levels, tails.positive_survival
+    first, last = np.interp([0.1, 0.9], b[::-1], levels[::-1])
+    reach = max(3 * (first - last), 1e-6)
+    levels = np.clip(levels, last - reach, first + reach)
+    middles = np.concatenate(([levels[0] - reach / 6], (levels[:-1] + levels[1:]) / 2, [levels[-1]]))
+    weight = tails.positive_counts / tails.positive_counts.sum() + tails.counts / tails.counts.sum()
+    centre = float(weight @ middles) / 2
+    scale = float(np.sqrt(weight @ (middles - centre) ** 2 / 2)) or 1.0
+    return (middles - centre) / scale, centre, scale
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """An increasing map from scores to ratios: the mean of a step and a smooth fit."""
+    """An increasing map from scores to ratios: the mean of a step and a smooth fit.
+
+    The step follows the data and the plateau fills in between; each is below the
+    ceiling that the prior sets. With a labelled share above 0 the ratios are against
+    the population that the labelled rows were picked from.
+    """
 
     levels: FloatArray
     cells: FloatArray
     plateau: Plateau
+    ceiling: float
+    labelled_share: float = 0.0
 
     def __call__(self, scores: Any) -> FloatArray:
         values = check_scores("scores", scores, allow_empty=True)
         steps = self.cells[np.searchsorted(self.levels, values, side="right")]
-        return (steps + self.plateau(values)) / 2
+        parts = np.minimum([steps, self.plateau(values)], self.ceiling)
+        return np.asarray(population_ratio(parts, self.labelled_share).mean(axis=0))
 
     def state(self) -> dict[str, Any]:
         """Arrays and numbers from which :meth:`from_state` makes an equal map."""
-        p = self.plateau
-        return {"levels": self.levels, "cells": self.cells, "plateau": [p.ceiling, p.intercept, p.slope]}
+        return asdict(self)
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Calibration:
@@ -122,11 +153,31 @@ class Calibration:
         cells = check_scores("cells", state["cells"])
         if len(cells) != len(levels) + 1 or (np.diff(cells) < 0).any():
             raise DataError("a calibration needs one more cell than levels, in increasing order.")
-        return cls(levels, cells, Plateau(*(float(number) for number in state["plateau"])))
+        plateau = Plateau(**{name: float(number) for name, number in state["plateau"].items()})
+        return cls(levels, cells, plateau, float(state["ceiling"]), float(state["labelled_share"]))
 
 
-def calibrate(tails: ScoreTails, prior: float) -> Calibration:
-    """Calibration of the scores in ``tails``, below the ceiling that ``prior`` sets."""
-    ceiling = 1 / max(prior, 1e-12)
+def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -> Calibration:
+    """Calibration of the scores in ``tails``, below the ceiling that ``prior`` sets.
+
+    Parameters
+    ----------
+    tails : ScoreTails
+        Held-out positives and unlabeled rows.
+    prior : float
+        Share of positives among those unlabeled rows.
+    labelled_share : float, default=0.0
+        Share of the population that was labelled and is not among the unlabeled rows.
+    """
+    ceiling = 1 / max(check_prior("prior", prior), 1e-12)
     cells = np.minimum(monotone_cells(tails), ceiling)
-    return Calibration(tails.levels, cells, fit_plateau(tails))
+    return Calibration(tails.levels, cells, fit_plateau(tails), ceiling, labelled_share)
+
+
+def population_ratio(ratio: FloatArray, labelled_share: float) -> FloatArray:
+    """p+/p of a population from p+/p of the part of it that carries no label.
+
+    Where labels were picked out of the population, it is
+    ``labelled_share * p+ + (1 - labelled_share) * p_unlabeled``.
+    """
+    return ratio / (labelled_share * ratio + 1 - labelled_share)

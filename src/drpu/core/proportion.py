@@ -73,8 +73,8 @@ def best_bin(tails: ScoreTails, *, slack: float = 0.01, confidence: float = 0.9)
 
 
 def plateau(tails: ScoreTails) -> float:
-    """One over the ceiling of the smooth ratio: where the curve flattens, only positives are left."""
-    return float(min(1.0, 1 / fit_plateau(tails).ceiling))
+    """Prior at the height of the smooth fit: where the curve flattens, only positives are left."""
+    return fit_plateau(tails).prior
 
 
 def combined(tails: ScoreTails) -> float:

@@ -1,0 +1,1 @@
+"""Classifiers that scikit-learn's tools can drive."""

@@ -16,6 +16,7 @@ from drpu.core.bregman import get_generator
 from drpu.exceptions import DataError
 from drpu.models._basis import MIN_ROWS, Basis, Kind, Scaling, make_basis, median_distance
 from drpu.models._holdout import Sample, Split, carve, total_weight
+from drpu.models._links import log_above_floor
 from drpu.models._rows import n_rows, take_rows
 from drpu.models.base import ModelState, RatioModel
 
@@ -26,7 +27,6 @@ _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two 
 _RIDGES = tuple(10.0 ** np.arange(-4.0, 1.25, 0.5))  # times the mean variance of a feature
 _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # where there are too few rows to choose by
 _CELLS = 2**21  # of a block of features: 16 MB
-_FLOOR = 0.01
 
 
 class KernelRatio(RatioModel):
@@ -181,7 +181,7 @@ class KernelRatio(RatioModel):
             self.intercept_ + self.basis_.shape(self.basis_.project(part), self.width_) @ self.coef_
             for part, _ in _blocks(X, None, self.basis_.size)
         ]
-        return _log_above_floor(np.concatenate(blocks))
+        return log_above_floor(np.concatenate(blocks))
 
     def state(self) -> ModelState:
         """Basis, scaling and coefficients."""
@@ -302,9 +302,3 @@ def _blocks(X: Rows, weight: FloatArray | None, m: int) -> Iterator[tuple[Rows, 
     for start in range(0, n_rows(X), step):
         part = take_rows(X, slice(start, start + step))
         yield part, np.ones(n_rows(part)) if weight is None else weight[start : start + step]
-
-
-def _log_above_floor(ratio: FloatArray) -> FloatArray:
-    """Logarithm, continued below the floor by its tangent: finite, and still a ranking."""
-    above = np.maximum(ratio, _FLOOR)
-    return np.log(above) + np.minimum(ratio - _FLOOR, 0) / _FLOOR

@@ -1,0 +1,86 @@
+"""What is left of training: enough to score, count and decide, and no rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drpu._typing import FloatArray, Rows
+from drpu.core.calibration import Calibration, population_ratio
+from drpu.core.prior import PriorEstimate, prior_from_tails
+from drpu.core.tails import ScoreTails
+from drpu.models.folds import FoldedRatio
+
+__all__ = ["RatioCore", "with_labelled", "without_labelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class RatioCore:
+    """The prior-free part of a fitted classifier, shared by all its adaptations.
+
+    Attributes
+    ----------
+    model : FoldedRatio
+        Scores rows: log p(x | positive) / p(x | unlabeled).
+    calibration : Calibration or None
+        Maps scores to ratios against the population.
+    tails : ScoreTails
+        Held-out positives, and the unlabeled training rows counted over them.
+    prior : PriorEstimate
+        Prior of the training population.
+    labelled_share : float
+        Share of the population that carries a label: 0 in a case-control study.
+    classes : ndarray of shape (2,)
+        The user's labels, negative first.
+    method : str
+        How priors of new rows are estimated.
+    """
+
+    model: FoldedRatio
+    calibration: Calibration | None
+    tails: ScoreTails
+    prior: PriorEstimate
+    labelled_share: float
+    classes: np.ndarray[Any, Any]
+    method: str = "auto"
+
+    def log_ratio(self, X: Rows) -> FloatArray:
+        """Log of the mean ratio over the fold models, without a ceiling."""
+        scores = self.model.fold_scores(X)
+        return np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300))
+
+    def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
+        """Tails of new rows; each row counts once for each fold model."""
+        scores = self.model.fold_scores(X)
+        copies = scores.shape[1]
+        tails = self.tails.empty(copies=copies)
+        return tails.update(scores.ravel(), None if weight is None else np.repeat(weight, copies))
+
+    def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
+        """Prior of rows counted in ``tails``, read beside the unlabeled training rows."""
+        unlabeled_prior = without_labelled(self.prior, self.labelled_share)
+        return prior_from_tails(
+            tails, method=self.method, level=level, reference=self.tails, train_prior=unlabeled_prior
+        )
+
+    def _ratios(self, scores: FloatArray) -> FloatArray:
+        if self.calibration is not None:
+            return self.calibration(scores.ravel()).reshape(scores.shape)
+        return population_ratio(np.exp(scores), self.labelled_share)
+
+
+def with_labelled(prior: PriorEstimate, share: float) -> PriorEstimate:
+    """Prior of a population, from that of its rows without a label."""
+    return _affine(prior, share, 1 - share)
+
+
+def without_labelled(prior: PriorEstimate, share: float) -> PriorEstimate:
+    """Prior of the rows without a label, from that of the population."""
+    return _affine(prior, -share / (1 - share), 1 / (1 - share))
+
+
+def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
+    value, low, high = (min(max(shift + scale * x, 0.0), 1.0) for x in (prior.value, prior.low, prior.high))
+    return replace(prior, value=value, low=low, high=high)

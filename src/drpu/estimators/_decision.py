@@ -1,0 +1,92 @@
+"""Labels and probabilities from a ratio, a prior and a cost."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from drpu._typing import FloatArray, Rows
+from drpu.core.decision import ratio_posterior, ratio_threshold
+from drpu.core.prior import PriorEstimate
+from drpu.estimators._core import RatioCore
+from drpu.estimators._validation import check_rows
+from drpu.models.base import LOG_LIMIT
+
+__all__ = ["RatioDecision"]
+
+
+class RatioDecision(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Decisions of whatever has a ``RatioCore``, a current prior and a cost.
+
+    Each row is treated alone: the same row gets the same label in any batch.
+    """
+
+    _core: RatioCore
+
+    @property
+    @abstractmethod
+    def _current_prior(self) -> PriorEstimate:
+        """Prior of the rows to classify."""
+
+    @property
+    @abstractmethod
+    def _current_cost(self) -> float:
+        """False-positive cost."""
+
+    @property
+    def threshold_(self) -> float:
+        """Ratio above which a row is called positive."""
+        self._check_fitted()
+        return ratio_threshold(
+            self._core.prior.value, self._current_prior.value, cost=self._current_cost
+        )
+
+    @property
+    def classes_(self) -> np.ndarray[Any, Any]:
+        """The two labels of the training data, the positive one last."""
+        self._check_fitted()
+        return self._core.classes
+
+    def ratio(self, X: Rows) -> FloatArray:
+        """Density ratio p(x | positive) / p(x) against the training population.
+
+        Between 0 and one over the training prior. It does not depend on the prior of
+        the rows to classify.
+        """
+        log_ratio = self._log_ratio(X)
+        return np.minimum(np.exp(log_ratio), 1 / max(self._core.prior.value, 1e-12))
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Log of the ratio over the threshold: positive rows lie above 0."""
+        log_ratio, threshold = self._log_ratio(X), self.threshold_
+        if np.isinf(threshold):  # one class is left; keep the ranking and stay finite
+            return log_ratio - np.copysign(2 * LOG_LIMIT, threshold)
+        return log_ratio - np.log(threshold)
+
+    def predict(self, X: Rows) -> np.ndarray[Any, Any]:
+        """Label of each row, in the coding of the training labels; a tie is negative."""
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(np.intp)]
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class under the current prior, in the order of ``classes_``."""
+        ratio = self.ratio(X)
+        posterior = ratio_posterior(ratio, self._core.prior.value, self._current_prior.value)
+        return np.column_stack([1 - posterior, posterior])
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        self._check_fitted()
+        return self._core.log_ratio(check_rows(self, X, model=self._core.model))
+
+    def _check_fitted(self) -> None:
+        if not hasattr(self, "_core"):
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit or fit_pu first."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "_core")

@@ -1,0 +1,274 @@
+"""DRPUClassifier: learn a ratio once, meet every prior with it."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils import Tags, check_random_state
+
+from drpu._checks import check_choice, check_fraction
+from drpu._typing import Rows
+from drpu.core.calibration import Calibration, calibrate
+from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.proportion import PROPORTIONS
+from drpu.core.tails import ScoreTails
+from drpu.estimators._core import RatioCore, with_labelled, without_labelled
+from drpu.estimators._validation import PURows, check_scenario, pair_pu, split_pu
+from drpu.estimators.adapted import Adaptable
+from drpu.exceptions import FewPositivesWarning, ParameterError, PriorBoundaryWarning, PriorError
+from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
+from drpu.models.resolve import resolve_model, seeded
+
+__all__ = ["DRPUClassifier"]
+
+FEW_POSITIVES = 100  # below it, priors and intervals are wide enough to deserve a word
+
+
+class DRPUClassifier(Adaptable):
+    """Classifier from positive and unlabeled rows that follows a moving prior.
+
+    It learns the density ratio p(x | positive) / p(x), which does not depend on the
+    share of positives. That share comes in afterwards: read from the training
+    population for :meth:`predict`, from new unlabeled rows by :meth:`adapt`, or given
+    to :meth:`at_prior`.
+
+    Parameters
+    ----------
+    model : str, RatioModel, scikit-learn classifier or torch module, default="auto"
+        How the ratio is learnt. ``"auto"`` averages different kinds of models;
+        ``"kernel"``, ``"boosted"``, ``"network"`` and ``"classifier"`` name one kind.
+    holdout : "auto", float or int, default="auto"
+        A share of the rows to keep out, or a number of folds. Priors and calibration
+        are read from scores of rows that the scoring model has not seen. ``"auto"``
+        takes five folds up to 2000 positives and a fifth of the rows above; below ten
+        positives there is nothing to spare and the model's own rows are scored.
+    calibrate : bool, default=True
+        Whether scores are mapped to ratios by held-out rows. The ranking and the
+        priors stay as they are.
+    prior : "auto", str, float, PriorEstimate or callable, default="auto"
+        Share of positives in the training population: how to estimate it, or its
+        value. See :func:`drpu.estimate_prior` for the methods.
+    test_prior : float or PriorEstimate, optional
+        Prior at which :meth:`predict` works; the training prior when left out.
+    cost : float, default=0.5
+        False-positive cost in (0, 1); 0.5 aims at accuracy.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        Where the labels come from. In a case-control study the rows without a label
+        are a sample of the population and the positives came beside it. In a single
+        sample the labelled rows were picked out of the population, which is
+        therefore all rows together.
+    pos_label : label, optional
+        The label of the positives; the larger of the two when left out.
+    random_state : int, RandomState or None, default=None
+        Seeds the folds and the models.
+    n_jobs : int, optional
+        Folds fitted at the same time.
+    verbose : int, default=0
+        Whether to show a progress bar and say what was chosen.
+
+    Attributes
+    ----------
+    prior_ : PriorEstimate
+        Prior of the training population.
+    threshold_ : float
+        Ratio above which a row is called positive.
+    classes_ : ndarray of shape (2,)
+        The labels, the positive one last.
+    model_ : FoldedRatio
+        The fitted models, one for each fold.
+    tails_ : ScoreTails
+        Held-out positive scores, and the unlabeled training rows counted over them.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray
+        Their names, where the training rows had any.
+
+    See Also
+    --------
+    AdaptedClassifier : What :meth:`adapt` and :meth:`at_prior` return.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.1, separation=3, random_state=0)
+    >>> X, y = data.X_y()
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit(X, y)
+    >>> june = clf.adapt(data.test)
+    >>> june.prior_.value < clf.prior_.value
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any = "auto",
+        *,
+        holdout: Any = "auto",
+        calibrate: bool = True,
+        prior: Any = "auto",
+        test_prior: float | PriorEstimate | None = None,
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.holdout = holdout
+        self.calibrate = calibrate
+        self.prior = prior
+        self.test_prior = test_prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Rows, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows of which some are labelled positive.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            NumPy, pandas, polars, Arrow, scipy sparse or torch.
+        y : array-like of shape (n,)
+            Two labels: the labelled positives, and the rows without a label.
+        sample_weight : array-like of shape (n,), optional
+            Weights, in the loss and in the counts.
+
+        Returns
+        -------
+        self : DRPUClassifier
+        """
+        self._check_parameters()
+        model = resolve_model(self.model)
+        return self._fit(split_pu(self, X, y, sample_weight, model=model), model)
+
+    def fit_pu(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        *,
+        positive_weight: Any = None,
+        unlabeled_weight: Any = None,
+    ) -> Self:
+        """Learn from a positive and an unlabeled sample; labels are 1 and 0.
+
+        In the single-sample scenario ``unlabeled`` holds the rows without a label only.
+        """
+        self._check_parameters()
+        model = resolve_model(self.model)
+        rows = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        return self._fit(rows, model)
+
+    def _fit(self, rows: PURows, model: Any) -> Self:
+        rng = check_random_state(self.random_state)
+        holdout = resolve_holdout(self.holdout, len(rows.positive), len(rows.unlabeled))
+        _warn_of_few_positives(len(rows.positive), split=holdout != 0)
+
+        folds, held = cross_fit(
+            seeded(model, rng),
+            rows.positive,
+            rows.unlabeled,
+            holdout=holdout,
+            random_state=rng,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        share = rows.labelled_share if self.scenario == "single-sample" else 0.0
+        tails = ScoreTails(held.positive, held.positive_weight).update(held.unlabeled, held.unlabeled_weight)
+        prior = self._resolve_prior(tails, share)
+        calibration = self._calibration(tails, prior, share) if self.calibrate else None
+        method = self.prior if isinstance(self.prior, str) else "auto"
+        self._core = RatioCore(folds, calibration, tails, prior, share, rows.classes, method)
+        return self
+
+    @property
+    def prior_(self) -> PriorEstimate:
+        """Prior of the training population."""
+        self._check_fitted()
+        return self._core.prior
+
+    @property
+    def model_(self) -> FoldedRatio:
+        """The fitted models, one for each fold."""
+        self._check_fitted()
+        return self._core.model
+
+    @property
+    def tails_(self) -> ScoreTails:
+        """Held-out positive scores, and the unlabeled training rows counted over them."""
+        self._check_fitted()
+        return self._core.tails
+
+    @property
+    def _current_prior(self) -> PriorEstimate:
+        return self._core.prior if self.test_prior is None else as_prior("test_prior", self.test_prior)
+
+    @property
+    def _current_cost(self) -> float:
+        return self.cost
+
+    def _check_parameters(self) -> None:
+        check_fraction("cost", self.cost)
+        check_scenario(self.scenario)
+        if self.test_prior is not None:
+            as_prior("test_prior", self.test_prior)
+        if isinstance(self.prior, str):
+            check_choice("prior", self.prior, ("auto", *PROPORTIONS))
+        elif not callable(self.prior):
+            as_prior("prior", self.prior)
+        if not isinstance(self.calibrate, (bool, np.bool_)):
+            raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
+
+    def _resolve_prior(self, tails: ScoreTails, share: float) -> PriorEstimate:
+        """Prior of the population, whose labelled rows are positive for certain."""
+        if not isinstance(self.prior, str) and not callable(self.prior):
+            prior = as_prior("prior", self.prior)
+            if prior.value < share:
+                raise PriorError(
+                    f"prior must be at least {share:.4f}, the share of labelled positives in a single sample, "
+                    f"got {prior.value!r}."
+                )
+            return prior
+        prior = with_labelled(prior_from_tails(tails, method=self.prior), share)
+        if not 0.005 < prior.value < 0.995:
+            warnings.warn(
+                f"the training prior is estimated as {prior.value:.3f}, at the edge of what it can be: "
+                "look whether the labels mean what they should, or give the prior if you know it.",
+                PriorBoundaryWarning,
+                stacklevel=5,
+            )
+        return prior
+
+    def _calibration(self, tails: ScoreTails, prior: PriorEstimate, share: float) -> Calibration:
+        unlabeled_prior = without_labelled(prior, share).value
+        return calibrate(tails, unlabeled_prior, labelled_share=share)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # Rows with the smaller label are read as unlabeled, not as negative: on two clean
+        # classes the right answer is a prior of 0, and accuracy says nothing.
+        tags.classifier_tags.poor_score = True
+        model = resolve_model(self.model)
+        tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
+        return tags
+
+
+def _warn_of_few_positives(n: int, *, split: bool) -> None:
+    if n >= FEW_POSITIVES:
+        return
+    cause = (
+        "the prior and its interval are rough"
+        if split
+        else "too few to keep any out, so priors are read from scores of rows that the model has seen"
+    )
+    warnings.warn(
+        f"{n} labelled positives: {cause}. Label more, or give the prior if you know it.",
+        FewPositivesWarning,
+        stacklevel=4,
+    )

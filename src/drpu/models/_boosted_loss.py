@@ -1,0 +1,213 @@
+r"""Gradients and curvatures of Bregman risks, row by row, as boosting wants them.
+
+With a link r(g), a positive row contributes :math:`-f'(r)` and an unlabeled row
+:math:`F(r) = f^*(r) - f^*(0)`, of which :math:`F'(r) = r f''(r)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from scipy.special import logit
+
+from drpu._typing import FloatArray
+from drpu.core.bregman import bregman_risk, get_generator
+from drpu.models._holdout import Sample, total_weight
+from drpu.models._links import LINKS
+from drpu.models._rows import n_rows
+
+__all__ = ["BoostedLoss", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss", "holdout_risk"]
+
+_FAR = 50.0  # a log-ratio beyond which a holdout risk only has to be bad, not exact
+
+# f'' and f''' of each generator.
+_SECOND: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "lsif": lambda r: np.ones_like(r),
+    "ukl": lambda r: 1 / r,
+    "bkl": lambda r: 1 / (r * (1 + r)),
+}
+_THIRD: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "lsif": lambda r: np.zeros_like(r),
+    "ukl": lambda r: -1 / r**2,
+    "bkl": lambda r: 1 / (1 + r) ** 2 - 1 / r**2,
+}
+
+
+class Derivatives(NamedTuple):
+    """First and second derivative in the output g, one a row."""
+
+    gradient: FloatArray
+    hessian: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class BoostedRisk:
+    """The non-negative Bregman risk of positive rows above unlabeled ones.
+
+    Weights sum to 1 over either sample. ``alpha`` 0 never corrects, as the part
+    that could go negative is then a mean of squares.
+    """
+
+    generator: str
+    link: str
+    alpha: float
+    positive_weight: FloatArray
+    unlabeled_weight: FloatArray
+
+    def derivatives(self, g: FloatArray) -> Derivatives:
+        """Derivatives of what a step descends: A + B where B >= 0, and -B elsewhere."""
+        n = len(self.positive_weight)
+        reward, lift = self._reward(g[:n]), self._lift(g)
+        w_p, w_u = self.positive_weight, self.unlabeled_weight
+        if self.rest(g) >= 0:
+            parts = [(w_p * mine, w_u * theirs[n:]) for mine, theirs in zip(reward, lift, strict=True)]
+        else:
+            parts = [(self.alpha * w_p * theirs[:n], -w_u * theirs[n:]) for theirs in lift]
+        return Derivatives(*(np.concatenate(part) for part in parts))
+
+    def step(self, g: FloatArray) -> Derivatives:
+        """Gradient and a hessian that is nowhere negative.
+
+        Where the exact one is negative (a concave link on positive rows, unlabeled rows
+        under correction) a Newton step would go uphill: positive rows then count nothing
+        and unlabeled rows as much as without the correction.
+        """
+        n = len(self.positive_weight)
+        gradient, hessian = self.derivatives(g)
+        if self.rest(g) < 0:
+            hessian[n:] *= -1
+        return Derivatives(gradient, np.maximum(hessian, 0))
+
+    def rest(self, g: FloatArray) -> float:
+        """B, the part of the risk that would not be negative with endless data."""
+        n = len(self.positive_weight)
+        f, r = get_generator(self.generator), LINKS[self.link].ratio(g)
+        lifted = f.conjugate(r) - f.conjugate_at_zero
+        return float(self.unlabeled_weight @ lifted[n:] - self.alpha * (self.positive_weight @ lifted[:n]))
+
+    def _reward(self, g: FloatArray) -> Derivatives:
+        """Derivatives of -f'(r(g))."""
+        link = LINKS[self.link]
+        r, slope = link.ratio(g), link.slope(g)
+        second, third = _SECOND[self.generator](r), _THIRD[self.generator](r)
+        return Derivatives(-second * slope, -third * slope**2 - second * link.curvature(g))
+
+    def _lift(self, g: FloatArray) -> Derivatives:
+        """Derivatives of F(r(g))."""
+        link = LINKS[self.link]
+        r, slope = link.ratio(g), link.slope(g)
+        second, third = _SECOND[self.generator](r), _THIRD[self.generator](r)
+        return Derivatives(
+            r * second * slope, (second + r * third) * slope**2 + r * second * link.curvature(g)
+        )
+
+
+class BoostedLoss(Protocol):
+    """What trees minimise, and how their sum becomes a log-ratio."""
+
+    generator: str
+
+    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
+        """Settings of LightGBM that depend on the loss."""
+
+    def fields(self, sample: Sample) -> dict[str, Any]:
+        """Fields of a LightGBM data set beside its rows: positive above unlabeled."""
+
+    def offset(self, sample: Sample) -> float:
+        """What the sum of the trees lacks."""
+
+    def log_ratio(self, g: FloatArray) -> FloatArray:
+        """Log-ratio of the sum of the trees and the offset."""
+
+    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
+        """Trees and offset, from what LightGBM hands to a metric."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLoss:
+    """Logistic loss of positive against unlabeled rows: log-odds less those of the sizes."""
+
+    generator: str = "bkl"
+
+    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:  # noqa: D102
+        return {"objective": "binary", "min_data_in_leaf": min_leaf}
+
+    def fields(self, sample: Sample) -> dict[str, Any]:  # noqa: D102
+        return {"label": _label(sample), "weight": _weight(sample)}
+
+    def offset(self, sample: Sample) -> float:  # noqa: D102
+        w_p = total_weight(sample.positive_weight, sample.positive)
+        return float(np.log(total_weight(sample.unlabeled_weight, sample.unlabeled) / w_p))
+
+    def log_ratio(self, g: FloatArray) -> FloatArray:  # noqa: D102
+        return g
+
+    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:  # noqa: D102
+        return np.asarray(logit(np.clip(predicted, 1e-15, 1 - 1e-15)) + offset)
+
+
+@dataclass(frozen=True, slots=True)
+class BregmanLoss:
+    """Non-negative Bregman risk, started at a ratio of 1."""
+
+    generator: str
+    link: str
+    alpha: float
+
+    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:  # noqa: D102
+        n, risk = n_rows(sample.positive), self._risk(sample)
+        rows = n + n_rows(sample.unlabeled)
+
+        def objective(g: FloatArray, _: Any) -> tuple[FloatArray, FloatArray]:
+            gradient, hessian = risk.step(g)
+            return rows * gradient, rows * hessian
+
+        at_one = risk.step(np.full(rows, LINKS[self.link].start)).hessian[n:].sum()
+        mass = rows * float(at_one) * min_leaf / n_rows(sample.unlabeled)
+        return {"objective": objective, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": mass}
+
+    def fields(self, sample: Sample) -> dict[str, Any]:  # noqa: D102
+        label = _label(sample)
+        return {"label": label, "init_score": np.full(len(label), LINKS[self.link].start)}
+
+    def offset(self, sample: Sample) -> float:  # noqa: D102
+        return LINKS[self.link].start
+
+    def log_ratio(self, g: FloatArray) -> FloatArray:  # noqa: D102
+        return LINKS[self.link].log_ratio(g)
+
+    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:  # noqa: D102
+        return predicted
+
+    def _risk(self, sample: Sample) -> BoostedRisk:
+        weight = _weight(sample)
+        n = n_rows(sample.positive)
+        w_p, w_u = weight[:n], weight[n:]
+        return BoostedRisk(self.generator, self.link, self.alpha, w_p / w_p.sum(), w_u / w_u.sum())
+
+
+def holdout_risk(loss: BoostedLoss, g: FloatArray, held: Sample) -> float:
+    """Uncorrected risk of outputs on held rows, positive above unlabeled."""
+    n, log_ratio = n_rows(held.positive), np.clip(loss.log_ratio(g), -_FAR, _FAR)
+    risk = bregman_risk(
+        log_ratio[:n],
+        log_ratio[n:],
+        generator=loss.generator,
+        log=True,
+        positive_weight=held.positive_weight,
+        unlabeled_weight=held.unlabeled_weight,
+    )
+    return float(risk)
+
+
+def _label(sample: Sample) -> FloatArray:
+    return np.repeat([1.0, 0.0], [n_rows(sample.positive), n_rows(sample.unlabeled)])
+
+
+def _weight(sample: Sample) -> FloatArray:
+    n_p, n_u = n_rows(sample.positive), n_rows(sample.unlabeled)
+    w_p, w_u = sample.positive_weight, sample.unlabeled_weight
+    return np.concatenate([np.ones(n_p) if w_p is None else w_p, np.ones(n_u) if w_u is None else w_u])

@@ -1,0 +1,116 @@
+"""Where a run happens, how precisely, and with whose random numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from drpu._checks import check_choice
+from drpu.exceptions import ParameterError
+
+__all__ = ["PRECISIONS", "Recorded", "pick_device", "precision", "private_random", "weight_dtype"]
+
+PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
+WARM_UP = 3  # plain steps before one is recorded: libraries pick their kernels in the first ones
+
+Step = Callable[[Tensor, Tensor], None]
+
+
+def pick_device(device: Any) -> torch.device:
+    """The device asked for; ``auto`` is the GPU where torch finds one."""
+    if isinstance(device, str) and device == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (RuntimeError, AssertionError, TypeError) as error:
+        raise ParameterError(
+            f"device must be 'auto' or a device that torch can use here, got {device!r}: {error}"
+        ) from error
+
+
+def weight_dtype(dtype: str) -> torch.dtype:
+    """The type that weights are kept in; the fast types only apply to products."""
+    name = check_choice("dtype", dtype, PRECISIONS)
+    return torch.float64 if name == "float64" else torch.float32
+
+
+@contextmanager
+def precision(dtype: str, device: torch.device) -> Iterator[None]:
+    """Products of matrices at the precision that ``dtype`` names."""
+    before = torch.get_float32_matmul_precision()
+    if dtype == "tf32":
+        torch.set_float32_matmul_precision("high")
+    try:
+        with torch.autocast(
+            device.type, dtype=torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False
+        ):
+            yield
+    finally:
+        if dtype == "tf32":
+            torch.set_float32_matmul_precision(before)
+
+
+@contextmanager
+def private_random(seed: int, device: torch.device) -> Iterator[None]:
+    """Torch's global generators, seeded inside and as they were outside."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+class Recorded:
+    """A training step, recorded as a CUDA graph for each batch shape and replayed.
+
+    The first few calls of a shape are plain steps. The recorded one reads its
+    positions from tensors of its own, and every tensor that it changes is changed
+    in place. Off the GPU, and where a module cannot be recorded, all steps are plain.
+    """
+
+    def __init__(self, step: Step, device: torch.device) -> None:
+        self.step = step
+        self.device = device
+        self.enabled = device.type == "cuda"
+        self.calls: Counter[tuple[int, int]] = Counter()
+        self.graphs: dict[tuple[int, int], tuple[Any, Tensor, Tensor]] = {}
+
+    def __call__(self, positive: Tensor, unlabeled: Tensor) -> None:
+        """Make one step on the batch at these positions."""
+        shape = positive.shape[1], unlabeled.shape[1]
+        self.calls[shape] += 1
+        if self.enabled and self.calls[shape] == WARM_UP + 1:
+            self._record(shape, positive, unlabeled)
+        if shape not in self.graphs:
+            self._plain(positive, unlabeled)
+            return
+        graph, static_positive, static_unlabeled = self.graphs[shape]
+        static_positive.copy_(positive)
+        static_unlabeled.copy_(unlabeled)
+        graph.replay()
+
+    def _plain(self, positive: Tensor, unlabeled: Tensor) -> None:
+        if not self.enabled:
+            self.step(positive, unlabeled)
+            return
+        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(side):
+            self.step(positive, unlabeled)
+        torch.cuda.current_stream(self.device).wait_stream(side)
+
+    def _record(self, shape: tuple[int, int], positive: Tensor, unlabeled: Tensor) -> None:
+        static = positive.clone(), unlabeled.clone()
+        graph = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(graph):
+                self.step(*static)
+        except RuntimeError:  # a module that talks to the host cannot be recorded; it still trains
+            torch.cuda.synchronize(self.device)
+            self.enabled = False
+            self.graphs.clear()
+        else:
+            self.graphs[shape] = graph, *static

@@ -1,0 +1,227 @@
+"""One training run of a stack of models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drpu._optional import progress
+from drpu._typing import FloatArray, IntArray
+from drpu.core.bregman import Risk
+from drpu.models._training.device import Recorded, precision, private_random
+from drpu.models._training.optimizer import Adam, Average, rate_factors
+from drpu.models._training.pools import Batch, Pool, count_steps, paired_positions, take_batch
+from drpu.models._training.stack import Forward, Stack
+
+__all__ = ["Criterion", "Loss", "Objective", "Outcome", "Settings", "Training", "on_outputs"]
+
+SCORING_ROWS = 16_384  # rows times models in one scoring call
+
+# Outputs of both samples and their weights, (models, batch) each, to one risk a model.
+Objective: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Risk]
+# The same as a number to choose the epoch by.
+Criterion: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
+# What a step descends, for objectives that need more than one look at a batch.
+Loss: TypeAlias = Callable[[Forward, Batch], Risk]
+
+
+def on_outputs(objective: Objective) -> Loss:
+    """A loss from an objective on outputs, in one pass so that batch norm sees both samples."""
+
+    def loss(forward: Forward, batch: Batch) -> Risk:
+        n = batch.positive.shape[1]
+        output = forward(torch.cat([batch.positive, batch.unlabeled], dim=1))
+        return objective(output[:, :n], output[:, n:], batch.positive_weight, batch.unlabeled_weight)
+
+    return loss
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a run goes; ``learning_rate`` and ``weight_decay`` have one value a model."""
+
+    epochs: int
+    batch_size: int
+    learning_rate: Sequence[float]
+    weight_decay: Sequence[float]
+    optimizer: str = "adamw"
+    betas: tuple[float, float] = (0.9, 0.999)
+    decay: str = "cosine"
+    ema: float | None = None
+    accumulate_gradients: bool = False
+    dtype: str = "float32"
+    verbose: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The chosen weights of every model, and how the run went.
+
+    ``risk`` and ``holdout_risk`` have shape (epochs, models); ``best_epoch`` counts from 1.
+    """
+
+    stack: Stack
+    weights: Tensor
+    fixed: Mapping[str, Tensor]
+    best_epoch: IntArray
+    risk: FloatArray
+    holdout_risk: FloatArray | None
+
+    def module(self, model: int) -> nn.Module:
+        """The network of one model, ready to score."""
+        return self.stack.extract(model, self.weights, self.fixed)
+
+
+class Training:
+    """A run over paired batches; the steps of the story are methods of their own.
+
+    Parameters
+    ----------
+    stack : Stack
+        Networks to train, in place.
+    positive, unlabeled : Pool
+        Training rows of each model.
+    loss : Loss
+        What a step descends.
+    settings : Settings
+    seeds : sequence of int
+        One a model; a model's batches depend on its own seed alone.
+    holdout : pair of Pool, optional
+        Rows that choose the epoch. Without them the last epoch stands.
+    criterion : Criterion, optional
+        Lower is better; read on the holdout rows after each epoch.
+    """
+
+    def __init__(
+        self,
+        stack: Stack,
+        positive: Pool,
+        unlabeled: Pool,
+        loss: Loss,
+        settings: Settings,
+        seeds: Sequence[int],
+        *,
+        holdout: tuple[Pool, Pool] | None = None,
+        criterion: Criterion | None = None,
+    ) -> None:
+        self.stack, self.loss, self.settings, self.seeds = stack, loss, settings, seeds
+        self.positive, self.unlabeled = positive, unlabeled
+        self.holdout, self.criterion = holdout, criterion
+        self.n_steps = count_steps(unlabeled.size, settings.batch_size)
+
+        total = self.n_steps * settings.epochs
+        self.optimizer = Adam(
+            stack.weights,
+            rate_factors(settings.decay, settings.epochs, self.n_steps),
+            learning_rate=self._column(settings.learning_rate),
+            weight_decay=self._column(settings.weight_decay),
+            betas=settings.betas,
+            decoupled=settings.optimizer == "adamw",
+            accumulate=settings.accumulate_gradients,
+        )
+        ema = settings.ema
+        self.average = None if ema is None else Average(stack.weights, stack.fixed, ema, total)
+        self.now = torch.zeros(1, dtype=torch.int64, device=stack.device)
+        self.total_risk = torch.zeros(len(stack), dtype=stack.dtype, device=stack.device)
+
+    def run(self) -> Outcome:
+        """Train for all epochs and give back each model's best one."""
+        settings, stack = self.settings, self.stack
+        device = stack.device
+        generators = [torch.Generator(device).manual_seed(seed) for seed in self.seeds]
+        best = _Best(stack) if self.holdout and self.criterion else None
+        risk, holdout_risk = [], []
+
+        with private_random(self.seeds[0], device), precision(settings.dtype, device):
+            stack.probe(self.unlabeled.take(_positions(self.unlabeled)[:, :2])[0])
+            advance = Recorded(self.step, device)
+            bar = progress(
+                range(settings.epochs), total=settings.epochs, label="epochs", show=settings.verbose > 0
+            )
+            for epoch in bar:
+                risk.append(self.epoch(advance, generators))
+                if best:
+                    holdout_risk.append(self.measure())
+                    best.keep(epoch + 1, holdout_risk[-1], *self.current())
+        weights, fixed = (best.weights, best.fixed) if best else self.current()
+        return Outcome(
+            stack,
+            weights,
+            fixed,
+            best.epoch.cpu().numpy() if best else np.full(len(stack), settings.epochs),
+            torch.stack(risk).cpu().double().numpy(),
+            torch.stack(holdout_risk).cpu().double().numpy() if best else None,
+        )
+
+    def epoch(self, advance: Recorded, generators: Sequence[torch.Generator]) -> Tensor:
+        """Sweep both samples once; the mean reported risk of each model, still on the device."""
+        self.stack.train()
+        self.total_risk.zero_()
+        for pair in paired_positions(self.positive.size, self.unlabeled.size, self.n_steps, generators):
+            advance(*pair)
+        return self.total_risk / self.n_steps
+
+    def step(self, positive: Tensor, unlabeled: Tensor) -> None:
+        """Descend on the batch at these positions; nothing here waits for the device."""
+        risk = self.loss(self._forward, take_batch(self.positive, self.unlabeled, positive, unlabeled))
+        (gradient,) = torch.autograd.grad(risk.objective.sum(), self.stack.weights)
+        self.optimizer.step(gradient, self.now)
+        if self.average:
+            self.average.update(self.now)
+        self.now += 1
+        self.total_risk += risk.value.detach()
+
+    def measure(self) -> Tensor:
+        """The criterion on the holdout rows, one value a model."""
+        assert self.holdout is not None
+        assert self.criterion is not None
+        positive, unlabeled = self.holdout
+        return self.criterion(self.score(positive), self.score(unlabeled), positive.weight, unlabeled.weight)
+
+    @torch.no_grad()
+    def score(self, pool: Pool) -> Tensor:
+        """Outputs of the current models in float64, shape (models, rows)."""
+        self.stack.train(False)
+        parts = _positions(pool).split(max(1, SCORING_ROWS // len(self.stack)), dim=1)
+        return torch.cat([self.stack(pool.take(part)[0], *self.current()).double() for part in parts], dim=1)
+
+    def current(self) -> tuple[Tensor, Mapping[str, Tensor]]:
+        """The weights that score now: the average where there is one."""
+        if self.average:
+            return self.average.weights, self.average.fixed
+        return self.stack.weights.detach(), self.stack.fixed
+
+    def _forward(self, rows: Tensor) -> Tensor:
+        return self.stack(rows).to(self.stack.dtype)
+
+    def _column(self, values: Sequence[float]) -> Tensor:
+        return torch.tensor(values, dtype=self.stack.dtype, device=self.stack.device)[:, None]
+
+
+class _Best:
+    """The weights of each model at its lowest risk so far, chosen on the device."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.risk = torch.full((len(stack),), torch.inf, dtype=torch.float64, device=stack.device)
+        self.epoch = torch.zeros(len(stack), dtype=torch.int64, device=stack.device)
+        self.weights = stack.weights.detach().clone()
+        self.fixed = {name: value.clone() for name, value in stack.fixed.items()}
+
+    def keep(self, epoch: int, risk: Tensor, weights: Tensor, fixed: Mapping[str, Tensor]) -> None:
+        better = risk < self.risk
+        self.risk = torch.where(better, risk, self.risk)
+        self.epoch = torch.where(better, epoch, self.epoch)
+        self.weights = torch.where(better[:, None], weights, self.weights)
+        for name, value in fixed.items():
+            chosen = better.view(-1, *[1] * (value.ndim - 1))
+            self.fixed[name] = torch.where(chosen, value, self.fixed[name])
+
+
+def _positions(pool: Pool) -> Tensor:
+    models, n = pool.index.shape
+    return torch.arange(n, device=pool.index.device).expand(models, n)

@@ -1,0 +1,290 @@
+"""Density ratios trained together: from models and rows to a stack and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from drpu._typing import FloatArray, IntArray, Rows
+from drpu.exceptions import ParameterError
+from drpu.models._holdout import Sample, carve
+from drpu.models._training.device import pick_device, private_random, weight_dtype
+from drpu.models._training.heads import RatioObjective, make_head
+from drpu.models._training.loop import Outcome, Settings, Training, on_outputs
+from drpu.models._training.perceptron import Scaling, perceptron
+from drpu.models._training.pools import Pool, count_steps
+from drpu.models._training.stack import Stack
+
+__all__ = ["Fitted", "Task", "build_module", "fit_together", "score_rows"]
+
+SCORING_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything that one model needs to be trained, checked beforehand."""
+
+    sample: Sample
+    holdout: tuple[Rows, Rows] | None
+    module: nn.Module | Callable[[], nn.Module] | None
+    hidden: tuple[int, ...]
+    generator: str
+    head: str
+    bound: float | None
+    alphas: tuple[float, ...]
+    fallback_alpha: float
+    share: float
+    early_stopping: bool
+    least_steps: int
+    settings: Settings
+    device: Any
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What training leaves of a task."""
+
+    module: nn.Module
+    scaling: Scaling | None
+    alpha: float
+    bound: float
+    best_epoch: int
+    history: dict[str, FloatArray]
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """A task with its rows divided and its strengths of correction settled."""
+
+    task: Task
+    positive: IntArray
+    unlabeled: IntArray
+    held: tuple[IntArray, IntArray] | None
+    alphas: tuple[float, ...]
+
+
+def fit_together(tasks: Sequence[Task]) -> list[Fitted]:
+    """One trained network a task, all of them trained as one stack."""
+    first = tasks[0]
+    device, dtype = pick_device(first.device), weight_dtype(first.settings.dtype)
+    plans = [_plan(task) for task in tasks]
+    _check_sizes(plans)
+    scalings = _scalings(tasks)
+    lines = [(i, alpha) for i, plan in enumerate(plans) for alpha in plan.alphas]
+
+    modules = [build_module(task.module, _shape(task), task.hidden, task.seed) for task in tasks]
+    stack = Stack([modules[i] for i, _ in lines], device=device, dtype=dtype)
+    alpha = torch.tensor([alpha for _, alpha in lines], dtype=torch.float64, device=device)
+    bound = torch.tensor([_bound(tasks[i], a) for i, a in lines], dtype=torch.float64, device=device)
+    objective = RatioObjective(first.generator, make_head(first.head, bound[:, None]), alpha)
+    pools = _Pools(plans, scalings, [i for i, _ in lines], device, dtype)
+
+    outcome = Training(
+        stack,
+        pools.train("positive"),
+        pools.train("unlabeled"),
+        on_outputs(objective.risk),
+        _settings(plans, [i for i, _ in lines]),
+        [tasks[i].seed for i, _ in lines],
+        holdout=pools.held() if plans[0].held else None,
+        criterion=objective.criterion,
+    ).run()
+    return [
+        _fitted(outcome, [n for n, (j, _) in enumerate(lines) if j == i], plan, scaling)
+        for i, (plan, scaling) in enumerate(zip(plans, scalings, strict=True))
+    ]
+
+
+def build_module(
+    module: nn.Module | Callable[[], nn.Module] | None, shape: Sequence[int], hidden: Sequence[int], seed: int
+) -> nn.Module:
+    """A fresh network: a copy of the one given, or a new one with seeded weights."""
+    if isinstance(module, nn.Module):
+        return deepcopy(module)
+    with private_random(seed, torch.device("cpu")):
+        made = perceptron(shape, hidden) if module is None else module()
+    if not isinstance(made, nn.Module):
+        raise ParameterError(f"module must make a torch.nn.Module, got {type(made).__name__}.")
+    return made
+
+
+@torch.no_grad()
+def score_rows(module: nn.Module, X: Rows, scaling: Scaling | None, head: str, bound: float) -> FloatArray:
+    """Log-ratios in float64 from the network's last output."""
+    weight = next(module.parameters())
+    module.eval()
+    parts = []
+    for start in range(0, X.shape[0], SCORING_ROWS):
+        rows = X[start : start + SCORING_ROWS]
+        rows = torch.as_tensor(rows if scaling is None else scaling(rows)).to(weight)
+        parts.append(module(rows).reshape(-1).cpu().double())
+    link = make_head(head, torch.tensor(bound, dtype=torch.float64))
+    return np.asarray(link.log_ratio(torch.cat(parts)).numpy(), dtype=np.float64)
+
+
+def _plan(task: Task) -> _Plan:
+    sample = task.sample
+    positive, unlabeled = _weighty(sample.positive, sample.positive_weight), _weighty(
+        sample.unlabeled, sample.unlabeled_weight
+    )  # fmt: skip
+    if task.holdout is not None:
+        held = np.arange(len(task.holdout[0])), np.arange(len(task.holdout[1]))
+        return _Plan(task, positive, unlabeled, held, task.alphas)
+    if task.early_stopping:
+        split = carve(Sample(positive, unlabeled), None, task.share, np.random.default_rng(task.seed))
+        if split.held:
+            held = split.held.positive, split.held.unlabeled
+            return _Plan(task, split.train.positive, split.train.unlabeled, held, task.alphas)
+    alphas = task.alphas if len(task.alphas) == 1 else (task.fallback_alpha,)
+    return _Plan(task, positive, unlabeled, None, alphas)
+
+
+def _weighty(rows: Rows, weight: FloatArray | None) -> IntArray:
+    """Row numbers, without the rows of weight zero: they are as good as absent."""
+    return np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight > 0)
+
+
+def _check_sizes(plans: Sequence[_Plan]) -> None:
+    sizes = {
+        (p.positive.size, p.unlabeled.size, None if p.held is None else tuple(h.size for h in p.held))
+        for p in plans
+    }
+    if len(sizes) > 1:
+        raise ParameterError(
+            "models trained together need equally many rows each (and all or none of them holdout rows), "
+            f"got {sorted(sizes, key=str)} as (positive, unlabeled, held out)."
+        )
+
+
+class _Pools:
+    """The rows of all tasks on the device, each array once, and each model's share of them."""
+
+    def __init__(
+        self,
+        plans: Sequence[_Plan],
+        scalings: Sequence[Scaling | None],
+        lines: Sequence[int],
+        device: torch.device,
+        dtype: torch.dtype,
+    ) -> None:
+        self.plans, self.scalings, self.lines = plans, scalings, lines
+        self.device, self.dtype = device, dtype
+        self.loaded: dict[tuple[tuple[int, int], ...], tuple[Tensor, dict[tuple[int, int], int]]] = {}
+
+    def train(self, which: str) -> Pool:
+        """Training rows of one kind."""
+        arrays = [getattr(plan.task.sample, which) for plan in self.plans]
+        weights = [getattr(plan.task.sample, f"{which}_weight") for plan in self.plans]
+        return self._pool(arrays, [getattr(plan, which) for plan in self.plans], weights)
+
+    def held(self) -> tuple[Pool, Pool]:
+        """Holdout rows of both kinds: rows of their own, or some of the training arrays."""
+        both = []
+        for kind, which in enumerate(("positive", "unlabeled")):
+            own = [plan.task.holdout is None for plan in self.plans]
+            arrays = [
+                getattr(p.task.sample, which) if mine else p.task.holdout[kind]  # type: ignore[index]
+                for p, mine in zip(self.plans, own, strict=True)
+            ]
+            weights = [
+                getattr(p.task.sample, f"{which}_weight") if mine else None
+                for p, mine in zip(self.plans, own, strict=True)
+            ]
+            both.append(self._pool(arrays, [p.held[kind] for p in self.plans], weights))  # type: ignore[index]
+        return both[0], both[1]
+
+    def _pool(self, arrays: list[Rows], chosen: list[IntArray], weights: Sequence[FloatArray | None]) -> Pool:
+        rows, offsets = self._load(arrays)
+        keys = self._keys(arrays)
+        index = np.stack([offsets[keys[i]] + chosen[i] for i in self.lines])
+        weight = None
+        if any(w is not None for w in weights):
+            filled = [np.ones(len(a)) if w is None else w for a, w in zip(arrays, weights, strict=True)]
+            picked = np.stack([filled[i][chosen[i]] for i in self.lines])
+            weight = torch.as_tensor(picked, dtype=self.dtype, device=self.device)
+        return Pool(rows, torch.as_tensor(index, device=self.device), weight)
+
+    def _load(self, arrays: list[Rows]) -> tuple[Tensor, dict[tuple[int, int], int]]:
+        keys = self._keys(arrays)
+        unique = {key: i for i, key in reversed(list(enumerate(keys)))}
+        signature = tuple(sorted(unique))
+        if signature not in self.loaded:
+            parts, offsets, start = [], {}, 0
+            for key, i in unique.items():
+                scaling, array = self.scalings[i], arrays[i]
+                part = torch.as_tensor(array if scaling is None else scaling(array))
+                parts.append(part.to(device=self.device, dtype=self.dtype))
+                offsets[key], start = start, start + len(array)
+            self.loaded[signature] = parts[0] if len(parts) == 1 else torch.cat(parts), offsets
+        return self.loaded[signature]
+
+    def _keys(self, arrays: list[Rows]) -> list[tuple[int, int]]:
+        return [(id(array), id(scaling)) for array, scaling in zip(arrays, self.scalings, strict=True)]
+
+
+def _scalings(tasks: Sequence[Task]) -> list[Scaling | None]:
+    """How each task's inputs are scaled; tasks on the same rows share it."""
+    made: dict[tuple[int, int], Scaling] = {}
+    for task in tasks:
+        if task.module is None and (key := _unlabeled_key(task)) not in made:
+            made[key] = Scaling.fit(task.sample.unlabeled, task.sample.unlabeled_weight)
+    return [made[_unlabeled_key(task)] if task.module is None else None for task in tasks]
+
+
+def _unlabeled_key(task: Task) -> tuple[int, int]:
+    return id(task.sample.unlabeled), id(task.sample.unlabeled_weight)
+
+
+def _settings(plans: Sequence[_Plan], lines: Sequence[int]) -> Settings:
+    """The settings of the run: those of the first task, with a rate for every line."""
+    first = plans[0].task
+    steps = count_steps(plans[0].unlabeled.size, first.settings.batch_size)
+    return replace(
+        first.settings,
+        epochs=max(first.settings.epochs, -(-first.least_steps // steps)),
+        learning_rate=[plans[i].task.settings.learning_rate[0] for i in lines],
+        weight_decay=[plans[i].task.settings.weight_decay[0] for i in lines],
+    )
+
+
+def _shape(task: Task) -> tuple[int, ...]:
+    shape: tuple[int, ...] = task.sample.positive.shape[1:]
+    return shape
+
+
+def _bound(task: Task, alpha: float) -> float:
+    """The largest ratio of a bounded head: no ratio exceeds one over the prior, nor one over alpha."""
+    if task.bound is not None:
+        return task.bound
+    return 1 / alpha if alpha > 0 else np.inf
+
+
+def _fitted(outcome: Outcome, lines: Sequence[int], plan: _Plan, scaling: Scaling | None) -> Fitted:
+    held = outcome.holdout_risk
+    finite = torch.isfinite(outcome.weights).all(1).cpu().numpy()
+    if held is not None:
+        finite = finite & (outcome.best_epoch > 0)
+    alive = [n for n in lines if finite[n]]
+    if not alive:
+        raise ParameterError(
+            f"learning_rate must let training converge, got {plan.task.settings.learning_rate[0]:g}: "
+            "the risk is not finite any more. Lower it, or scale the rows."
+        )
+    best = alive[0] if held is None else min(alive, key=lambda n: np.nanmin(held[:, n]))
+    alpha = plan.alphas[lines.index(best)]
+    history = {"risk": outcome.risk[:, best]} | ({} if held is None else {"holdout_risk": held[:, best]})
+    return Fitted(
+        outcome.module(best),
+        scaling,
+        alpha,
+        _bound(plan.task, alpha),
+        int(outcome.best_epoch[best]),
+        history,
+    )

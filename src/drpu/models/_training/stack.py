@@ -1,0 +1,136 @@
+"""Many networks of one shape behind one call."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
+from typing import TypeAlias
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from drpu.exceptions import ParameterError
+
+__all__ = ["Forward", "Stack"]
+
+Forward: TypeAlias = Callable[[Tensor], Tensor]
+
+
+class Stack:
+    """Networks of one shape, trained and evaluated together.
+
+    The trainable weights of all of them are one matrix with a line for each model,
+    so an optimiser, an average or a copy is an operation on one tensor, with a
+    column of settings where models differ. Everything else that a module registers
+    (statistics of batch norm, frozen weights) is kept beside it, a stack by name.
+
+    Parameters
+    ----------
+    modules : sequence of torch.nn.Module
+        Networks of one architecture, each mapping (n, ...) to (n,) or (n, 1). They
+        are copied, never changed.
+    device, dtype
+        Where the weights live, and as what.
+
+    Attributes
+    ----------
+    weights : Tensor of shape (models, n_weights)
+    fixed : dict of str to Tensor of shape (models, ...)
+    batched : bool
+        Whether all models go through one batched call. One model does not need it,
+        and a module that cannot be batched (recurrent ones) is called in turn.
+    """
+
+    def __init__(
+        self, modules: Sequence[nn.Module], *, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> None:
+        copies = [deepcopy(module).to(device=device, dtype=dtype) for module in modules]
+        self.module = copies[0]
+        self.device = device
+        self.dtype = dtype
+        self.shapes = {name: p.shape for name, p in self.module.named_parameters() if p.requires_grad}
+        for copy in copies[1:]:
+            self._check_shape(copy)
+        if not self.shapes:
+            raise ParameterError("module must have weights to train, got none that require a gradient.")
+
+        self.weights = torch.stack([_flat(copy, self.shapes) for copy in copies]).requires_grad_()
+        others = [_others(copy, self.shapes) for copy in copies]
+        self.fixed = {name: torch.stack([other[name] for other in others]) for name in others[0]}
+        self.batched = len(copies) > 1
+
+    def __len__(self) -> int:
+        return self.weights.shape[0]
+
+    def train(self, mode: bool = True) -> None:
+        """Switch dropout and batch norm to training, or to scoring."""
+        self.module.train(mode)
+
+    def __call__(
+        self, rows: Tensor, weights: Tensor | None = None, fixed: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Outputs of shape (models, n) for rows of shape (models, n, ...)."""
+        named = self._named(self.weights if weights is None else weights)
+        named |= self.fixed if fixed is None else fixed
+        if self.batched:
+            output = vmap(self._one, randomness="different")(named, rows)
+        else:
+            each = [self._one({k: v[i] for k, v in named.items()}, rows[i]) for i in range(len(self))]
+            output = torch.stack(each)
+        return self._outputs(output, rows)
+
+    def probe(self, rows: Tensor) -> None:
+        """Find out on a few rows whether the models can be batched."""
+        if not self.batched:
+            return
+        self.train(False)
+        try:
+            with torch.no_grad():
+                self(rows)
+        except (RuntimeError, ValueError):  # vmap's words for what it cannot do; others come up again
+            self.batched = False
+
+    def extract(self, model: int, weights: Tensor, fixed: Mapping[str, Tensor]) -> nn.Module:
+        """One model as a module of its own, ready to score."""
+        module = deepcopy(self.module).eval()
+        values = {k: v[model] for k, v in (self._named(weights) | fixed).items()}
+        with torch.no_grad():
+            for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
+                tensor.copy_(values[name])
+        return module
+
+    def _one(self, named: dict[str, Tensor], rows: Tensor) -> Tensor:
+        output: Tensor = functional_call(self.module, named, (rows,))
+        return output
+
+    def _named(self, weights: Tensor) -> dict[str, Tensor]:
+        parts = weights.split([shape.numel() for shape in self.shapes.values()], dim=1)
+        return {
+            name: part.unflatten(1, shape) if len(shape) else part.squeeze(1)
+            for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)
+        }
+
+    def _outputs(self, output: Tensor, rows: Tensor) -> Tensor:
+        models, n = rows.shape[:2]
+        if output.shape not in ((models, n), (models, n, 1)):
+            raise ParameterError(
+                f"module must map {n} rows to shape ({n},) or ({n}, 1), got {tuple(output.shape[1:])}: "
+                "its last layer needs one output."
+            )
+        return output.reshape(models, n)
+
+    def _check_shape(self, other: nn.Module) -> None:
+        shapes = {name: p.shape for name, p in other.named_parameters() if p.requires_grad}
+        if shapes != self.shapes or type(other) is not type(self.module):
+            raise ParameterError("models must have one architecture to be trained together.")
+
+
+def _flat(module: nn.Module, shapes: Mapping[str, torch.Size]) -> Tensor:
+    values = dict(module.named_parameters())
+    return torch.cat([values[name].detach().flatten() for name in shapes])
+
+
+def _others(module: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
+    tensors = [*module.named_parameters(), *module.named_buffers()]
+    return {name: tensor.detach() for name, tensor in tensors if name not in shapes}

@@ -1,0 +1,293 @@
+"""Density ratios from boosted trees."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
+from drpu._typing import FloatArray, Rows
+from drpu.core.bregman import GENERATORS
+from drpu.exceptions import DataError, ParameterError
+from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
+from drpu.models._holdout import Sample, Split, carve
+from drpu.models._links import LINKS
+from drpu.models._rows import n_rows, stack_rows
+from drpu.models.base import ModelState, RatioModel
+
+__all__ = ["BoostedRatio"]
+
+_ROUNDS, _MOST_ROUNDS, _PATIENCE = 150, 1000, 30
+_ENOUGH_HELD = 200  # positives in a holdout whose risk can tell rounds apart
+_MIN_LEAF = 10
+
+
+class BoostedRatio(RatioModel):
+    r"""Density ratio of boosted trees (LightGBM); missing values and sparse rows are welcome.
+
+    Parameters
+    ----------
+    loss : {"log", "bregman"}, default="log"
+        ``log``: the odds of positive against unlabeled rows, by the logistic loss.
+        ``bregman``: the non-negative Bregman risk itself.
+    generator : {"lsif", "ukl", "bkl"}, optional
+        Generator of the Bregman risk, by default ``lsif``. With ``bregman`` only.
+    link : {"identity", "softplus", "exp"}, optional
+        How the sum of the trees becomes a ratio, by default ``softplus``. ``identity`` is
+        for ``lsif`` alone. ``exp`` is unstable: its ratios explode long before the
+        ranking shows it. With ``bregman`` only.
+    alpha : float, optional
+        Lower bound of the training prior for the non-negative correction, by default 0,
+        which is none. With ``bregman`` only.
+    n_rounds : int, optional
+        Number of trees: by default 150, and at most 1000 where early stopping decides.
+    learning_rate : float, default=0.06
+        Share of each tree that is added.
+    leaves : int, default=8
+        Most leaves of a tree.
+    min_leaf : int, optional
+        Fewest rows of a leaf (``log``), or the least unlabeled mass of a leaf counted in rows
+        at a ratio of 1 (``bregman``). By default 10, and less below 200 rows.
+    l2 : float, default=5.0
+        Shrinkage of leaf values, in rows.
+    row_share, column_share : float, default=0.7 and 0.5
+        Shares of rows and columns that each tree sees.
+    early_stopping : bool or "auto", default="auto"
+        Whether the uncorrected risk of holdout rows decides how many trees there are.
+        ``auto`` asks for 200 holdout positives: with fewer, noise would decide.
+    holdout : float, default=0.2
+        Share of the rows that early stopping keeps out, when ``fit_ratio`` is given no
+        holdout rows. The trees are then grown again on all rows.
+    n_jobs : int, default=1
+        Threads; -1 is one for each core.
+    random_state : int, RandomState or None, default=None
+        Seed.
+
+    Attributes
+    ----------
+    n_rounds_ : int
+        Number of trees.
+    holdout_risk_ : float
+        Uncorrected risk on the holdout rows (for ``log`` that of ``bkl``), NaN without them.
+
+    Notes
+    -----
+    With ``lsif`` and the identity link the gradient is :math:`-1/n_P` on positive and :math:`r/n_U` on
+    unlabeled rows, the hessian 0 and :math:`1/n_U`: the value of a leaf is the positive mass in
+    it over the unlabeled mass. Hessians are scaled to sum to the number of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> positive, unlabeled = rng.normal(1, 1, (200, 1)), rng.normal(0, 1.4, (1000, 1))
+    >>> model = BoostedRatio(random_state=0).fit_ratio(positive, unlabeled)
+    >>> low, high = model.ratio([[-1.0], [1.0]])
+    >>> bool(low < 0.6 and high > 1.2)
+    True
+    """
+
+    accepts_nan: ClassVar[bool] = True
+    uses_holdout: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        loss: str = "log",
+        *,
+        generator: str | None = None,
+        link: str | None = None,
+        alpha: float | None = None,
+        n_rounds: int | None = None,
+        learning_rate: float = 0.06,
+        leaves: int = 8,
+        min_leaf: int | None = None,
+        l2: float = 5.0,
+        row_share: float = 0.7,
+        column_share: float = 0.5,
+        early_stopping: bool | str = "auto",
+        holdout: float = 0.2,
+        n_jobs: int = 1,
+        random_state: Any = None,
+    ) -> None:
+        self.loss = loss
+        self.generator = generator
+        self.link = link
+        self.alpha = alpha
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_leaf = min_leaf
+        self.l2 = l2
+        self.row_share = row_share
+        self.column_share = column_share
+        self.early_stopping = early_stopping
+        self.holdout = holdout
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fit(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        holdout: tuple[Rows, Rows] | None,
+        positive_weight: FloatArray | None,
+        unlabeled_weight: FloatArray | None,
+    ) -> None:
+        loss = self._check_parameters()
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+
+        split = Split(sample, None)
+        if self._stops_early(positive, holdout):
+            split = carve(sample, holdout, self.holdout, np.random.default_rng(seed))
+        self.n_rounds_ = self.n_rounds or (_ROUNDS if split.held is None else _MOST_ROUNDS)
+        self.holdout_risk_ = np.nan
+
+        trees = None
+        if split.held is not None:
+            trees, self.holdout_risk_ = self._grow(loss, split.train, seed, split.held)
+            self.n_rounds_ = trees.best_iteration
+        if trees is None or holdout is None:
+            trees, _ = self._grow(loss, sample, seed)
+        self.loss_, self.offset_ = loss, loss.offset(sample)
+        self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
+        self.booster_ = _booster(self.trees_)
+
+    def _check_parameters(self) -> BoostedLoss:
+        for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), low=low)
+        check_real("learning_rate", self.learning_rate, low=np.finfo(float).tiny, high=1)
+        check_real("l2", self.l2, low=0)
+        for name in ("row_share", "column_share"):
+            check_real(name, getattr(self, name), low=np.finfo(float).tiny, high=1)
+        check_fraction("holdout", self.holdout)
+        if self.early_stopping not in (True, False, "auto"):
+            raise ParameterError(
+                f"early_stopping must be True, False or 'auto', got {self.early_stopping!r}."
+            )
+        if self.n_jobs != -1:
+            check_integer("n_jobs", self.n_jobs, low=1)
+        return self._loss()
+
+    def _loss(self) -> BoostedLoss:
+        if check_choice("loss", self.loss, ("log", "bregman")) == "log":
+            for name in ("generator", "link", "alpha"):
+                if getattr(self, name) is not None:
+                    raise ParameterError(
+                        f"{name} must be None with loss='log', which has no use for it, "
+                        f"got {getattr(self, name)!r}: use loss='bregman'."
+                    )
+            return LogLoss()
+        generator = check_choice("generator", self.generator or "lsif", GENERATORS)
+        link = check_choice("link", self.link or "softplus", LINKS)
+        if link == "identity" and generator != "lsif":
+            raise ParameterError(
+                f"link must be 'softplus' or 'exp' with generator={generator!r}, got 'identity': "
+                "only 'lsif' is defined for ratios below 0."
+            )
+        return BregmanLoss(generator, link, check_prior("alpha", self.alpha or 0.0))
+
+    def _stops_early(self, positive: Rows, holdout: tuple[Rows, Rows] | None) -> bool:
+        if self.early_stopping == "auto":
+            held = self.holdout * n_rows(positive) if holdout is None else n_rows(holdout[0])
+            return bool(held >= _ENOUGH_HELD)
+        return bool(self.early_stopping)
+
+    def _settings(self, loss: BoostedLoss, sample: Sample, seed: int) -> dict[str, Any]:
+        rows = n_rows(sample.positive) + n_rows(sample.unlabeled)
+        return {
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "lambda_l2": self.l2,
+            "bagging_fraction": self.row_share,
+            "bagging_freq": 1,
+            "feature_fraction": self.column_share,
+            "max_bin": 63,
+            "feature_pre_filter": False,
+            "metric": "None",
+            "seed": seed,
+            "num_threads": 0 if self.n_jobs == -1 else self.n_jobs,
+            "deterministic": True,
+            "force_col_wise": True,
+            "verbosity": -1,
+            **loss.settings(sample, self.min_leaf or max(1, min(_MIN_LEAF, rows // 20))),
+        }
+
+    def _grow(
+        self, loss: BoostedLoss, sample: Sample, seed: int, held: Sample | None = None
+    ) -> tuple[Any, float]:
+        """Trees, and the lowest risk that they reach on held rows."""
+        import lightgbm
+
+        settings = self._settings(loss, sample, seed)
+        data = _dataset(loss, sample, settings)
+        if held is None:
+            return lightgbm.train(settings, data, self.n_rounds_), np.nan
+
+        offset = loss.offset(sample)
+
+        def risk(predicted: FloatArray, _: Any) -> tuple[str, float, bool]:
+            return "risk", holdout_risk(loss, loss.outputs(predicted, offset), held), False
+
+        trees = lightgbm.train(
+            settings,
+            data,
+            self.n_rounds_,
+            valid_sets=[_dataset(loss, held, settings, reference=data)],
+            feval=risk,
+            callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
+        )
+        return trees, float(trees.best_score["valid_0"]["risk"])
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        threads = 0 if self.n_jobs == -1 else self.n_jobs
+        raw = self.booster_.predict(X, raw_score=True, num_threads=threads)
+        return self.loss_.log_ratio(np.asarray(raw, dtype=np.float64) + self.offset_)
+
+    def state(self) -> ModelState:
+        """The trees in LightGBM's own text, and what turns their sum into a ratio."""
+        config = {"loss": self.loss, "offset": self.offset_, "n_features": self.n_features_in_}
+        if isinstance(self.loss_, BregmanLoss):
+            config |= {"generator": self.loss_.generator, "link": self.loss_.link, "alpha": self.loss_.alpha}
+        return ModelState(kind="boosted", config=config, blobs={"trees": self.trees_.encode()})
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """A fitted model from its state."""
+        config = state.config
+        try:
+            model = cls(
+                config["loss"],
+                generator=config.get("generator"),
+                link=config.get("link"),
+                alpha=config.get("alpha"),
+            )
+            model.loss_ = model._loss()
+            model.offset_, model.n_features_in_ = float(config["offset"]), int(config["n_features"])
+            model.trees_ = state.blobs["trees"].decode()
+            model.booster_ = _booster(model.trees_)
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"state is not that of a BoostedRatio: {error!r}.") from error
+        model.n_rounds_, model.holdout_risk_ = model.booster_.current_iteration(), np.nan
+        return model
+
+
+def _dataset(loss: BoostedLoss, sample: Sample, settings: dict[str, Any], reference: Any = None) -> Any:
+    import lightgbm
+
+    rows = stack_rows(sample.positive, sample.unlabeled)
+    quiet = {key: value for key, value in settings.items() if key != "objective"}
+    return lightgbm.Dataset(rows, **loss.fields(sample), params=quiet, reference=reference)
+
+
+def _booster(trees: str) -> Any:
+    """Trees from LightGBM's text, or an error where the text is not one."""
+    import lightgbm
+
+    try:
+        return lightgbm.Booster(model_str=trees, params={"verbosity": -1})
+    except lightgbm.basic.LightGBMError as error:
+        raise DataError(f"the trees of a BoostedRatio cannot be read: {error}") from error

@@ -1,0 +1,211 @@
+"""Cross-fitting: every row scored by a model that has not seen it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from joblib import Parallel, delayed
+from sklearn.base import clone
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_fraction, check_integer
+from drpu._optional import progress
+from drpu._typing import FloatArray, IntArray, Rows
+from drpu.exceptions import ParameterError
+from drpu.models._rows import n_rows, take_rows
+from drpu.models.base import ModelState, RatioModel
+from drpu.models.registry import model_from_state
+
+__all__ = ["FoldedRatio", "HeldOut", "Sample", "cross_fit", "resolve_holdout"]
+
+FEWEST_TO_SPLIT = 10  # positives below which a fold would hold one or none
+MOST_TO_FOLD = 2000  # positives above which one share kept out tells as much as folds do
+
+
+@dataclass(frozen=True, slots=True)
+class HeldOut:
+    """Scores of rows by models that have not seen them, with the rows' weights."""
+
+    positive: FloatArray
+    unlabeled: FloatArray
+    positive_weight: FloatArray | None
+    unlabeled_weight: FloatArray | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows and their weights."""
+
+    rows: Rows
+    weight: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return n_rows(self.rows)
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights: the number of rows where there are none."""
+        return float(len(self)) if self.weight is None else float(self.weight.sum())
+
+    def take(self, index: IntArray) -> Sample:
+        """The sample at ``index``."""
+        return Sample(take_rows(self.rows, index), None if self.weight is None else self.weight[index])
+
+
+class FoldedRatio(RatioModel):
+    """Models of the same kind, each fitted without one fold of the rows.
+
+    ``fold_scores`` gives one column a model: for priors each is counted, for labels
+    their calibrated ratios are averaged.
+    """
+
+    def __init__(self, models: list[RatioModel]) -> None:
+        self.models = models
+
+    @property
+    def keeps_rows(self) -> bool:  # noqa: D102
+        return any(model.keeps_rows for model in self.models)
+
+    @property
+    def n_features_in_(self) -> int:  # type: ignore[override]
+        """Number of columns."""
+        return int(self.models[0].n_features_in_)
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        """Whether the models take sparse rows."""
+        return self.models[0].accepts_sparse
+
+    @property
+    def accepts_nan(self) -> bool:  # type: ignore[override]
+        """Whether the models take missing values."""
+        return self.models[0].accepts_nan
+
+    @property
+    def accepts_nd(self) -> bool:  # type: ignore[override]
+        """Whether the models take rows of more than one dimension."""
+        return self.models[0].accepts_nd
+
+    def fold_scores(self, X: Rows) -> FloatArray:
+        """Log-ratios of shape (n_rows, n_models)."""
+        return np.column_stack([model.log_ratio(X) for model in self.models])
+
+    def _fit(self, positive: Rows, unlabeled: Rows, *weights: FloatArray | None) -> None:
+        raise ParameterError("fold models are made by cross_fit, which keeps every model from its own fold.")
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        return np.asarray(self.fold_scores(X).mean(axis=1))
+
+    def state(self) -> ModelState:  # noqa: D102
+        return ModelState("folds", parts={str(i): model.state() for i, model in enumerate(self.models)})
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+        return cls([model_from_state(state.parts[str(i)], module=module) for i in range(len(state.parts))])
+
+
+def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:
+    """Folds (an integer), a share to keep out, or 0 for no split at all."""
+    few = min(n_positive, n_unlabeled)
+    if isinstance(holdout, str) and holdout == "auto":
+        if few < FEWEST_TO_SPLIT:
+            return 0
+        return 5 if n_positive <= MOST_TO_FOLD else 0.2
+    if isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
+        folds = check_integer("holdout", holdout, low=2)
+        if folds > few:
+            raise ParameterError(
+                f"holdout must not ask for more folds than there are positives and unlabeled rows, "
+                f"got {folds} for {n_positive} and {n_unlabeled}: use fewer, or 'auto'."
+            )
+        return folds
+    if isinstance(holdout, float):
+        share = check_fraction("holdout", holdout)
+        if few < 2:
+            raise ParameterError(
+                f"holdout={holdout!r} needs two positives and two unlabeled rows, "
+                f"got {n_positive} and {n_unlabeled}: use 'auto', which fits without a split."
+            )
+        return share
+    raise ParameterError(
+        f"holdout must be 'auto', a share of the rows in (0, 1) or a number of folds, got {holdout!r}."
+    )
+
+
+def cross_fit(
+    model: RatioModel,
+    positive: Sample,
+    unlabeled: Sample,
+    *,
+    holdout: int | float,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[FoldedRatio, HeldOut]:
+    """Fold models and the scores of the rows that each has not seen.
+
+    Parameters
+    ----------
+    model : RatioModel
+        Fitted as clones, one for each fold.
+    positive, unlabeled : Sample
+        The two samples.
+    holdout : int or float
+        Number of folds, or a share kept out once, or 0: one model that has seen
+        everything, whose scores are those of its own rows.
+    """
+    if holdout == 0:
+        fitted = _fit_one(model, positive, unlabeled)
+        scores = fitted.log_ratio(positive.rows), fitted.log_ratio(unlabeled.rows)
+        return FoldedRatio([fitted]), HeldOut(*scores, positive.weight, unlabeled.weight)
+
+    rng = check_random_state(random_state)
+    splits = list(zip(_splits(len(positive), holdout, rng), _splits(len(unlabeled), holdout, rng), strict=True))
+    work = (delayed(_fit_split)(clone(model), positive, unlabeled, *split) for split in splits)
+    done = Parallel(n_jobs=n_jobs, return_as="generator")(work)
+    fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
+
+    held_p = np.concatenate([p for (_, p), _ in splits])
+    held_u = np.concatenate([u for _, (_, u) in splits])
+    return FoldedRatio([fit[0] for fit in fits]), HeldOut(
+        np.concatenate([fit[1] for fit in fits]),
+        np.concatenate([fit[2] for fit in fits]),
+        None if positive.weight is None else positive.weight[held_p],
+        None if unlabeled.weight is None else unlabeled.weight[held_u],
+    )
+
+
+Split = tuple[IntArray, IntArray]
+
+
+def _splits(n: int, holdout: int | float, rng: np.random.RandomState) -> Iterator[Split]:
+    """Pairs of rows to train on and rows kept out."""
+    order = rng.permutation(n)
+    if holdout < 1:
+        parts = [order[: min(max(1, round(n * holdout)), n - 1)]]
+    else:
+        parts = np.array_split(order, int(holdout))
+    for kept in parts:
+        seen = np.ones(n, dtype=bool)
+        seen[kept] = False
+        yield np.flatnonzero(seen), np.sort(kept)
+
+
+def _fit_split(
+    model: RatioModel, positive: Sample, unlabeled: Sample, split_p: Split, split_u: Split
+) -> tuple[RatioModel, FloatArray, FloatArray]:
+    fitted = _fit_one(model, positive.take(split_p[0]), unlabeled.take(split_u[0]))
+    return (
+        fitted,
+        fitted.log_ratio(take_rows(positive.rows, split_p[1])),
+        fitted.log_ratio(take_rows(unlabeled.rows, split_u[1])),
+    )
+
+
+def _fit_one(model: RatioModel, positive: Sample, unlabeled: Sample) -> RatioModel:
+    return model.fit_ratio(
+        positive.rows, unlabeled.rows, positive_weight=positive.weight, unlabeled_weight=unlabeled.weight
+    )

@@ -1,0 +1,485 @@
+"""Density ratios from neural networks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real, check_weights
+from drpu._optional import require
+from drpu._typing import FloatArray, Rows
+from drpu.core.bregman import GENERATORS
+from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.models._holdout import Sample
+from drpu.models.base import ModelState, RatioModel
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from drpu.models._training.loop import Settings
+    from drpu.models._training.ratio import Fitted, Task
+
+__all__ = ["ALPHAS", "NetworkRatio", "fit_many"]
+
+ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
+FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
+EPOCHS, LEAST_STEPS = 20, 1000  # epochs="auto": short training, but not of a handful of steps
+
+HEADS = ("softplus", "relu", "exp", "bounded")
+OPTIMIZERS = ("adamw", "adam")
+DECAYS = ("cosine", "step", "constant")
+# What models of one stack may disagree on.
+_OWN = {"alpha", "bound", "learning_rate", "module", "random_state", "verbose", "weight_decay"}
+
+
+class NetworkRatio(RatioModel):
+    r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
+
+    Positive and unlabeled rows come in paired batches that both sweep once an
+    epoch. The weights are averaged along the way, and the epoch with the lowest
+    uncorrected risk on holdout rows is kept.
+
+    Parameters
+    ----------
+    module : torch.nn.Module or callable, optional
+        A network that maps (n, ...) to (n,) or (n, 1), or a function that makes one.
+        A network is copied and training starts from its weights; a function is called
+        under a seeded generator. By default a multilayer perceptron on standardised
+        columns.
+    generator : {"bkl", "lsif", "ukl"}, default="bkl"
+        Bregman generator: logistic, least squares, or unnormalised KL.
+    alpha : float or "auto", default="auto"
+        Strength of the non-negative correction, a lower bound of the training prior
+        in [0, prior]. ``"auto"`` trains one network for each of
+        :data:`ALPHAS` at once and keeps the one with the lowest holdout risk; when
+        there are too few rows to hold some out it is 0.3.
+    head : {"softplus", "relu", "exp", "bounded"}, default="softplus"
+        From the network's output to a ratio. ``relu`` needs the ``lsif`` generator:
+        the others know no ratio of zero.
+    bound : float, optional
+        Largest ratio of the ``bounded`` head; ``1 / alpha`` by default.
+    hidden : tuple of int, optional
+        Widths of the default perceptron's layers, (300, 300, 300) when not given.
+    epochs : int or "auto", default="auto"
+        Sweeps over the rows; ``"auto"`` makes 20, and more where 20 are fewer
+        than 1000 steps.
+    batch_size : int, default=500
+        Unlabeled rows in a step. An epoch has ``n_unlabeled // batch_size`` steps,
+        and the positive rows are divided among as many.
+    learning_rate : float, default=1e-3
+        Step size of the optimiser, before its decay.
+    optimizer : {"adamw", "adam"}, default="adamw"
+        How weights decay: by themselves, or as an L2 term inside the gradient.
+    betas : pair of float, default=(0.9, 0.999)
+        Memory of the optimiser's two moments.
+    weight_decay : float, default=1.0
+        Strength of that decay.
+    decay : {"cosine", "step", "constant"}, default="cosine"
+        Fate of the learning rate: down to zero along a cosine, halved every 20
+        epochs, or left alone.
+    ema : float or None, default=0.99
+        Memory of the moving average of weights that scores rows; None scores with the
+        weights as they are.
+    early_stopping : bool, default=True
+        Keep the epoch with the lowest uncorrected holdout risk instead of the last.
+    holdout : float, default=0.2
+        Share of rows held out for that choice when ``fit_ratio`` is given none.
+    accumulate_gradients : bool, default=False
+        Never zero the gradients. For the reproduction of published runs only.
+    device : "auto" or torch device, default="auto"
+        Where to train and score; ``"auto"`` is the GPU where there is one.
+    dtype : {"float32", "tf32", "bfloat16", "float64"}, default="float32"
+        Precision of products. Weights are kept in float32 unless it is ``float64``.
+    random_state : int, RandomState or None, default=None
+        Seed of weights, batches and holdout rows. Torch's global generator is
+        left alone.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The trained network. The default one expects scaled columns.
+    alpha_ : float
+        The strength of the correction in use.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1.
+    history_ : dict of str to array
+        ``risk``, as reported by the corrected objective, and ``holdout_risk`` where
+        there was a holdout, by epoch.
+
+    See Also
+    --------
+    fit_many : Many of these at once.
+
+    Notes
+    -----
+    Networks overfit the uncorrected risk at once: the unlabeled term falls below what
+    any ratio could reach. The corrected risk stops descending there, which is what
+    makes them work.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> positive = rng.normal(1, 1, (200, 2))
+    >>> unlabeled = np.concatenate([rng.normal(1, 1, (400, 2)), rng.normal(-1, 1, (600, 2))])
+    >>> model = NetworkRatio(hidden=(16,), alpha=0.3, random_state=0)
+    >>> scores = model.fit_ratio(positive, unlabeled).log_ratio([[2.0, 2.0], [-2.0, -2.0]])
+    >>> bool(scores[0] > 0 > scores[1])
+    True
+    """
+
+    accepts_sparse: ClassVar[bool] = False
+    accepts_nd: ClassVar[bool] = True
+    uses_holdout: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        module: nn.Module | Callable[[], nn.Module] | None = None,
+        *,
+        generator: str = "bkl",
+        alpha: float | str = "auto",
+        head: str = "softplus",
+        bound: float | None = None,
+        hidden: Sequence[int] | None = None,
+        epochs: int | str = "auto",
+        batch_size: int = 500,
+        learning_rate: float = 1e-3,
+        optimizer: str = "adamw",
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 1.0,
+        decay: str = "cosine",
+        ema: float | None = 0.99,
+        early_stopping: bool = True,
+        holdout: float = 0.2,
+        accumulate_gradients: bool = False,
+        device: Any = "auto",
+        dtype: str = "float32",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.module = module
+        self.generator = generator
+        self.alpha = alpha
+        self.head = head
+        self.bound = bound
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.betas = betas
+        self.weight_decay = weight_decay
+        self.decay = decay
+        self.ema = ema
+        self.early_stopping = early_stopping
+        self.holdout = holdout
+        self.accumulate_gradients = accumulate_gradients
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        holdout: tuple[Rows, Rows] | None,
+        positive_weight: FloatArray | None,
+        unlabeled_weight: FloatArray | None,
+    ) -> None:
+        _train([self], [(Sample(positive, unlabeled, positive_weight, unlabeled_weight), holdout)])
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        from drpu.models._training.ratio import score_rows
+
+        if X.shape[1:] != self.input_shape_:
+            raise DataError(
+                f"X must have rows of shape {self.input_shape_}, as in training, got {X.shape[1:]}."
+            )
+        return score_rows(self.module_, X, self.scaling_, self.head, self.bound_)
+
+    def state(self) -> ModelState:
+        """What :meth:`from_state` needs to score rows as this model does.
+
+        Weights and statistics of the network travel as arrays, the network of a user
+        does not: :meth:`from_state` has to be given a function that makes it.
+        """
+        arrays = {f"module.{k}": v.cpu().numpy() for k, v in self.module_.state_dict().items()}
+        if self.scaling_ is not None:
+            arrays |= {"mean": self.scaling_.mean, "scale": self.scaling_.scale}
+        return ModelState(
+            "network",
+            {
+                "params": _plain_params(self),
+                "default_module": self.module is None,
+                "input_shape": list(self.input_shape_),
+                "alpha": self.alpha_,
+                "bound": self.bound_ if np.isfinite(self.bound_) else None,
+                "best_epoch": self.best_epoch_,
+                "history": {k: v.tolist() for k, v in self.history_.items()},
+            },
+            arrays,
+        )
+
+    @classmethod
+    def from_state(
+        cls, state: ModelState, *, module: nn.Module | Callable[[], nn.Module] | None = None
+    ) -> Self:
+        """A fitted model from its state.
+
+        Parameters
+        ----------
+        state : ModelState
+            What :meth:`state` returned.
+        module : torch.nn.Module or callable, optional
+            The network, or a function that makes it; needed for all but the default one.
+        """
+        config = state.config
+        if config["default_module"]:
+            module = None
+        elif module is None:
+            raise ArtifactError(
+                "module must be a function that makes the network: this NetworkRatio was fitted with "
+                "one of yours, and only its weights were kept. Pass module=YourNetwork."
+            )
+        model = cls(module, **_with_tuples(config["params"]))
+        model._restore(config, state.arrays)
+        return model
+
+    def _restore(self, config: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> None:
+        torch = require("torch", extra="torch", for_="NetworkRatio")
+        from drpu.models._training.device import pick_device, weight_dtype
+        from drpu.models._training.perceptron import Scaling
+        from drpu.models._training.ratio import build_module
+
+        self.input_shape_ = tuple(config["input_shape"])
+        self.n_features_in_ = self.input_shape_[0]
+        self.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
+        network = build_module(self.module, self.input_shape_, _hidden(self), 0)
+        network = network.to(dtype=weight_dtype(self.dtype))
+        weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
+        try:
+            network.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
+        except RuntimeError as error:
+            raise ArtifactError(f"module must be the network that was fitted: {error}") from error
+        self.module_ = network.to(pick_device(self.device)).eval()
+        self.alpha_ = config["alpha"]
+        self.bound_ = np.inf if config["bound"] is None else config["bound"]
+        self.best_epoch_ = config["best_epoch"]
+        self.history_ = {k: np.asarray(v) for k, v in config["history"].items()}
+
+    def _take(self, fitted: Fitted, shape: tuple[int, ...]) -> None:
+        self.n_features_in_ = shape[0]
+        self.input_shape_ = shape
+        self.module_ = fitted.module
+        self.scaling_ = fitted.scaling
+        self.alpha_ = fitted.alpha
+        self.bound_ = fitted.bound
+        self.best_epoch_ = fitted.best_epoch
+        self.history_ = fitted.history
+
+
+def fit_many(
+    models: Sequence[NetworkRatio],
+    positive: Rows,
+    unlabeled: Rows,
+    *,
+    holdout: Any = None,
+    positive_weight: Any = None,
+    unlabeled_weight: Any = None,
+) -> list[NetworkRatio]:
+    """Networks of one shape, trained together as a stack.
+
+    Each comes out as its own ``fit_ratio`` would leave it, up to rounding (and to the
+    draws of dropout, where a network has some): a model's initial weights, batches and
+    holdout rows depend on its own seed alone. On a GPU ten small networks take hardly
+    longer than one.
+
+    Parameters
+    ----------
+    models : sequence of NetworkRatio
+        They may differ in ``alpha``, ``bound``, ``learning_rate``, ``weight_decay``
+        and ``random_state``, and in networks of the same architecture.
+    positive, unlabeled : rows, or a list of rows
+        Samples for all models, or a list or tuple with one array for each. Samples of
+        different models must be of the same size.
+    holdout : pair of rows, or a list of pairs, optional
+        As in ``fit_ratio``, for all models or a list with one pair for each.
+    positive_weight, unlabeled_weight : array-like, or a list of them, optional
+        Weights of the rows, for all models or a list with one array for each.
+
+    Returns
+    -------
+    models : list of NetworkRatio
+        The same objects, fitted.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> positive, unlabeled = rng.normal(1, 1, (50, 2)), rng.normal(0, 1, (200, 2))
+    >>> models = [NetworkRatio(hidden=(8,), alpha=0.2, epochs=2, random_state=s) for s in range(3)]
+    >>> [model.alpha_ for model in fit_many(models, positive, unlabeled)]
+    [0.2, 0.2, 0.2]
+    """
+    if not models:
+        raise ParameterError("models must hold at least one NetworkRatio, got none.")
+    _check_alike(models)
+    n = len(models)
+    checked: dict[int, Rows] = {}
+
+    def rows(name: str, X: Rows) -> Rows:
+        if id(X) not in checked:  # one array for all models stays one array
+            checked[id(X)] = models[0]._rows(name, X)
+        return checked[id(X)]
+
+    samples = []
+    for one_positive, one_unlabeled, held, w_p, w_u in zip(
+        _for_each(positive, n),
+        _for_each(unlabeled, n),
+        holdout if isinstance(holdout, list) else [holdout] * n,
+        _for_each(positive_weight, n, ndim=1),
+        _for_each(unlabeled_weight, n, ndim=1),
+        strict=True,
+    ):
+        p, u = rows("positive", one_positive), rows("unlabeled", one_unlabeled)
+        kept = None if held is None else (rows("holdout[0]", held[0]), rows("holdout[1]", held[1]))
+        if any(part.shape[1:] != p.shape[1:] for part in (u, *(kept or ()))):
+            raise DataError("positive, unlabeled and holdout rows must have the same columns.")
+        w_p = None if w_p is None else check_weights("positive_weight", w_p, len(p))
+        w_u = None if w_u is None else check_weights("unlabeled_weight", w_u, len(u))
+        samples.append((Sample(p, u, w_p, w_u), kept))
+    _train(models, samples)
+    return list(models)
+
+
+def _train(
+    models: Sequence[NetworkRatio], samples: Sequence[tuple[Sample, tuple[Rows, Rows] | None]]
+) -> None:
+    tasks = [_task(model, *sample) for model, sample in zip(models, samples, strict=True)]
+    from drpu.models._training.ratio import fit_together
+
+    for model, (sample, _), fitted in zip(models, samples, fit_together(tasks), strict=True):
+        model._take(fitted, sample.positive.shape[1:])
+
+
+def _task(model: NetworkRatio, sample: Sample, holdout: tuple[Rows, Rows] | None) -> Task:
+    """The model's parameters, checked, and its rows."""
+    generator = check_choice("generator", model.generator, GENERATORS)
+    head = check_choice("head", model.head, HEADS)
+    if head == "relu" and generator != "lsif":
+        raise ParameterError(
+            f"head='relu' needs generator='lsif', got {generator!r}: it makes ratios of zero."
+        )
+    if model.module is not None and model.hidden is not None:
+        raise ParameterError("hidden must be None with a module: it shapes the default network.")
+    alphas, bound = _alphas(model), _bound(model, head)
+    share = check_fraction("holdout", model.holdout)
+    auto = isinstance(model.epochs, str) and check_choice("epochs", model.epochs, ["auto"]) == "auto"
+    settings = _settings(model)
+
+    require("torch", extra="torch", for_="NetworkRatio")
+    from drpu.models._training.ratio import Task
+
+    return Task(
+        sample=sample,
+        holdout=holdout if model.early_stopping else None,
+        module=model.module,
+        hidden=_hidden(model),
+        generator=generator,
+        head=head,
+        bound=bound,
+        alphas=alphas,
+        fallback_alpha=FALLBACK_ALPHA,
+        share=share,
+        early_stopping=bool(model.early_stopping),
+        least_steps=LEAST_STEPS if auto else 0,
+        settings=settings,
+        device=model.device,
+        seed=int(check_random_state(model.random_state).randint(2**31 - 1)),
+    )
+
+
+def _settings(model: NetworkRatio) -> Settings:
+    require("torch", extra="torch", for_="NetworkRatio")
+    from drpu.models._training.device import PRECISIONS
+    from drpu.models._training.loop import Settings
+
+    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in model.betas)
+    if len(betas) != 2:
+        raise ParameterError(f"betas must be a pair of numbers, got {model.betas!r}.")
+    epochs = EPOCHS if isinstance(model.epochs, str) else check_integer("epochs", model.epochs, low=1)
+    return Settings(
+        epochs=epochs,
+        batch_size=check_integer("batch_size", model.batch_size, low=1),
+        learning_rate=(check_real("learning_rate", model.learning_rate, low=0),),
+        weight_decay=(check_real("weight_decay", model.weight_decay, low=0),),
+        optimizer=check_choice("optimizer", model.optimizer, OPTIMIZERS),
+        betas=(betas[0], betas[1]),
+        decay=check_choice("decay", model.decay, DECAYS),
+        ema=None if model.ema is None else check_fraction("ema", model.ema),
+        accumulate_gradients=bool(model.accumulate_gradients),
+        dtype=check_choice("dtype", model.dtype, PRECISIONS),
+        verbose=int(model.verbose),
+    )
+
+
+def _alphas(model: NetworkRatio) -> tuple[float, ...]:
+    if isinstance(model.alpha, str):
+        check_choice("alpha", model.alpha, ["auto"])
+        return ALPHAS
+    return (check_prior("alpha", model.alpha),)
+
+
+def _bound(model: NetworkRatio, head: str) -> float | None:
+    if head != "bounded":
+        if model.bound is not None:
+            raise ParameterError(f"bound must be None with head={head!r}: only head='bounded' has one.")
+        return None
+    if model.bound is None and not isinstance(model.alpha, str) and model.alpha == 0:
+        raise ParameterError("bound must be given with head='bounded' and alpha=0, which bounds nothing.")
+    return None if model.bound is None else check_real("bound", model.bound, low=1)
+
+
+def _hidden(model: NetworkRatio) -> tuple[int, ...]:
+    widths = (300, 300, 300) if model.hidden is None else model.hidden
+    return tuple(check_integer("hidden", width, low=1) for width in widths)
+
+
+def _check_alike(models: Sequence[NetworkRatio]) -> None:
+    first = models[0].get_params(deep=False)
+    for model in models[1:]:
+        for name, value in model.get_params(deep=False).items():
+            if name not in _OWN and value != first[name]:
+                raise ParameterError(
+                    f"{name} must be the same in all models trained together, got {first[name]!r} and {value!r}."
+                )
+        if (model.module is None) is not (models[0].module is None):
+            raise ParameterError("module must be given to all models trained together, or to none.")
+
+
+def _for_each(value: Any, n: int, *, ndim: int = 2) -> list[Any]:
+    """``value`` for each of ``n`` models: a list of arrays is one for each, all else is shared."""
+    if isinstance(value, (list, tuple)) and value and all(np.ndim(part) >= ndim for part in value[:1]):
+        if len(value) != n:
+            raise ParameterError(f"a list of samples must have one for each of {n} models, got {len(value)}.")
+        return list(value)
+    return [value] * n
+
+
+def _plain_params(model: NetworkRatio) -> dict[str, Any]:
+    """Parameters that can be written as JSON and mean the same elsewhere."""
+    params = model.get_params(deep=False)
+    del params["module"], params["device"]
+    if not isinstance(params["random_state"], (int, type(None))):
+        params["random_state"] = None
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()}
+
+
+def _with_tuples(params: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in params.items()}

@@ -1,0 +1,61 @@
+"""From what a user names as a model to a density ratio."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+
+from drpu.exceptions import ParameterError
+from drpu.models.base import RatioModel
+
+__all__ = ["MODELS", "resolve_model", "seeded"]
+
+MODELS = {
+    "auto": "drpu.models.auto:AutoRatio",
+    "boosted": "drpu.models.boosting:BoostedRatio",
+    "classifier": "drpu.models.classifier:ClassifierRatio",
+    "kernel": "drpu.models.kernel:KernelRatio",
+    "network": "drpu.models.network:NetworkRatio",
+}
+
+
+def resolve_model(model: Any) -> RatioModel:
+    """An unfitted density ratio: named, given, or made of a classifier or a torch module."""
+    if isinstance(model, str):
+        if model not in MODELS:
+            raise ParameterError(f"model must be one of {', '.join(map(repr, MODELS))}, got {model!r}.")
+        return _make(model)
+    if isinstance(model, RatioModel):
+        return clone(model)
+    if isinstance(model, type):
+        raise ParameterError(f"model must be an instance, got the class {model.__name__}: write {model.__name__}().")
+    if hasattr(model, "predict_proba") and hasattr(model, "fit"):
+        return _make("classifier", model)
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return _make("network", model)
+    raise ParameterError(
+        f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
+        f"or a torch module, got {model!r}."
+    )
+
+
+def seeded(model: RatioModel, rng: np.random.RandomState) -> RatioModel:
+    """A clone whose free random states are fixed, inner ones too."""
+    model = clone(model)
+    free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
+    return model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
+
+
+def _is_seed(name: str) -> bool:
+    return name == "random_state" or name.endswith("__random_state")
+
+
+def _make(name: str, *arguments: Any) -> RatioModel:
+    path, _, cls = MODELS[name].partition(":")
+    model: RatioModel = getattr(import_module(path), cls)(*arguments)
+    return model
