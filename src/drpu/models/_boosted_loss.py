@@ -108,7 +108,9 @@ class BoostedRisk:
 class BoostedLoss(Protocol):
     """What trees minimise, and how their sum becomes a log-ratio."""
 
-    generator: str
+    @property
+    def generator(self) -> str:
+        """Generator of the risk that holdout rows are judged by."""
 
     def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
         """Settings of LightGBM that depend on the loss."""
@@ -132,20 +134,20 @@ class LogLoss:
 
     generator: str = "bkl"
 
-    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:  # noqa: D102
+    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
         return {"objective": "binary", "min_data_in_leaf": min_leaf}
 
-    def fields(self, sample: Sample) -> dict[str, Any]:  # noqa: D102
+    def fields(self, sample: Sample) -> dict[str, Any]:
         return {"label": _label(sample), "weight": _weight(sample)}
 
-    def offset(self, sample: Sample) -> float:  # noqa: D102
+    def offset(self, sample: Sample) -> float:
         w_p = total_weight(sample.positive_weight, sample.positive)
         return float(np.log(total_weight(sample.unlabeled_weight, sample.unlabeled) / w_p))
 
-    def log_ratio(self, g: FloatArray) -> FloatArray:  # noqa: D102
+    def log_ratio(self, g: FloatArray) -> FloatArray:
         return g
 
-    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:  # noqa: D102
+    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
         return np.asarray(logit(np.clip(predicted, 1e-15, 1 - 1e-15)) + offset)
 
 
@@ -157,7 +159,7 @@ class BregmanLoss:
     link: str
     alpha: float
 
-    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:  # noqa: D102
+    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
         n, risk = n_rows(sample.positive), self._risk(sample)
         rows = n + n_rows(sample.unlabeled)
 
@@ -169,17 +171,17 @@ class BregmanLoss:
         mass = rows * float(at_one) * min_leaf / n_rows(sample.unlabeled)
         return {"objective": objective, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": mass}
 
-    def fields(self, sample: Sample) -> dict[str, Any]:  # noqa: D102
+    def fields(self, sample: Sample) -> dict[str, Any]:
         label = _label(sample)
         return {"label": label, "init_score": np.full(len(label), LINKS[self.link].start)}
 
-    def offset(self, sample: Sample) -> float:  # noqa: D102
+    def offset(self, sample: Sample) -> float:
         return LINKS[self.link].start
 
-    def log_ratio(self, g: FloatArray) -> FloatArray:  # noqa: D102
+    def log_ratio(self, g: FloatArray) -> FloatArray:
         return LINKS[self.link].log_ratio(g)
 
-    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:  # noqa: D102
+    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
         return predicted
 
     def _risk(self, sample: Sample) -> BoostedRisk:

@@ -37,7 +37,7 @@ class Link(ABC):
 
     @abstractmethod
     def log_ratio(self, g: FloatArray) -> FloatArray:
-        """log r(g), a finite and strictly increasing function of g."""
+        """Log r(g), a finite and strictly increasing function of g."""
 
 
 class Identity(Link):

@@ -288,6 +288,6 @@ def _booster(trees: str) -> Any:
     import lightgbm
 
     try:
-        return lightgbm.Booster(model_str=trees, params={"verbosity": -1})
+        return lightgbm.Booster(model_str=trees)
     except lightgbm.basic.LightGBMError as error:
         raise DataError(f"the trees of a BoostedRatio cannot be read: {error}") from error
