@@ -26,7 +26,11 @@ def namespace(x: Array) -> ModuleType:
 
 def as_numpy(x: Any) -> Any:
     """``x`` itself, or its values on the host when it is a torch tensor."""
-    return x.detach().cpu().numpy() if is_tensor(x) else x
+    if not is_tensor(x):
+        return x
+    values = x.detach().cpu()
+    # NumPy has no bfloat16; every such number is a float32.
+    return (values.float() if values.dtype == sys.modules["torch"].bfloat16 else values).numpy()
 
 
 def softplus(x: Array) -> Array:

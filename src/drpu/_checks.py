@@ -86,13 +86,16 @@ def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatA
     return scores
 
 
-def check_weights(name: str, values: Any, n: int) -> FloatArray:
-    """``values`` as ``n`` finite weights that are not negative and not all zero."""
-    weight = np.asarray(as_numpy(values), dtype=np.float64)
+def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -> FloatArray:
+    """``values`` as ``n`` finite weights that are not negative and, unless allowed, not all zero."""
+    try:
+        weight = np.asarray(as_numpy(values), dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataTypeError(f"{name} must hold numbers: {error}") from error
     if weight.shape != (n,):
         raise DataError(f"{name} must have shape ({n},), one weight a row, got {weight.shape}.")
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise DataError(f"{name} must be finite and not negative.")
-    if n and weight.sum() <= 0:
+    if n and not allow_zero and weight.sum() <= 0:
         raise DataError(f"{name} must not be zero for every row.")
     return weight

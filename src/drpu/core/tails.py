@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from drpu._checks import check_integer, check_scores, check_weights
+from drpu._checks import check_integer, check_real, check_scores, check_weights
 from drpu._typing import FloatArray, IntArray
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, DRPUError
 
 if TYPE_CHECKING:
     from drpu.core.prior import PriorEstimate
@@ -95,7 +96,8 @@ class ScoreTails:
         """
         values = check_scores("scores", scores, allow_empty=True)
         if weight is not None:
-            w = check_weights("weight", weight, len(values))
+            # A batch may weigh nothing: only the whole must not.
+            w = check_weights("weight", weight, len(values), allow_zero=True)
             cells = np.searchsorted(self.levels, values, side="right")
             self._weight_squares = self._squares() + float((w * w).sum())
             self.counts = self.counts + np.bincount(cells, weights=w, minlength=len(self.counts))
@@ -136,7 +138,11 @@ class ScoreTails:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ScoreTails):
             return NotImplemented
-        return self.same_cells(other) and _equal_counts(self.counts, other.counts)
+        return (
+            self.same_cells(other)
+            and _equal_counts(self.counts, other.counts)
+            and math.isclose(self.n, other.n, rel_tol=1e-11)
+        )
 
     # -- reading -------------------------------------------------------------------
 
@@ -169,6 +175,7 @@ class ScoreTails:
         return (
             np.array_equal(self.levels, other.levels)
             and _equal_counts(self.positive_counts, other.positive_counts)
+            and math.isclose(self.n_positive, other.n_positive, rel_tol=1e-11)
             and self.copies == other.copies
         )
 
@@ -199,7 +206,7 @@ class ScoreTails:
         return {
             "levels": self.levels,
             "positive_counts": self.positive_counts,
-            "counts": self.counts,
+            "counts": self.counts.copy(),  # counting goes on in place
             "n_positive": self.n_positive,
             "copies": self.copies,
             "weight_squares": self._weight_squares,
@@ -208,16 +215,24 @@ class ScoreTails:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> ScoreTails:
         """Tails equal to those that gave ``state``; raises ``DataError`` where it makes no sense."""
-        levels = check_scores("levels", state["levels"])
-        positive, counts = np.asarray(state["positive_counts"]), np.asarray(state["counts"])
-        if positive.shape != (len(levels) + 1,) or counts.shape != positive.shape:
-            raise DataError("tails need one more cell than levels.")
-        if (np.diff(levels) <= 0).any() or (positive < 0).any() or (counts < 0).any() or positive.sum() <= 0:
-            raise DataError("tails need ascending levels and counts that are not negative.")
+        try:
+            levels = check_scores("levels", state["levels"]).copy()
+            positive = _check_counts("positive_counts", state["positive_counts"], len(levels))
+            counts = _check_counts("counts", state["counts"], len(levels))
+            n_positive = check_real("n_positive", state["n_positive"], low=0.0)
+            squares = check_real("weight_squares", state["weight_squares"], low=0.0)
+            copies = check_integer("copies", state["copies"], low=1)
+        except (KeyError, TypeError, DRPUError) as error:
+            raise DataError(f"the state of tails is damaged: {error}") from error
+        if (levels[1:] <= levels[:-1]).any():
+            raise DataError("the state of tails is damaged: levels must ascend.")
+        if positive[0] != 0 or not 0 < n_positive <= _most_rows(positive):
+            raise DataError("the state of tails is damaged: positive_counts and n_positive do not agree.")
+        if counts.dtype != np.int64 and counts.any() != (squares > 0):
+            raise DataError("the state of tails is damaged: counts and weight_squares do not agree.")
         tails = object.__new__(cls)
         tails.levels, tails.positive_counts, tails.counts = levels, positive, counts
-        tails.n_positive, tails.copies = float(state["n_positive"]), int(state["copies"])
-        tails._weight_squares = float(state["weight_squares"])
+        tails.n_positive, tails.copies, tails._weight_squares = n_positive, copies, squares
         return tails
 
     def _squares(self) -> float:
@@ -226,8 +241,8 @@ class ScoreTails:
     def _check_same_cells(self, other: ScoreTails) -> None:
         if not isinstance(other, ScoreTails) or not self.same_cells(other):
             raise DataError(
-                "tails can be merged only when they count over the same positive scores: "
-                "start every shard from tails.empty()."
+                "tails can be merged only when they count over the same positive scores, with the same "
+                "copies: start every shard from tails.empty()."
             )
 
 
@@ -238,6 +253,21 @@ def _cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
         return np.bincount(cells, minlength=len(levels) + 1).astype(np.int64)
     edges = np.searchsorted(np.sort(scores), levels, side="left")
     return np.diff(np.concatenate(([0], edges, [len(scores)]))).astype(np.int64)
+
+
+def _check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray:
+    """A copy of ``values`` as counts: integers stay integers, whatever their width."""
+    counts = np.asarray(values)
+    if counts.shape != (n_levels + 1,):
+        raise DataError(f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}.")
+    if counts.dtype.kind not in "iuf" or not np.isfinite(counts).all() or (counts < 0).any():
+        raise DataError(f"{name} must be finite numbers that are not negative.")
+    return counts.astype(np.float64) if counts.dtype.kind == "f" else counts.astype(np.int64)
+
+
+def _most_rows(counts: IntArray | FloatArray) -> float:
+    """The number of rows behind counts, where it is known; weights can hide any number."""
+    return float(counts.sum()) if counts.dtype == np.int64 else (math.inf if counts.any() else 0.0)
 
 
 def _survival(counts: IntArray | FloatArray) -> FloatArray:
