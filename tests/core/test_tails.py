@@ -1,0 +1,440 @@
+"""ScoreTails: whatever the sharding, the order, the type or the store, the counts are the same."""
+
+import copy
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.testing import assert_allclose
+
+from drpu.core import tails as tails_module
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+
+# Few distinct values, so that ties between and within the samples are the rule.
+values = st.sampled_from([-np.inf, -2.5, -1.0, -0.0, 0.0, 0.1, np.float32(0.1).item(), 1.0, 3.0, np.inf])
+samples = st.lists(values, max_size=40).map(lambda v: np.array(v, dtype=np.float64))
+positives = st.lists(values, min_size=1, max_size=15).map(lambda v: np.array(v, dtype=np.float64))
+POSITIVE = np.array([0.2, 0.5, 0.5, 0.9])
+
+
+def brute_force(positive, scores, weight=None):
+    """Cell counts by comparing everything with everything."""
+    levels = np.unique(positive)
+    cells = (scores[:, None] >= levels[None, :]).sum(1)
+    weight = np.ones(len(scores)) if weight is None else weight
+    return np.array([weight[cells == k].sum() for k in range(len(levels) + 1)])
+
+
+def shards(data, scores, *others):
+    """The same scores in random order, cut into random pieces."""
+    order = np.array(data.draw(st.permutations(range(len(scores)))), dtype=int)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(scores)), max_size=4)))
+    pieces = [np.split(part[order], cuts) for part in (scores, *others)]
+    return list(zip(*pieces, strict=True))
+
+
+def weighted_tails():
+    return ScoreTails(POSITIVE).update([0.1, 0.5, 0.6], [1.0, 2.0, 0.5])
+
+
+# -- counting ----------------------------------------------------------------------
+
+
+@given(positive=positives, scores=samples)
+def test_counts_are_those_of_brute_force(positive, scores):
+    tails = ScoreTails(positive).update(scores)
+    assert tails.counts.dtype == np.int64
+    assert np.array_equal(tails.counts, brute_force(positive, scores))
+    assert np.array_equal(tails.positive_counts, brute_force(positive, positive))
+    assert tails.n == len(scores)
+    assert tails.n_positive == len(positive)
+
+
+@given(positive=positives, scores=samples.filter(len))
+def test_survival_is_the_share_at_or_above_each_level(positive, scores):
+    tails = ScoreTails(positive).update(scores)
+    levels = np.unique(positive)
+    assert_allclose(tails.survival, [(scores >= u).mean() for u in levels], rtol=1e-12)
+    assert_allclose(tails.positive_survival, [(positive >= u).mean() for u in levels], rtol=1e-12)
+    assert tails.positive_survival[0] == 1.0
+
+
+@given(data=st.data(), positive=positives, scores=samples)
+def test_any_sharding_and_order_gives_equal_tails(data, positive, scores):
+    whole = ScoreTails(positive).update(scores)
+    stream, merged, added = whole.empty(), whole.empty(), whole.empty()
+    for (shard,) in shards(data, scores):
+        stream.update(shard)
+        merged.merge(whole.empty().update(shard))
+        added = whole.empty().update(shard) + added
+    for other in (stream, merged, added):
+        assert other == whole
+        assert np.array_equal(other.counts, whole.counts)
+        assert other.n == whole.n
+
+
+@given(data=st.data(), positive=positives, scores=samples)
+def test_weights_add_up_in_any_sharding(data, positive, scores):
+    weight = np.array(data.draw(st.lists(st.floats(0, 100), min_size=len(scores), max_size=len(scores))))
+    whole = ScoreTails(positive).update(scores, weight)
+    merged = whole.empty()
+    for shard, shard_weight in shards(data, scores, weight):
+        merged.merge(whole.empty().update(shard, shard_weight))
+    assert merged == whole
+    scale = max(1.0, weight.sum())
+    assert_allclose(merged.counts, brute_force(positive, scores, weight), rtol=1e-12, atol=1e-12 * scale)
+    assert_allclose(merged.n, whole.n, rtol=1e-11)
+
+
+@given(positive=positives, scores=samples, chunk=st.integers(1, 7))
+def test_the_size_of_a_chunk_does_not_matter(positive, scores, chunk):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tails_module, "_CHUNK", chunk)
+        chunked = ScoreTails(positive).update(scores)
+    assert chunked == ScoreTails(positive).update(scores)
+
+
+def test_few_and_many_scores_are_counted_alike():
+    # Scores are looked up in the levels or the levels in the scores, whichever is cheaper.
+    rng = np.random.default_rng(0)
+    positive, scores = rng.normal(size=50).round(1), rng.normal(size=5000).round(1)
+    whole = ScoreTails(positive).update(scores)
+    piecewise = whole.empty()
+    for piece in np.array_split(scores, 100):
+        piecewise.update(piece)
+    assert piecewise == whole
+    assert np.array_equal(whole.counts, brute_force(positive, scores))
+
+
+def test_scores_are_compared_in_float64_whatever_their_type():
+    tenth = np.float32(0.1)  # a little above 0.1
+    assert ScoreTails([0.1]).update(np.array([tenth])).counts.tolist() == [0, 1]
+    assert ScoreTails(np.array([tenth])).update([0.1]).counts.tolist() == [1, 0]
+    assert ScoreTails(np.array([tenth])).update(np.array([tenth])).counts.tolist() == [0, 1]
+    half = np.float16(0.1)  # a little below
+    assert ScoreTails([0.1]).update(np.array([half])).counts.tolist() == [1, 0]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        list,
+        tuple,
+        np.asarray,
+        lambda x: np.asarray(x, dtype=np.float32),
+        lambda x: np.asarray(x, dtype=np.float16),
+        pd.Series,
+        lambda x: torch.tensor(x, requires_grad=True),
+        lambda x: torch.tensor(x, dtype=torch.bfloat16),
+        lambda x: np.asarray(x)[::-1][::-1],
+    ],
+)
+def test_scores_of_every_kind_are_taken(kind):
+    scores = [0.125, 0.5, 0.75, 2.0]  # exact in every type
+    expected = ScoreTails([0.5, 1.0]).update(scores)
+    assert ScoreTails(kind([0.5, 1.0])).update(kind(scores)) == expected
+    assert expected.counts.tolist() == [1, 2, 1]
+
+
+def test_infinite_scores_are_ranks_like_any_other():
+    tails = ScoreTails([-np.inf, 0.0, np.inf]).update([-np.inf, -1e300, 1e300, np.inf, np.inf])
+    assert tails.counts.tolist() == [0, 2, 1, 2]
+    assert_allclose(tails.survival, [1.0, 0.6, 0.4])
+
+
+def test_negative_zero_is_zero():
+    assert ScoreTails([0.0, -0.0]).levels.tolist() == [0.0]
+    assert ScoreTails([0.0]).update([-0.0]).counts.tolist() == [0, 1]
+
+
+def test_update_works_in_place_and_returns_self():
+    tails = ScoreTails(POSITIVE)
+    assert tails.update([0.3]) is tails
+    assert tails.merge(tails.empty().update([0.3])) is tails
+    assert tails.n == 2
+
+
+def test_update_leaves_its_input_alone():
+    rng = np.random.default_rng(0)
+    scores, weight = rng.normal(size=1000), rng.random(1000)
+    kept = scores.copy(), weight.copy()
+    scores.setflags(write=False)
+    weight.setflags(write=False)
+    ScoreTails(scores[:20]).update(scores)
+    ScoreTails(scores[:20], weight[:20]).update(scores, weight)
+    assert np.array_equal(scores, kept[0])
+    assert np.array_equal(weight, kept[1])
+
+
+def test_memory_maps_are_counted_where_they_lie(tmp_path):
+    scores = np.random.default_rng(0).normal(size=3000)
+    np.save(tmp_path / "scores.npy", scores)
+    mapped = np.load(tmp_path / "scores.npy", mmap_mode="r")
+    assert ScoreTails(mapped[:50]).update(mapped) == ScoreTails(scores[:50]).update(scores)
+
+
+def test_a_refused_batch_leaves_the_tails_as_they_were():
+    tails = weighted_tails()
+    before = tails.copy()
+    for batch in (([np.nan], None), ([0.5], [-1.0]), ([0.5], [1.0, 2.0]), ([[0.5]], None)):
+        with pytest.raises(DataError):
+            tails.update(*batch)
+    assert tails == before
+
+
+# -- weights and sizes -------------------------------------------------------------
+
+
+def test_the_size_of_weighted_rows_is_kishs():
+    weight = np.array([1.0, 2.0, 0.5])
+    assert_allclose(weighted_tails().n, weight.sum() ** 2 / (weight**2).sum())
+    assert_allclose(ScoreTails([1.0, 2.0, 3.0], weight).n_positive, weight.sum() ** 2 / (weight**2).sum())
+
+
+@given(constant=st.floats(1e-3, 1e3))
+def test_equal_weights_do_not_change_the_size_or_the_tails(constant):
+    scores = np.array([0.1, 0.5, 0.6, 0.95])
+    plain, weighted = ScoreTails(POSITIVE).update(scores), ScoreTails(POSITIVE).update(scores, [constant] * 4)
+    assert_allclose(weighted.n, plain.n, rtol=1e-12)
+    assert_allclose(weighted.survival, plain.survival, rtol=1e-12)
+
+
+@pytest.mark.parametrize("order", ["weighted first", "plain first", "merged"])
+def test_rows_without_a_weight_have_weight_one_among_weighted_ones(order):
+    scores, weight = np.array([0.1, 0.5, 0.6]), np.array([1.0, 2.0, 0.5])
+    whole = ScoreTails(POSITIVE).update(np.append(scores, [0.3, 0.9]), np.append(weight, [1.0, 1.0]))
+    if order == "weighted first":
+        tails = whole.empty().update(scores, weight).update([0.3, 0.9])
+    elif order == "plain first":
+        tails = whole.empty().update([0.3, 0.9]).update(scores, weight)
+    else:
+        tails = whole.empty().update([0.3, 0.9]).merge(whole.empty().update(scores, weight))
+    assert tails.weighted
+    assert_allclose(tails.counts, whole.counts, rtol=1e-12)
+    assert_allclose(tails.n, whole.n, rtol=1e-12)
+    assert tails == whole
+
+
+def test_a_batch_that_weighs_nothing_changes_nothing():
+    tails = weighted_tails()
+    assert tails.copy().update([0.3, 0.7], [0.0, 0.0]) == tails
+    assert tails.copy().update([], []) == tails
+    assert tails.empty().update([0.3], [0.0]).n == 0.0
+
+
+def test_positives_that_weigh_nothing_are_refused():
+    with pytest.raises(DataError, match="weight must not be zero for every row"):
+        ScoreTails([1.0], [0.0])
+
+
+def test_copies_divide_the_size_and_nothing_else():
+    one, five = ScoreTails(POSITIVE), ScoreTails(POSITIVE, copies=5)
+    scores = np.linspace(0, 1, 20)
+    one.update(scores)
+    for _ in range(5):
+        five.update(scores)
+    assert five.n == one.n == 20
+    assert np.array_equal(five.survival, one.survival)
+    assert five.n_positive == one.n_positive
+    assert one.empty(copies=5) == five.empty()
+
+
+# -- equality, copies, emptiness ---------------------------------------------------
+
+
+def test_equality_needs_the_same_positives_counts_sizes_and_copies():
+    tails = ScoreTails(POSITIVE).update([0.3, 0.6])
+    assert tails == ScoreTails(POSITIVE[::-1]).update([0.6, 0.3])
+    assert tails != ScoreTails(POSITIVE).update([0.3, 0.95])
+    assert tails != ScoreTails([0.2, 0.5, 0.9]).update([0.3, 0.6])
+    assert tails != ScoreTails(POSITIVE, copies=2).update([0.3, 0.6])
+    assert tails != ScoreTails(POSITIVE).update([0.3, 0.3, 0.6, 0.6], [0.9, 0.1, 0.9, 0.1])
+    assert tails != "tails"
+
+
+def test_tails_have_no_hash():
+    with pytest.raises(TypeError):
+        hash(ScoreTails(POSITIVE))
+
+
+def test_a_sum_is_new_and_leaves_its_parts_alone():
+    a, b = ScoreTails(POSITIVE).update([0.3]), ScoreTails(POSITIVE).update([0.6, 0.7])
+    total = a + b
+    assert (a.n, b.n, total.n) == (1, 2, 3)
+    assert a + b == b + a
+    total.update([0.5])
+    assert (a.n, b.n) == (1, 2)
+    assert sum([a, b], start=a.empty()) == a + b
+
+
+def test_merging_tails_with_themselves_doubles_them():
+    tails = weighted_tails()
+    double = tails + tails
+    assert_allclose(double.counts, 2 * tails.counts)
+    assert_allclose(double.n, 2 * tails.n)
+    assert tails.merge(tails) == double
+
+
+def test_copies_and_emptied_tails_are_independent():
+    tails = ScoreTails(POSITIVE, [1.0, 2.0, 1.0, 1.0]).update([0.3])
+    twin, bare = tails.copy(), tails.empty()
+    assert twin == tails
+    assert bare.n == 0
+    assert bare.n_positive == tails.n_positive
+    twin.update([0.3])
+    bare.update([0.3])
+    assert tails.n == 1
+    assert bare == tails
+
+
+def test_empty_tails_have_no_survival():
+    with pytest.raises(DataError, match="the tails are empty: update them with unlabeled scores first"):
+        _ = ScoreTails(POSITIVE).survival
+
+
+@pytest.mark.parametrize("other", [ScoreTails([0.2]), ScoreTails(POSITIVE, copies=2), "tails", None])
+def test_tails_over_other_positives_cannot_be_merged(other):
+    tails = ScoreTails(POSITIVE)
+    with pytest.raises(
+        DataError, match=r"merged only when they count over the same positive scores.*empty\(\)"
+    ):
+        tails.merge(other)
+
+
+def test_adding_something_else_is_a_type_error():
+    with pytest.raises(TypeError):
+        ScoreTails(POSITIVE) + 1
+
+
+def test_tails_print_their_sizes():
+    assert repr(ScoreTails(POSITIVE).update([0.3])) == "ScoreTails(n_positive=4, levels=3, n=1, copies=1)"
+
+
+# -- keeping -----------------------------------------------------------------------
+
+KEEPERS = {
+    "state": lambda t: ScoreTails.from_state(t.state()),
+    "pickle": lambda t: pickle.loads(pickle.dumps(t)),
+    "pickle 2": lambda t: pickle.loads(pickle.dumps(t, protocol=2)),
+    "deepcopy": copy.deepcopy,
+}
+TAILS = {
+    "empty": lambda: ScoreTails(POSITIVE),
+    "counts": lambda: ScoreTails(POSITIVE, copies=3).update([0.1, 0.5, 0.95]),
+    "weights": weighted_tails,
+    "weighted positives": lambda: ScoreTails(POSITIVE, [1.0, 0.0, 2.0, 0.5]).update([0.3]),
+    "infinite": lambda: ScoreTails([-np.inf, np.inf]).update([0.0, np.inf]),
+}
+
+
+@pytest.mark.parametrize("keep", KEEPERS)
+@pytest.mark.parametrize("make", TAILS)
+def test_kept_tails_are_equal_and_go_on_counting(keep, make):
+    tails = TAILS[make]()
+    kept = KEEPERS[keep](tails)
+    assert kept == tails
+    assert (kept.n, kept.n_positive, kept.copies) == (tails.n, tails.n_positive, tails.copies)
+    kept.update([0.4])
+    assert kept != tails
+    assert kept == tails.update([0.4])
+
+
+def test_a_state_does_not_change_when_counting_goes_on():
+    tails = ScoreTails(POSITIVE).update([0.3])
+    state = tails.state()
+    restored = ScoreTails.from_state(state)
+    tails.update([0.3])
+    assert restored.n == ScoreTails.from_state(state).n == 1
+
+
+def test_integers_of_any_width_are_counts():
+    state = weighted_tails().empty().update([0.3]).state()
+    restored = ScoreTails.from_state(state | {"counts": state["counts"].astype(np.int32)})
+    assert not restored.weighted
+    assert restored.n == 1
+
+
+@pytest.mark.parametrize(
+    ("damage", "words"),
+    [
+        ({"levels": np.array([0.2, 0.9, 0.5])}, "levels must ascend"),
+        ({"levels": np.array([0.2, 0.5, 0.5])}, "levels must ascend"),
+        ({"levels": np.array([0.2, np.inf, np.inf])}, "levels must ascend"),
+        ({"levels": np.array([0.2, np.nan, 0.9])}, "levels must not hold NaN"),
+        ({"levels": np.array([0.2, 0.5])}, "positive_counts must have one more cell than levels, 3"),
+        ({"levels": np.array([])}, "levels must hold at least one"),
+        ({"counts": np.array([1, 1, 1])}, "counts must have one more cell than levels, 4"),
+        ({"counts": np.array([1, -1, 0, 0])}, "counts must be finite numbers that are not negative"),
+        ({"counts": np.array([1.0, np.nan, 0, 0])}, "counts must be finite"),
+        ({"counts": np.array([1.0, np.inf, 0, 0])}, "counts must be finite"),
+        ({"counts": np.array(["1", "1", "0", "0"])}, "counts must be finite numbers"),
+        ({"counts": None}, "counts must have one more cell"),
+        ({"counts": np.array([1.0, 1.0, 0, 0])}, "counts and weight_squares do not agree"),
+        ({"positive_counts": np.array([1, 1, 1, 1])}, "positive_counts and n_positive do not agree"),
+        ({"positive_counts": np.array([0, 0, 0, 0])}, "positive_counts and n_positive do not agree"),
+        ({"n_positive": 5.0}, "positive_counts and n_positive do not agree"),
+        ({"n_positive": 0.0}, "positive_counts and n_positive do not agree"),
+        ({"n_positive": np.nan}, "n_positive must lie between 0 and inf, got nan"),
+        ({"n_positive": "four"}, "n_positive must be a number, got 'four'"),
+        ({"copies": 0}, "copies must be at least 1, got 0"),
+        ({"copies": 1.5}, "copies must be an integer, got 1.5"),
+        ({"weight_squares": -1.0}, "weight_squares must lie between 0 and inf, got -1.0"),
+    ],
+)
+def test_a_damaged_state_is_refused(damage, words):
+    state = ScoreTails(POSITIVE).update([0.1, 0.5]).state()
+    with pytest.raises(DataError, match=f"the state of tails is damaged: .*{words}"):
+        ScoreTails.from_state(state | damage)
+
+
+@pytest.mark.parametrize(
+    "key", ["levels", "positive_counts", "counts", "n_positive", "copies", "weight_squares"]
+)
+def test_a_state_with_a_part_missing_is_refused(key):
+    state = ScoreTails(POSITIVE).state()
+    del state[key]
+    with pytest.raises(DataError, match=f"damaged: '{key}'"):
+        ScoreTails.from_state(state)
+
+
+@pytest.mark.parametrize("state", [None, [], 3])
+def test_something_that_is_no_state_is_refused(state):
+    with pytest.raises(DataError, match="the state of tails is damaged"):
+        ScoreTails.from_state(state)
+
+
+# -- errors ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: ScoreTails([]), DataError, "positive_scores must hold at least one score, got none"),
+        (lambda: ScoreTails([0.1, np.nan]), DataError, "positive_scores must not hold NaN"),
+        (
+            lambda: ScoreTails([[0.1]]),
+            DataError,
+            r"positive_scores must have one dimension, got shape \(1, 1\)",
+        ),
+        (lambda: ScoreTails(["high"]), DataTypeError, "positive_scores must hold numbers"),
+        (lambda: ScoreTails([0.1], copies=0), ParameterError, "copies must be at least 1, got 0"),
+        (lambda: ScoreTails([0.1]).empty(copies=0.5), ParameterError, r"copies must be an integer, got 0\.5"),
+        (lambda: ScoreTails([0.1], [-1.0]), DataError, "weight must be finite and not negative"),
+        (lambda: ScoreTails([0.1]).update([np.nan]), DataError, "scores must not hold NaN"),
+        (lambda: ScoreTails([0.1]).update([1.0], [np.inf]), DataError, "weight must be finite"),
+        (
+            lambda: ScoreTails([0.1]).update([1.0], [1, 2]),
+            DataError,
+            r"weight must have shape \(1,\).*got \(2,\)",
+        ),
+        (lambda: ScoreTails([0.1]).update([1.0], ["much"]), DataTypeError, "weight must hold numbers"),
+    ],
+)
+def test_errors_name_argument_rule_and_value(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
