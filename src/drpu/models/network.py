@@ -457,7 +457,8 @@ def _check_alike(models: Sequence[NetworkRatio]) -> None:
         for name, value in model.get_params(deep=False).items():
             if name not in _OWN and value != first[name]:
                 raise ParameterError(
-                    f"{name} must be the same in all models trained together, got {first[name]!r} and {value!r}."
+                    f"{name} must be the same in all models trained together, "
+                    f"got {first[name]!r} and {value!r}."
                 )
         if (model.module is None) is not (models[0].module is None):
             raise ParameterError("module must be given to all models trained together, or to none.")

@@ -187,7 +187,7 @@ class Training:
     def score(self, pool: Pool) -> Tensor:
         """Outputs of the current models in float64, shape (models, rows)."""
         self.stack.train(False)
-        parts = _positions(pool).split(max(1, SCORING_ROWS // len(self.stack)), dim=1)
+        parts = torch.split(_positions(pool), max(1, SCORING_ROWS // len(self.stack)), dim=1)
         return torch.cat([self.stack(pool.take(part)[0], *self.current()).double() for part in parts], dim=1)
 
     def current(self) -> tuple[Tensor, Mapping[str, Tensor]]:

@@ -78,10 +78,11 @@ class Adam:
         self.square = torch.zeros_like(weights)
         self.total = torch.zeros_like(weights) if accumulate else None
 
-        step = np.arange(1, factors.size + 1)
+        step = np.arange(1.0, factors.size + 1)
         to_tensor = _table_like(weights)
         self.factors = to_tensor(factors)
-        self.mean_share = to_tensor(1 - betas[0] ** step)  # of the first moment that has filled up
+        # moments start at zero: the share of each that has filled up by a step
+        self.mean_share = to_tensor(np.asarray(1 - betas[0] ** step, dtype=np.float64))
         self.square_share = to_tensor(np.sqrt(1 - betas[1] ** step))
 
     @torch.no_grad()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Scaling:
         return cls(mean, np.where(still, 1.0, scale))
 
     def __call__(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-        """z / sqrt(1 + (z / 3)^2) of the standardised columns."""
+        """Scaled rows: z / sqrt(1 + (z / 3)^2) for a standardised value z."""
         z = (rows - self.mean) / self.scale
         return np.asarray(z / np.sqrt(1 + (z / CLIP) ** 2), dtype=np.float32)
 
@@ -43,6 +44,6 @@ def perceptron(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
     """A multilayer perceptron with one output, for rows of the given shape."""
     widths = [math.prod(shape), *hidden]
     layers: list[nn.Module] = [nn.Flatten()]
-    for width, following in zip(widths, widths[1:], strict=False):
+    for width, following in pairwise(widths):
         layers += [nn.Linear(width, following), nn.BatchNorm1d(following), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(widths[-1], 1))

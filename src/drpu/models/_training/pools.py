@@ -32,7 +32,7 @@ class Pool:
     def take(self, positions: Tensor) -> tuple[Tensor, Tensor | None]:
         """Rows and weights at ``positions``, of shape (models, batch), in each model's own list."""
         chosen = self.index.gather(1, positions)
-        rows = self.rows.index_select(0, chosen.flatten()).unflatten(0, chosen.shape)
+        rows = self.rows.index_select(0, chosen.flatten()).view(*chosen.shape, *self.rows.shape[1:])
         return rows, None if self.weight is None else self.weight.gather(1, positions)
 
 

@@ -94,7 +94,7 @@ class Stack:
     def extract(self, model: int, weights: Tensor, fixed: Mapping[str, Tensor]) -> nn.Module:
         """One model as a module of its own, ready to score."""
         module = deepcopy(self.module).eval()
-        values = {k: v[model] for k, v in (self._named(weights) | fixed).items()}
+        values = {k: v[model] for k, v in (self._named(weights) | dict(fixed)).items()}
         with torch.no_grad():
             for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
                 tensor.copy_(values[name])
@@ -105,9 +105,9 @@ class Stack:
         return output
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
-        parts = weights.split([shape.numel() for shape in self.shapes.values()], dim=1)
+        parts = torch.split(weights, [shape.numel() for shape in self.shapes.values()], dim=1)
         return {
-            name: part.unflatten(1, shape) if len(shape) else part.squeeze(1)
+            name: part.view(len(self), *shape)
             for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)
         }
 
