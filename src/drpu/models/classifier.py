@@ -1,0 +1,325 @@
+"""Density ratios from the odds of any scikit-learn classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.model_selection import StratifiedKFold
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import has_fit_parameter
+
+from drpu._checks import check_integer
+from drpu._typing import FloatArray, IntArray, Rows
+from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.models._rows import n_rows, stack_rows, take_rows
+from drpu.models.base import LOG_LIMIT, ModelState, RatioModel
+
+__all__ = ["TRUSTED_TYPES", "ClassifierRatio"]
+
+# What a saved classifier may be made of beside the types that skops trusts by itself.
+TRUSTED_TYPES: tuple[str, ...] = (
+    "numpy.dtype",
+    "scipy._lib.array_api_compat.numpy._aliases.asarray",
+    "scipy.interpolate._bsplines.BSpline",
+    "sklearn.calibration._CalibratedClassifier",
+    "sklearn.calibration._SigmoidCalibration",
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
+    "sklearn.feature_selection._univariate_selection.f_classif",
+    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
+    "sklearn.gaussian_process.kernels.ConstantKernel",
+    "sklearn.gaussian_process.kernels.Product",
+    "sklearn.gaussian_process.kernels.RBF",
+    "sklearn.gaussian_process.kernels.Sum",
+    "sklearn.gaussian_process.kernels.WhiteKernel",
+    "sklearn.metrics._dist_metrics.EuclideanDistance64",
+    "sklearn.metrics._scorer._PassthroughScorer",
+    "sklearn.model_selection._split.StratifiedKFold",
+    "sklearn.neighbors._ball_tree.BallTree",
+    "sklearn.neighbors._kd_tree.KDTree",
+    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
+    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
+    "sklearn.tree._tree.Tree",
+    "sklearn.utils._bunch.Bunch",
+)
+
+# Classes that are, or are made of, the rows they have seen; subclasses count as well.
+_ROW_KEEPERS = frozenset(
+    {
+        "BaseLabelPropagation",
+        "BaseLibSVM",
+        "GaussianProcessClassifier",
+        "GaussianProcessRegressor",
+        "Isomap",
+        "KNNImputer",
+        "KernelDensity",
+        "KernelPCA",
+        "KernelRidge",
+        "LocallyLinearEmbedding",
+        "NeighborsBase",
+        "Nystroem",
+    }
+)
+
+
+class ClassifierRatio(RatioModel):
+    r"""Density ratio from a classifier that tells positive from unlabeled rows.
+
+    Parameters
+    ----------
+    classifier : scikit-learn classifier with ``predict_proba``, optional
+        By default a logistic regression on standardised columns. It is cloned, never
+        fitted itself. Its probabilities should be honest: class weights would move them.
+    folds : int, default=1
+        With two or more, one classifier is fitted without each fold, and the
+        log-ratio is the mean of theirs: a bagging that evens out.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds, and of every part of the classifier that has none.
+
+    Attributes
+    ----------
+    classifiers_ : list of classifiers
+        One for each fold.
+    smoothed_ : bool
+        Whether probabilities are smoothed, see Notes.
+
+    Notes
+    -----
+    With s = 1 for positive rows the ratio is the odds :math:`P(s=1|x)/P(s=0|x)` times
+    :math:`n_U/n_P` (sums of weights where there are weights). Odds are differences of
+    ``predict_log_proba``, and the decision function itself for logistic regression,
+    as 1 - p has no digits left where p is near 1.
+
+    Some classifiers (forests, trees, neighbours) give probabilities of exactly 0 and 1, which
+    claim an infinite ratio. If one does so on its own training rows, each probability p
+    becomes :math:`(n p + 1/2)/(n + 1)`, with n the number of those rows: finite, and in the
+    same order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> positive, unlabeled = rng.normal(1, 1, (200, 1)), rng.normal(0, 1.4, (1000, 1))
+    >>> model = ClassifierRatio().fit_ratio(positive, unlabeled)
+    >>> low, high = model.ratio([[-1.0], [1.0]])
+    >>> bool(low < 0.7 and high > 1.2)
+    True
+    """
+
+    def __init__(self, classifier: Any = None, *, folds: int = 1, random_state: Any = None) -> None:
+        self.classifier = classifier
+        self.folds = folds
+        self.random_state = random_state
+
+    @property
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
+        """Whether the classifier takes sparse rows."""
+        return self.classifier is None or bool(get_tags(self.classifier).input_tags.sparse)
+
+    @property
+    def accepts_nan(self) -> bool:  # type: ignore[override]
+        """Whether the classifier takes missing values."""
+        return self.classifier is not None and bool(get_tags(self.classifier).input_tags.allow_nan)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether some part of the classifier is made of the rows it has seen."""
+        parts = getattr(self, "classifiers_", [self.classifier])
+        return any(_is_row_keeper(part) for part in _parts_of(parts))
+
+    def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> Self:  # noqa: D102
+        _check_classifier(self.classifier)
+        return super().fit_ratio(positive, unlabeled, **options)
+
+    def _fit(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        holdout: tuple[Rows, Rows] | None,
+        positive_weight: FloatArray | None,
+        unlabeled_weight: FloatArray | None,
+    ) -> None:
+        folds = check_integer("folds", self.folds, low=1)
+        n_p, n_u = n_rows(positive), n_rows(unlabeled)
+        if folds > min(n_p, n_u):
+            raise ParameterError(
+                f"folds must be at most the number of positive and of unlabeled rows, "
+                f"got {folds} for {n_p} and {n_u}."
+            )
+        rows, label = stack_rows(positive, unlabeled), np.repeat([1, 0], [n_p, n_u])
+        weight = None
+        if positive_weight is not None or unlabeled_weight is not None:
+            parts = zip((positive_weight, unlabeled_weight), (n_p, n_u), strict=True)
+            weight = np.concatenate([np.ones(n) if w is None else w for w, n in parts])
+
+        rng = check_random_state(self.random_state)
+        base = _seeded(_default(rows) if self.classifier is None else clone(self.classifier), rng)
+        self.classifiers_: list[Any] = []
+        self.offsets_: list[float] = []
+        self.smoothed_ = False
+        for seen in _folds(label, folds, rng):
+            part = None if weight is None else weight[seen]
+            self._fit_one(clone(base), take_rows(rows, seen), label[seen], part)
+
+    def _fit_one(self, classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> None:
+        classifier.fit(rows, label, **_weight_argument(classifier, weight))
+        mass = np.bincount(label, weights=weight, minlength=2)
+        if mass.min() <= 0:
+            raise DataError("weights must not be zero for all rows of a kind in a fold: use fewer folds.")
+        self.classifiers_.append(classifier)
+        self.offsets_.append(float(np.log(mass[0] / mass[1])))
+        self.smoothed_ = self.smoothed_ or not np.isfinite(_log_odds(classifier, rows)).all()
+        self.n_seen_ = n_rows(rows)
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        smoothing = self.n_seen_ if self.smoothed_ else None
+        scores = [
+            _log_odds(classifier, X, smoothing) + offset
+            for classifier, offset in zip(self.classifiers_, self.offsets_, strict=True)
+        ]
+        return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
+
+    def state(self) -> ModelState:
+        """The classifiers as a skops archive, and what turns their odds into ratios."""
+        from skops import io
+
+        return ModelState(
+            kind="classifier",
+            config={
+                "offsets": self.offsets_,
+                "smoothed": bool(self.smoothed_),
+                "n_seen": self.n_seen_,
+                "n_features": self.n_features_in_,
+            },
+            blobs={"classifiers": io.dumps(self.classifiers_)},
+        )
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """A fitted model from its state; parts of types that are not trusted are refused."""
+        config = state.config
+        try:
+            classifiers = _read(state.blobs["classifiers"])
+            model = cls(clone(classifiers[0]), folds=len(classifiers))
+            model.classifiers_ = classifiers
+            model.offsets_ = [float(offset) for offset in config["offsets"]]
+            model.smoothed_, model.n_seen_ = bool(config["smoothed"]), int(config["n_seen"])
+            model.n_features_in_ = int(config["n_features"])
+        except (KeyError, IndexError, TypeError) as error:
+            raise DataError(f"state is not that of a ClassifierRatio: {error!r}.") from error
+        return model
+
+
+def _check_classifier(classifier: Any) -> None:
+    if classifier is None:
+        return
+    if isinstance(classifier, type) or not hasattr(classifier, "fit"):
+        raise ParameterError(
+            f"classifier must be an instance of a scikit-learn classifier, got {classifier!r}."
+        )
+    if not hasattr(classifier, "predict_proba"):
+        raise ParameterError(
+            f"classifier must have predict_proba, which {classifier!r} has not: "
+            f"calibrate it, CalibratedClassifierCV({classifier!r})."
+        )
+
+
+def _default(rows: Rows) -> Pipeline:
+    """Logistic regression on standardised columns; centring would fill sparse ones."""
+    scaler = StandardScaler(with_mean=not sparse.issparse(rows))
+    return make_pipeline(scaler, LogisticRegression(max_iter=1000))
+
+
+def _seeded(classifier: Any, rng: np.random.RandomState) -> Any:
+    """The classifier with a seed wherever it has a random state of None."""
+    states = {
+        name: int(rng.randint(2**31 - 1))
+        for name, value in sorted(classifier.get_params(deep=True).items())
+        if value is None and (name == "random_state" or name.endswith("__random_state"))
+    }
+    return classifier.set_params(**states)
+
+
+def _folds(label: IntArray, folds: int, rng: np.random.RandomState) -> Iterator[IntArray]:
+    """Rows that each classifier sees."""
+    if folds == 1:
+        yield np.arange(len(label))
+        return
+    split = StratifiedKFold(folds, shuffle=True, random_state=int(rng.randint(2**31 - 1)))
+    for seen, _ in split.split(label, label):
+        yield seen
+
+
+def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, FloatArray]:
+    if weight is None:
+        return {}
+    name, last = "sample_weight", classifier
+    while isinstance(last, Pipeline):
+        step, last = last.steps[-1]
+        name = f"{step}__{name}"
+    if not has_fit_parameter(last, "sample_weight"):
+        raise ParameterError(
+            f"weights must be None with {type(last).__name__}, whose fit takes no sample_weight: "
+            "use another classifier, or draw rows by their weights."
+        )
+    return {name: weight}
+
+
+def _log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArray:
+    """Log-odds of a row being positive rather than unlabeled; infinite for certainty."""
+    last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
+    if isinstance(last, (LogisticRegression, LogisticRegressionCV)) and smoothing is None:
+        return np.asarray(classifier.decision_function(X), dtype=np.float64)
+    if smoothing is not None:
+        p = np.asarray(classifier.predict_proba(X), dtype=np.float64)
+        return np.asarray(np.log(smoothing * p[:, 1] + 0.5) - np.log(smoothing * p[:, 0] + 0.5))
+    with np.errstate(divide="ignore"):
+        if hasattr(classifier, "predict_log_proba"):
+            log_p = np.asarray(classifier.predict_log_proba(X), dtype=np.float64)
+        else:
+            log_p = np.log(np.asarray(classifier.predict_proba(X), dtype=np.float64))
+    return np.asarray(log_p[:, 1] - log_p[:, 0])
+
+
+def _parts_of(thing: Any) -> Iterator[BaseEstimator]:
+    """Every estimator inside a thing, fitted or not, however deep."""
+    waiting, seen = [thing], set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, (list, tuple, set)) or (isinstance(part, np.ndarray) and part.dtype == object):
+            waiting.extend(part)
+        elif hasattr(part, "__dict__") and not isinstance(part, type):
+            if isinstance(part, BaseEstimator):
+                yield part
+            waiting.extend(vars(part).values())
+
+
+def _is_row_keeper(estimator: BaseEstimator) -> bool:
+    return any(base.__name__ in _ROW_KEEPERS for base in type(estimator).__mro__)
+
+
+def _read(archive: bytes) -> list[Any]:
+    """Classifiers from a skops archive of trusted types only."""
+    from skops import io
+
+    try:
+        strange = sorted(set(io.get_untrusted_types(data=archive)) - set(TRUSTED_TYPES))
+        if not strange:
+            return list(io.loads(archive, trusted=list(TRUSTED_TYPES)))
+    except Exception as error:  # whatever a damaged archive makes zipfile, json or skops raise
+        raise ArtifactError(f"the classifiers of a ClassifierRatio cannot be read: {error}") from error
+    raise ArtifactError(
+        f"a saved classifier holds parts of types that are not trusted: {', '.join(strange)}. "
+        "Fit it again here, or use a classifier of scikit-learn."
+    )
