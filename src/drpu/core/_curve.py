@@ -20,6 +20,9 @@ STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... positives
 FEWEST = 5  # positives below which nothing can be said
 _DESIGN = 0.025  # the deciding threshold is chosen at 95 % whatever the level: limits then nest
 
+_ROOT = 1 / math.sqrt(2 * math.pi)
+_OVERSHOOT = -0.583 * math.sqrt(STEP)  # a curve seen in steps exceeds less often than a continuous one
+
 # Limits of the curve at some thresholds, at a number of standard deviations.
 Bound: TypeAlias = Callable[[float, IntArray], FloatArray]
 
@@ -181,16 +184,16 @@ def critical_value(tail: float, log_range: float) -> float:
     low, high = max(pointwise, 1.0), 9.0
     if _exceeds(low, log_range) <= tail:
         return low
-    for _ in range(40):
+    for _ in range(26):  # to 1e-7
         c = (low + high) / 2
         low, high = (c, high) if _exceeds(c, log_range) > tail else (low, c)
     return high
 
 
 def _exceeds(c: float, log_range: float) -> float:
-    density = math.exp(-c * c / 2) / math.sqrt(2 * math.pi)
-    crossings = (log_range + STEP) / 2 * (c - 0.5 / c) * density * math.exp(-0.583 * c * math.sqrt(STEP))
-    return math.erfc(c / math.sqrt(2)) / 2 + crossings
+    density = _ROOT * math.exp(-c * c / 2)
+    crossings = (log_range + STEP) / 2 * (c - 0.5 / c) * density * math.exp(_OVERSHOOT * c)
+    return math.erfc(c * math.sqrt(0.5)) / 2 + crossings
 
 
 def _log_range(variance: FloatArray) -> float:

@@ -1,0 +1,341 @@
+r"""What the counts say about new data: which shift it is, and how well it will go.
+
+With :math:`b, a, a'` the shares of positives, of training-unlabeled and of new rows in
+a range of scores, prior shift means :math:`a' - b = \lambda (a - b)` in every range
+with one :math:`\lambda`. What one :math:`\lambda` cannot explain is another kind of
+shift. Where it is prior shift, the same counts give the performance at any threshold,
+with no labels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import chdtrc
+
+from drpu._arrays import as_numpy
+from drpu._checks import check_fraction, check_prior
+from drpu._typing import FloatArray, IntArray
+from drpu.core.decision import ratio_threshold
+from drpu.core.prior import PriorEstimate, as_prior
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError
+
+__all__ = [
+    "MixtureTest",
+    "Performance",
+    "expected_performance",
+    "mixture_test",
+    "performance_curve",
+    "threshold_limits",
+]
+
+_CELLS = 12  # ranges of scores that are compared, at most
+_FEWEST = 5  # rows that each range should hold in each sample
+
+
+# -- is it prior shift? ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class MixtureTest:
+    """Whether new rows look like a mixture of the two classes of training.
+
+    Attributes
+    ----------
+    statistic, degrees : float, int
+        Chi-square of what no mixture explains, and its degrees of freedom.
+    p_value : float
+        Chance of such a misfit under prior shift alone; 1 where nothing can be tested.
+    misfit : float
+        Share of the new rows that would have to move for a mixture to fit, less
+        what noise alone would show; in [0, 1].
+    growth : float
+        The fitted ``(1 - test_prior) / (1 - train_prior)``.
+    between : tuple of float
+        The range of scores with the largest misfit.
+    """
+
+    statistic: float
+    degrees: int
+    p_value: float
+    misfit: float
+    growth: float
+    between: tuple[float, float]
+
+
+def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
+    r"""Test of prior shift against any other shift that the scores can show.
+
+    Parameters
+    ----------
+    tails : ScoreTails
+        Counts of the new rows.
+    reference : ScoreTails
+        Counts of the training-unlabeled rows over the same positives.
+
+    Returns
+    -------
+    test : MixtureTest
+
+    Notes
+    -----
+    Cells are pooled into at most twelve ranges of about equal mass, by the two
+    training samples alone. The statistic is
+    :math:`\min_\lambda e_\lambda^\top \Sigma_\lambda^{-1} e_\lambda` with
+    :math:`e_\lambda = a' - (1-\lambda) b - \lambda a` and
+
+    .. math:: \Sigma_\lambda = S(a')/n' + \lambda^2 S(a)/n + (1-\lambda)^2 S(b)/n_P,
+
+    :math:`S(p) = \mathrm{diag}(p) - pp^\top`: the noise of all three samples. Weighing by
+    the covariance at each :math:`\lambda` keeps the size even where positives and
+    unlabeled rows hardly differ. A shift that leaves the law of the score a mixture
+    cannot be seen, whatever it does to the rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> tails = ScoreTails(rng.normal(2, 1, 300))
+    >>> def rows(n, positives, move=0.0):
+    ...     return rng.normal(move, 1, n) + 2 * (rng.random(n) < positives)
+    >>> reference = tails.empty().update(rows(3000, 0.3))
+    >>> mixture_test(tails.empty().update(rows(2000, 0.6)), reference).p_value > 0.05
+    True
+    >>> mixture_test(tails.empty().update(rows(2000, 0.3, 1.0)), reference).p_value < 0.001
+    True
+    """
+    if not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
+        raise DataError("reference must count over the same positive scores: make it with tails.empty().")
+    start = _ranges(reference, tails.n)
+    b, a = _pooled(reference.positive_counts, start), _pooled(reference.counts, start)
+    new = _pooled(tails.counts, start)
+    if len(start) < 3:
+        return MixtureTest(0.0, 0, 1.0, 0.0, 1.0, (-math.inf, math.inf))
+
+    fit = _Fit(new, a, b, tails.n, reference.n, reference.n_positive)
+    growth = fit.best_growth()
+    statistic = float(fit.statistics(np.array([growth]))[0])
+    degrees = len(start) - 1 - int(growth > 0)  # at the edge nothing was fitted
+    residual, variance = fit.residual(growth), np.diagonal(fit.covariance(growth))
+    noise = math.sqrt(2 / math.pi) * float(np.sqrt(variance).sum())
+    misfit = min(1.0, max(0.0, (float(np.abs(residual).sum()) - noise) / 2))
+    edges = np.append(np.concatenate(([-np.inf], reference.levels))[start], np.inf)
+    worst = int(np.argmax(np.abs(residual)))
+    between = (float(edges[worst]), float(edges[worst + 1]))
+    return MixtureTest(statistic, degrees, float(chdtrc(degrees, statistic)), misfit, growth, between)
+
+
+def _ranges(reference: ScoreTails, n_new: float) -> IntArray:
+    """First cell of each range: about equal mass of P and U together, a few rows of each."""
+    positive = reference.positive_counts / reference.positive_counts.sum()
+    unlabeled = reference.counts / reference.counts.sum()
+    mass = (positive + unlabeled) / 2
+    start, held = [0], np.zeros(3)
+    sizes = np.array([reference.n_positive, reference.n, n_new])
+    rows = np.stack((positive, unlabeled, mass)) * sizes[:, None]
+    for cell in range(len(mass)):
+        full = (held >= _FEWEST).all() and held[2] / n_new >= 1 / _CELLS
+        if full:
+            start.append(cell)
+            held = np.zeros(3)
+        held = held + rows[:, cell]
+    if len(start) > 1 and (held < _FEWEST).any():
+        start.pop()  # the last range is too thin: it joins the one below
+    return np.array(start)
+
+
+def _pooled(counts: IntArray | FloatArray, start: IntArray) -> FloatArray:
+    return np.asarray(np.add.reduceat(counts, start) / counts.sum(), dtype=np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """The residual of a mixture as a function of lambda."""
+
+    new: FloatArray
+    unlabeled: FloatArray
+    positive: FloatArray
+    n_new: float
+    n: float
+    n_positive: float
+
+    def residual(self, growth: float) -> FloatArray:
+        return self.new - (1 - growth) * self.positive - growth * self.unlabeled
+
+    def covariance(self, growth: float) -> FloatArray:
+        mixture = np.maximum((1 - growth) * self.positive + growth * self.unlabeled, 0)
+        # Half of what is expected, half of what is seen, and no range impossible.
+        new = (mixture / mixture.sum() + self.new) / 2 * self.n_new + 0.5
+        noise = _multinomial(new / new.sum()) / self.n_new
+        noise += growth**2 * _multinomial(self.unlabeled) / self.n
+        return noise + (1 - growth) ** 2 * _multinomial(self.positive) / self.n_positive
+
+    def statistics(self, growths: FloatArray) -> FloatArray:
+        """Chi-square at each lambda; the last range follows from the others."""
+        e = np.stack([self.residual(g)[:-1] for g in growths])
+        covariance = np.stack([self.covariance(g)[:-1, :-1] for g in growths])
+        return np.asarray((e * np.linalg.solve(covariance, e[..., None])[..., 0]).sum(axis=1))
+
+    def best_growth(self) -> float:
+        """The lambda of the least chi-square, from ever finer grids."""
+        grid = np.concatenate((np.linspace(0, 2, 25), np.geomspace(2.2, 40, 16)))
+        for _ in range(5):
+            best = int(np.argmin(self.statistics(grid)))
+            low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+            value = float(grid[best])
+            grid = np.linspace(low, high, 9)
+        return value
+
+
+def _multinomial(share: FloatArray) -> FloatArray:
+    return np.diag(share) - np.outer(share, share)
+
+
+# -- how well will it go? ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Performance:
+    """Expected performance at a threshold; arrays where there are several.
+
+    Attributes
+    ----------
+    threshold : float or ndarray
+        Rows that score at least this are called positive.
+    accuracy, precision, recall, false_positive_rate : float or ndarray
+        As usual; precision is 1 where nothing is called positive.
+    flagged : float or ndarray
+        Share of the rows that are called positive.
+    cost : float or ndarray
+        ``(1 - c) * prior * (1 - recall) + c * (1 - prior) * false_positive_rate``
+        with ``c`` the false-positive cost; half the error rate when it is 1/2.
+    """
+
+    threshold: float | FloatArray
+    accuracy: float | FloatArray
+    precision: float | FloatArray
+    recall: float | FloatArray
+    false_positive_rate: float | FloatArray
+    flagged: float | FloatArray
+    cost: float | FloatArray
+
+
+def expected_performance(
+    reference: ScoreTails,
+    train_prior: float,
+    test_prior: float,
+    threshold: float | npt.ArrayLike,
+    *,
+    cost: float = 0.5,
+) -> Performance:
+    r"""Performance under the test prior, with no labels.
+
+    Parameters
+    ----------
+    reference : ScoreTails
+        Counts of the training-unlabeled rows.
+    train_prior, test_prior : float
+        Positive class priors before and after the shift, in [0, 1].
+    threshold : float or array-like
+        Score from which a row is called positive.
+    cost : float, default=0.5
+        False-positive cost in (0, 1).
+
+    Returns
+    -------
+    performance : Performance
+        Arrays where ``threshold`` is one.
+
+    Notes
+    -----
+    Recall is the share :math:`b` of held-out positives at or above the threshold; the
+    false-positive rate is :math:`(a - \pi b)/(1-\pi)`, clipped to [0, 1], with
+    :math:`a` the share of training-unlabeled rows. (With :math:`\pi = 1` no negative
+    was seen, and :math:`a` stands in.) Thresholds between two positives count as the
+    upper one. At a given threshold accuracy, flagged share and cost are linear in the
+    test prior, so an interval of it carries over end by end.
+
+    Examples
+    --------
+    >>> reference = ScoreTails([1.0, 2.0, 3.0, 4.0]).update([0.0, 0.0, 0.0, 1.5, 2.5, 3.5])
+    >>> at_two = expected_performance(reference, 0.5, 0.5, 2.0)
+    >>> at_two.recall, round(at_two.precision, 3)
+    (0.75, 1.0)
+    """
+    pi = check_prior("train_prior", train_prior)
+    pi_test = check_prior("test_prior", test_prior)
+    c = check_fraction("cost", cost)
+    at = np.asarray(as_numpy(threshold), dtype=np.float64)
+    if np.isnan(at).any():
+        raise DataError("threshold must not be NaN: use -inf to call everything positive.")
+
+    level = np.searchsorted(reference.levels, at, side="left")
+    b = np.append(reference.positive_survival, 0.0)[level]
+    a = np.where(np.isneginf(at), 1.0, np.append(reference.survival, 0.0)[level])
+    wrong = np.clip((a - pi * b) / (1 - pi), 0, 1) if pi < 1 else a
+
+    flagged = pi_test * b + (1 - pi_test) * wrong
+    precision = np.where(flagged > 0, pi_test * b / np.where(flagged > 0, flagged, 1), 1.0)
+    accuracy = pi_test * b + (1 - pi_test) * (1 - wrong)
+    loss = (1 - c) * pi_test * (1 - b) + c * (1 - pi_test) * wrong
+    parts = (at, accuracy, precision, b, wrong, flagged, loss)
+    return Performance(*((float(part) for part in parts) if at.ndim == 0 else parts))
+
+
+def performance_curve(
+    reference: ScoreTails, train_prior: float, test_prior: float, *, cost: float = 0.5
+) -> Performance:
+    """Performance at every threshold that makes a difference, from all rows flagged to none.
+
+    Parameters
+    ----------
+    reference, train_prior, test_prior, cost
+        As in :func:`expected_performance`.
+
+    Examples
+    --------
+    >>> reference = ScoreTails([1.0, 2.0]).update([0.0, 0.0, 1.5, 2.5])
+    >>> performance_curve(reference, 0.5, 0.25).accuracy
+    array([0.25 , 1.   , 0.875, 0.75 ])
+    """
+    threshold = np.concatenate(([-np.inf], reference.levels, [np.inf]))
+    if np.isinf(reference.levels).any():
+        threshold = np.unique(threshold)
+    return expected_performance(reference, train_prior, test_prior, threshold, cost=cost)
+
+
+def threshold_limits(
+    train_prior: float | PriorEstimate, test_prior: float | PriorEstimate, *, cost: float = 0.5
+) -> tuple[float, float]:
+    """Least and largest ratio threshold while both priors stay within their limits.
+
+    Parameters
+    ----------
+    train_prior, test_prior : float or PriorEstimate
+        Priors with their limits; a number is taken as known.
+    cost : float, default=0.5
+        False-positive cost in (0, 1).
+
+    Notes
+    -----
+    The threshold is monotone in each prior, so its extremes lie at corners. The two
+    priors are taken to move freely; their errors go together in truth, so the range
+    is wide rather than narrow.
+
+    Examples
+    --------
+    >>> low, high = threshold_limits(0.5, PriorEstimate(0.25, 0.2, 0.5, 0.95, "matching"))
+    >>> low, round(high, 3)
+    (1.0, 1.6)
+    """
+    train, test = as_prior("train_prior", train_prior), as_prior("test_prior", test_prior)
+    corners = [
+        ratio_threshold(pi, pi_test, cost=cost)
+        for pi in (train.low, train.high)
+        for pi_test in (test.low, test.high)
+    ]
+    return min(corners), max(corners)
