@@ -1,0 +1,1 @@
+"""Classifiers on disk: what is needed to predict and adapt, and no training rows."""

@@ -14,7 +14,7 @@ from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = ["Calibration", "Plateau", "calibrate", "fit_plateau", "monotone_cells", "population_ratio"]
+__all__ = ["Calibration", "Plateau", "calibrate", "cell_middles", "fit_plateau", "monotone_cells", "population_ratio"]
 
 
 def monotone_cells(tails: ScoreTails) -> FloatArray:
@@ -73,9 +73,13 @@ def fit_plateau(tails: ScoreTails) -> Plateau:
     Unlabeled scores are taken at the middle of their cells: the counts are all that
     is left of them. A penalty worth one row keeps the height off its two ends.
     """
-    scores, centre, scale = _standard_scores(tails)
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
+    middles = cell_middles(tails)
+    bulk = positive / tails.n_positive + unlabeled / tails.n
+    centre = float(bulk @ middles) / 2
+    scale = float(np.sqrt(bulk @ (middles - centre) ** 2 / 2)) or 1.0
+    scores = (middles - centre) / scale
     labelled = tails.n_positive / (tails.n_positive + tails.n)
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
@@ -104,21 +108,17 @@ def fit_plateau(tails: ScoreTails) -> Plateau:
     return Plateau(height, float(intercept) - slope * centre, slope, labelled)
 
 
-def _standard_scores(tails: ScoreTails) -> tuple[FloatArray, float, float]:
-    """Middles of the cells on a scale where the bulk of the scores has size one.
+def cell_middles(tails: ScoreTails) -> FloatArray:
+    """One score for each cell, where its unlabeled rows are taken to lie.
 
-    Scores far below the positives are pulled in: a ratio of 0 has no logarithm, and
+    Scores far from the positives are pulled in: a ratio of 0 has no logarithm, and
     how far below zero evidence lies does not matter.
     """
     levels, b = tails.levels, tails.positive_survival
     first, last = np.interp([0.1, 0.9], b[::-1], levels[::-1])
     reach = max(3 * (first - last), 1e-6)
     levels = np.clip(levels, last - reach, first + reach)
-    middles = np.concatenate(([levels[0] - reach / 6], (levels[:-1] + levels[1:]) / 2, [levels[-1]]))
-    weight = tails.positive_counts / tails.positive_counts.sum() + tails.counts / tails.counts.sum()
-    centre = float(weight @ middles) / 2
-    scale = float(np.sqrt(weight @ (middles - centre) ** 2 / 2)) or 1.0
-    return (middles - centre) / scale, centre, scale
+    return np.concatenate(([levels[0] - reach / 6], (levels[:-1] + levels[1:]) / 2, [levels[-1]]))
 
 
 @dataclass(frozen=True, slots=True)

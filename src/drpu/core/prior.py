@@ -100,7 +100,7 @@ def estimate_prior(
         Scores of the rows whose share of positives is wanted.
     method : str or callable, default="auto"
         One sample: ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``. A second sample
-        beside its reference: ``"matching"``, ``"em"``. ``"auto"`` chooses by what
+        beside its reference: ``"efficient"``, ``"matching"``, ``"em"``. ``"auto"`` chooses by what
         is given. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
@@ -160,7 +160,7 @@ def prior_from_tails(
     if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
     if method == "auto":
-        method = "combined" if reference is None else "matching"
+        method = "combined" if reference is None else "efficient"
 
     if method in PROPORTIONS:
         estimate = _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.models._rows import n_rows, take_rows
+from drpu.models._rows import n_rows, stack_rows, take_rows
 
 __all__ = ["MIN_HELD", "Sample", "Split", "carve", "total_weight"]
 
@@ -22,6 +22,26 @@ class Sample:
     unlabeled: Rows
     positive_weight: FloatArray | None = None
     unlabeled_weight: FloatArray | None = None
+
+    def stacked(self) -> Rows:
+        """Positive above unlabeled rows."""
+        return stack_rows(self.positive, self.unlabeled)
+
+    def flags(self) -> FloatArray:
+        """1 for the positive and 0 for the unlabeled rows, in the order of ``stacked``."""
+        return np.repeat([1.0, 0.0], [n_rows(self.positive), n_rows(self.unlabeled)])
+
+    def weights(self) -> FloatArray | None:
+        """Weights in the order of ``stacked``, or None where neither sample has any."""
+        if self.positive_weight is None and self.unlabeled_weight is None:
+            return None
+        pairs = ((self.positive_weight, self.positive), (self.unlabeled_weight, self.unlabeled))
+        return np.concatenate([np.ones(n_rows(rows)) if w is None else w for w, rows in pairs])
+
+    def log_odds(self) -> float:
+        """Log of the positive over the unlabeled weight: what odds have to lose to be ratios."""
+        odds = total_weight(self.positive_weight, self.positive)
+        return float(np.log(odds / total_weight(self.unlabeled_weight, self.unlabeled)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from drpu.models._links import LINKS
 from drpu.models._rows import n_rows, stack_rows
 from drpu.models.base import ModelState, RatioModel
 
-__all__ = ["BoostedRatio"]
+__all__ = ["BoostedRatio", "read_trees"]
 
 _ROUNDS, _MOST_ROUNDS, _PATIENCE = 150, 1000, 30
 _ENOUGH_HELD = 200  # positives in a holdout whose risk can tell rounds apart
@@ -153,7 +153,7 @@ class BoostedRatio(RatioModel):
             trees, _ = self._grow(loss, sample, seed)
         self.loss_, self.offset_ = loss, loss.offset(sample)
         self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
-        self.booster_ = _booster(self.trees_)
+        self.booster_ = read_trees(self.trees_)
 
     def _check_parameters(self) -> BoostedLoss:
         for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
@@ -268,7 +268,7 @@ class BoostedRatio(RatioModel):
             model.loss_ = model._loss()
             model.offset_, model.n_features_in_ = float(config["offset"]), int(config["n_features"])
             model.trees_ = state.blobs["trees"].decode()
-            model.booster_ = _booster(model.trees_)
+            model.booster_ = read_trees(model.trees_)
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"state is not that of a BoostedRatio: {error!r}.") from error
         model.n_rounds_, model.holdout_risk_ = model.booster_.current_iteration(), np.nan
@@ -283,7 +283,7 @@ def _dataset(loss: BoostedLoss, sample: Sample, settings: dict[str, Any], refere
     return lightgbm.Dataset(rows, **loss.fields(sample), params=quiet, reference=reference)
 
 
-def _booster(trees: str) -> Any:
+def read_trees(trees: str) -> Any:
     """Trees from LightGBM's text, or an error where the text is not one."""
     import lightgbm
 

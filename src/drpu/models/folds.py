@@ -93,7 +93,7 @@ class FoldedRatio(RatioModel):
         """Log-ratios of shape (n_rows, n_models)."""
         return np.column_stack([model.log_ratio(X) for model in self.models])
 
-    def _fit(self, positive: Rows, unlabeled: Rows, *weights: FloatArray | None) -> None:
+    def _fit(self, *_: Any) -> None:
         raise ParameterError("fold models are made by cross_fit, which keeps every model from its own fold.")
 
     def _log_ratio(self, X: Rows) -> FloatArray:

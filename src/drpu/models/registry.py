@@ -16,6 +16,7 @@ _KINDS = {
     "classifier": "drpu.models.classifier:ClassifierRatio",
     "folds": "drpu.models.folds:FoldedRatio",
     "forest": "drpu.models.forest:ForestRatio",
+    "fourier": "drpu.models.fourier:FourierRatio",
     "kernel": "drpu.models.kernel:KernelRatio",
     "auto": "drpu.models.auto:AutoRatio",
     "network": "drpu.models.network:NetworkRatio",

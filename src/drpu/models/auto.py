@@ -1,0 +1,147 @@
+"""The default: different kinds of models, averaged."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.impute import SimpleImputer
+from sklearn.utils import check_random_state
+
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import ImputationWarning
+from drpu.models._rows import n_rows, stack_rows
+from drpu.models.base import ModelState, RatioModel
+from drpu.models.boosting import BoostedRatio
+from drpu.models.forest import ForestRatio
+from drpu.models.fourier import FourierRatio
+from drpu.models.registry import model_from_state
+
+__all__ = ["AutoRatio"]
+
+FEW = 10  # positives below which trees would only learn them by heart
+
+
+class AutoRatio(RatioModel):
+    """Mean log-ratio of a forest, boosted trees and a smooth logistic fit.
+
+    Each member tells positives from unlabeled rows and fails in its own way: the
+    forest is steady on few rows, boosting follows steps and interactions, the smooth
+    fit carries over where trees have nothing but corners. Averaging needs no choice
+    between them, which few positives could not make. Below ten positives the smooth
+    fit answers alone. Missing values go to the trees as they are and are filled with
+    column medians for the smooth fit.
+
+    Parameters
+    ----------
+    n_jobs : int, default=1
+        Threads of the trees.
+    random_state : int, RandomState or None, default=None
+        Seed of the members.
+
+    Attributes
+    ----------
+    members_ : list of RatioModel
+        The fitted members.
+    """
+
+    accepts_nan: ClassVar[bool] = True
+
+    def __init__(self, *, n_jobs: int = 1, random_state: Any = None) -> None:
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _fit(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        holdout: tuple[Rows, Rows] | None,
+        positive_weight: FloatArray | None,
+        unlabeled_weight: FloatArray | None,
+    ) -> None:
+        self.medians_ = _medians(stack_rows(positive, unlabeled))
+        self.saw_gaps_ = has_gaps(positive) or has_gaps(unlabeled)
+        if self.saw_gaps_:
+            _warn_of_gaps()
+        members = self._choose(n_rows(positive))
+        self.members_ = [
+            member.fit_ratio(
+                self._filled(positive, member),
+                self._filled(unlabeled, member),
+                positive_weight=positive_weight,
+                unlabeled_weight=unlabeled_weight,
+            )
+            for member in members
+        ]
+
+    def _choose(self, n_positive: int) -> list[RatioModel]:
+        rng = check_random_state(self.random_state)
+        seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
+        smooth = FourierRatio(random_state=seeds[0])
+        if n_positive < FEW:
+            return [smooth]
+        return [
+            ForestRatio(n_jobs=self.n_jobs, random_state=seeds[1]),
+            BoostedRatio(n_jobs=self.n_jobs, random_state=seeds[2]),
+            smooth,
+        ]
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        if not self.saw_gaps_ and has_gaps(X):
+            _warn_of_gaps()
+        scores = [member.log_ratio(self._filled(X, member)) for member in self.members_]
+        return np.asarray(np.mean(scores, axis=0))
+
+    def _filled(self, X: Rows, member: RatioModel) -> Rows:
+        """Rows as the member can take them: with medians in the gaps unless it knows what to do."""
+        return X if member.accepts_nan or not has_gaps(X) else _fill_gaps(X, self.medians_)
+
+    def state(self) -> ModelState:
+        """The states of the members, and what fills the gaps."""
+        return ModelState(
+            "auto",
+            {"saw_gaps": self.saw_gaps_},
+            {"medians": self.medians_},
+            parts={str(i): member.state() for i, member in enumerate(self.members_)},
+        )
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:
+        """A fitted model from its state."""
+        model = cls()
+        model.saw_gaps_, model.medians_ = bool(state.config["saw_gaps"]), state.arrays["medians"]
+        model.members_ = [model_from_state(state.parts[str(i)]) for i in range(len(state.parts))]
+        model.n_features_in_ = len(model.medians_)
+        return model
+
+
+def has_gaps(X: Rows) -> bool:
+    """Whether any value is missing."""
+    return bool(np.isnan(X.data if sparse.issparse(X) else X).any())
+
+
+def _medians(X: Rows) -> FloatArray:
+    """Median of each column without its gaps; 0 for a column of nothing else, and for sparse rows."""
+    if sparse.issparse(X):
+        return np.zeros(X.shape[1])
+    medians = SimpleImputer(strategy="median", keep_empty_features=True).fit(X).statistics_
+    return np.asarray(medians, dtype=np.float64)
+
+
+def _fill_gaps(X: Rows, medians: FloatArray) -> Rows:
+    if sparse.issparse(X):
+        X = X.copy()
+        X.data[np.isnan(X.data)] = 0
+        return X
+    return np.where(np.isnan(X), medians, X)
+
+
+def _warn_of_gaps() -> None:
+    warnings.warn(
+        "the rows have missing values: the trees take them as they are, the smooth member sees column medians "
+        "instead (zeros in sparse rows).",
+        ImputationWarning,
+        stacklevel=2,
+    )

@@ -1,0 +1,113 @@
+"""Smooth density ratios: a logistic fit on random waves."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_integer, check_real
+from drpu._typing import FloatArray, Rows
+from drpu.models._basis import Scaling, median_distance
+from drpu.models._holdout import Sample
+from drpu.models._rows import n_rows, take_rows
+from drpu.models.base import ModelState, RatioModel
+
+__all__ = ["FourierRatio"]
+
+_MOST_ROWS = 50_000  # unlabeled rows beyond which a smooth fit of a few hundred numbers gains nothing
+_CHUNK = 20_000
+_NARROW, _WIDE = 0.4, 1.0  # widths, in median distances between rows
+_SIZE = 30.0  # squared length of a row of features: with C it sets the shrinkage
+
+
+class FourierRatio(RatioModel):
+    """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
+
+    The cosines stand for Gaussian kernels whose widths are spread below the median
+    distance between rows, so that there is no width to choose. Only random numbers
+    and coefficients are kept, never rows.
+
+    Parameters
+    ----------
+    n_features : int, default=300
+        Number of cosines.
+    C : float, default=0.1
+        Inverse strength of the shrinkage.
+    random_state : int, RandomState or None, default=None
+        Seed of the directions.
+    """
+
+    def __init__(self, n_features: int = 300, *, C: float = 0.1, random_state: Any = None) -> None:
+        self.n_features = n_features
+        self.C = C
+        self.random_state = random_state
+
+    def _fit(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        holdout: tuple[Rows, Rows] | None,
+        positive_weight: FloatArray | None,
+        unlabeled_weight: FloatArray | None,
+    ) -> None:
+        size = check_integer("n_features", self.n_features, low=1)
+        check_real("C", self.C, low=1e-12)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        unlabeled, unlabeled_weight = _at_most(_MOST_ROWS, unlabeled, unlabeled_weight, rng)
+        self.scaling_ = Scaling.of(unlabeled, unlabeled_weight)
+        width = median_distance(unlabeled, self.scaling_, rng) * np.exp(
+            rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
+        )
+        self.frequencies_ = rng.standard_normal((unlabeled.shape[1], size)) / width
+        self.phase_ = rng.uniform(0, 2 * np.pi, size)
+
+        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+        fit = LogisticRegression(C=self.C, max_iter=200, tol=1e-3).fit(
+            self._features(sample.stacked()), sample.flags(), sample_weight=sample.weights()
+        )
+        self.coefficients_: FloatArray = fit.coef_[0]
+        self.intercept_ = float(fit.intercept_[0]) - sample.log_odds()
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        parts = [
+            self._features(X[start : start + _CHUNK]) @ self.coefficients_
+            for start in range(0, n_rows(X), _CHUNK)
+        ]
+        return np.concatenate(parts) + self.intercept_
+
+    def _features(self, X: Rows) -> FloatArray:
+        waves = self.scaling_.times(X, self.frequencies_)
+        return np.asarray(np.sqrt(2 * _SIZE / len(self.phase_)) * np.cos(waves + self.phase_))
+
+    def state(self) -> ModelState:  # noqa: D102
+        config = {"n_features": self.n_features, "C": self.C, "intercept": self.intercept_}
+        arrays = {
+            "shift": self.scaling_.shift,
+            "scale": self.scaling_.scale,
+            "frequencies": self.frequencies_,
+            "phase": self.phase_,
+            "coefficients": self.coefficients_,
+        }
+        return ModelState("fourier", config, arrays)
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> Self:  # noqa: D102
+        config, arrays = state.config, state.arrays
+        model = cls(int(config["n_features"]), C=float(config["C"]))
+        model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
+        model.frequencies_, model.phase_ = arrays["frequencies"], arrays["phase"]
+        model.coefficients_, model.intercept_ = arrays["coefficients"], float(config["intercept"])
+        model.n_features_in_ = len(model.frequencies_)
+        return model
+
+
+def _at_most(
+    n: int, rows: Rows, weight: FloatArray | None, rng: np.random.Generator
+) -> tuple[Rows, FloatArray | None]:
+    if n_rows(rows) <= n:
+        return rows, weight
+    chosen = np.sort(rng.choice(n_rows(rows), n, replace=False))
+    return take_rows(rows, chosen), None if weight is None else weight[chosen]
