@@ -5,6 +5,7 @@ so the statements hold to rounding, for every ratio and not for a lucky sample. 
 the last section, on consistency, draws samples.
 """
 
+import functools
 from dataclasses import dataclass
 
 import numpy as np
@@ -447,15 +448,24 @@ def test_matching_reads_the_new_prior_from_that_proportion(drawn, pi_test):
         assert_allclose(matching(after, before, world.prior), pi_test, atol=1e-4)
 
 
-SIZES = (300, 3_000, 30_000, 300_000)
-ESTIMATORS = {
+CONSISTENT = {
     "infimum": infimum,
     "infimum, as in the theorem": lambda tails: infimum(tails, gamma=0.9, sizes="both"),
     "best-bin": best_bin,
 }
 
 
-@pytest.mark.parametrize("estimate", ESTIMATORS.values(), ids=ESTIMATORS)
+@functools.cache
+def sampled_tails(classes, prior, n, trials):
+    """Tails of Gaussian samples of size n, scored by the row itself, which ranks as the ratio does."""
+    rng = np.random.default_rng(n)
+    return [
+        ScoreTails(classes.draw(np.ones(n), rng)[:, 0]).update(classes.draw(rng.random(n) < prior, rng)[:, 0])
+        for _ in range(trials)
+    ]
+
+
+@pytest.mark.parametrize("estimate", CONSISTENT.values(), ids=CONSISTENT)
 @pytest.mark.parametrize(
     ("classes", "prior"),
     [(GaussianClasses(), 0.4), (GaussianClasses(), 0.6), (GaussianClasses(overlap=0.2), 0.6)],
@@ -463,17 +473,13 @@ ESTIMATORS = {
 )
 def test_prior_estimates_approach_the_largest_mixture_proportion(estimate, classes, prior):
     target = classes.largest_prior(prior)
-    errors = []
-    for n in SIZES:
-        rng = np.random.default_rng(n)
-        found = []
-        for _ in range(5):
-            positive = classes.draw(np.ones(n), rng)[:, 0]
-            unlabeled = classes.draw(rng.random(n) < prior, rng)[:, 0]
-            found.append(estimate(ScoreTails(positive).update(unlabeled)))
-        errors.append(np.abs(np.array(found) - target).mean())
-    assert errors[-1] < 0.02
-    assert errors[-1] < errors[0] / 2
+    few, many = (
+        np.mean([abs(estimate(tails) - target) for tails in sampled_tails(classes, prior, n, trials)])
+        for n, trials in ((100, 40), (100_000, 10))
+    )
+    # At 100,000 rows the mean error is .008 to .019, known to .005; at 100 rows it is .058 to .078.
+    assert many < 0.04
+    assert many < few / 1.5
 
 
 @settings(max_examples=20)
@@ -484,5 +490,5 @@ def test_matching_approaches_the_new_prior(pi_test, seed):
     positive = classes.draw(np.ones(n), rng)[:, 0]
     before = ScoreTails(positive).update(classes.draw(rng.random(n) < pi, rng)[:, 0])
     after = before.empty().update(classes.draw(rng.random(n) < pi_test, rng)[:, 0])
-    # Its standard deviation is below 0.015 at this size, whatever the new prior.
+    # Its standard deviation is below 0.01 at this size, whatever the new prior.
     assert abs(matching(after, before, pi) - pi_test) < 0.06
