@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 _CELLS = 12  # ranges of scores that are compared, at most
-_FEWEST = 5  # rows that each range should hold in each sample
+_FEWEST = 8  # rows that each range should hold in each sample
 
 
 # -- is it prior shift? ---------------------------------------------------------------------
@@ -117,14 +117,13 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
         return MixtureTest(0.0, 0, 1.0, 0.0, 1.0, (-math.inf, math.inf))
 
     fit = _Fit(new, a, b, tails.n, reference.n, reference.n_positive)
-    growth = fit.best_growth()
-    statistic = float(fit.statistics(np.array([growth]))[0])
+    growth, statistic = fit.best()
     degrees = len(start) - 1 - int(growth > 0)  # at the edge nothing was fitted
-    residual, variance = fit.residual(growth), np.diagonal(fit.covariance(growth))
-    noise = math.sqrt(2 / math.pi) * float(np.sqrt(variance).sum())
+    residual, covariance = fit.residual(np.array([growth])), fit.covariance(np.array([growth]))
+    noise = math.sqrt(2 / math.pi) * float(np.sqrt(np.diagonal(covariance[0])).sum())
     misfit = min(1.0, max(0.0, (float(np.abs(residual).sum()) - noise) / 2))
     edges = np.append(np.concatenate(([-np.inf], reference.levels))[start], np.inf)
-    worst = int(np.argmax(np.abs(residual)))
+    worst = int(np.argmax(np.abs(residual[0])))
     between = (float(edges[worst]), float(edges[worst + 1]))
     return MixtureTest(statistic, degrees, float(chdtrc(degrees, statistic)), misfit, growth, between)
 
@@ -134,18 +133,19 @@ def _ranges(reference: ScoreTails, n_new: float) -> IntArray:
     positive = reference.positive_counts / reference.positive_counts.sum()
     unlabeled = reference.counts / reference.counts.sum()
     mass = (positive + unlabeled) / 2
-    start, held = [0], np.zeros(3)
-    sizes = np.array([reference.n_positive, reference.n, n_new])
-    rows = np.stack((positive, unlabeled, mass)) * sizes[:, None]
-    for cell in range(len(mass)):
-        full = (held >= _FEWEST).all() and held[2] / n_new >= 1 / _CELLS
-        if full:
-            start.append(cell)
-            held = np.zeros(3)
-        held = held + rows[:, cell]
-    if len(start) > 1 and (held < _FEWEST).any():
-        start.pop()  # the last range is too thin: it joins the one below
-    return np.array(start)
+    below = [np.concatenate(([0.0], share.cumsum())) for share in (positive, unlabeled, mass)]
+    sizes = reference.n_positive, reference.n, n_new
+    least = [_FEWEST / sizes[0], _FEWEST / sizes[1], max(_FEWEST / n_new, 1 / _CELLS)]
+
+    start, end = [0], 0
+    while True:
+        reached = (np.searchsorted(x, x[start[-1]] + y - 1e-12) for x, y in zip(below, least, strict=True))
+        end = int(max(reached))
+        if end > len(mass):  # too thin for a range of its own: it joins the one below
+            return np.array(start[:-1] or [0])
+        if end == len(mass):
+            return np.array(start)
+        start.append(end)
 
 
 def _pooled(counts: IntArray | FloatArray, start: IntArray) -> FloatArray:
@@ -163,36 +163,41 @@ class _Fit:
     n: float
     n_positive: float
 
-    def residual(self, growth: float) -> FloatArray:
-        return self.new - (1 - growth) * self.positive - growth * self.unlabeled
-
-    def covariance(self, growth: float) -> FloatArray:
-        mixture = np.maximum((1 - growth) * self.positive + growth * self.unlabeled, 0)
-        # Half of what is expected, half of what is seen, and no range impossible.
-        new = (mixture / mixture.sum() + self.new) / 2 * self.n_new + 0.5
-        noise = _multinomial(new / new.sum()) / self.n_new
-        noise += growth**2 * _multinomial(self.unlabeled) / self.n
-        return noise + (1 - growth) ** 2 * _multinomial(self.positive) / self.n_positive
-
-    def statistics(self, growths: FloatArray) -> FloatArray:
-        """Chi-square at each lambda; the last range follows from the others."""
-        e = np.stack([self.residual(g)[:-1] for g in growths])
-        covariance = np.stack([self.covariance(g)[:-1, :-1] for g in growths])
-        return np.asarray((e * np.linalg.solve(covariance, e[..., None])[..., 0]).sum(axis=1))
-
-    def best_growth(self) -> float:
-        """The lambda of the least chi-square, from ever finer grids."""
+    def best(self) -> tuple[float, float]:
+        """The lambda of the least chi-square, from ever finer grids, and that chi-square."""
         grid = np.concatenate((np.linspace(0, 2, 25), np.geomspace(2.2, 40, 16)))
         for _ in range(5):
-            best = int(np.argmin(self.statistics(grid)))
-            low, high = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-            value = float(grid[best])
-            grid = np.linspace(low, high, 9)
-        return value
+            statistic = self.statistic(grid)
+            k = int(np.argmin(statistic))
+            best = float(grid[k]), float(statistic[k])
+            grid = np.linspace(grid[max(k - 1, 0)], grid[min(k + 1, len(grid) - 1)], 9)
+        return best
+
+    def statistic(self, growth: FloatArray) -> FloatArray:
+        """Chi-square at each lambda; the last range follows from the others."""
+        e, covariance = self.residual(growth)[:, :-1], self.covariance(growth)[:, :-1, :-1]
+        solved = np.linalg.solve(covariance, e[..., None])[..., 0]
+        return np.asarray((e * solved).sum(axis=1))
+
+    def residual(self, growth: FloatArray) -> FloatArray:
+        return self.new - self._mixture(growth)
+
+    def covariance(self, growth: FloatArray) -> FloatArray:
+        mixture = np.maximum(self._mixture(growth), 0)
+        # Half of what is expected, half of what is seen, and no range impossible.
+        new = (mixture / mixture.sum(axis=1, keepdims=True) + self.new) / 2 * self.n_new + 0.5
+        noise = _multinomial(new / new.sum(axis=1, keepdims=True)) / self.n_new
+        noise += growth[:, None, None] ** 2 * _multinomial(self.unlabeled) / self.n
+        return noise + (1 - growth[:, None, None]) ** 2 * _multinomial(self.positive) / self.n_positive
+
+    def _mixture(self, growth: FloatArray) -> FloatArray:
+        share = growth[:, None]
+        return (1 - share) * self.positive + share * self.unlabeled
 
 
 def _multinomial(share: FloatArray) -> FloatArray:
-    return np.diag(share) - np.outer(share, share)
+    """diag(p) - p p^T, for each p of a stack."""
+    return share[..., None] * (np.eye(share.shape[-1]) - share[..., None, :])
 
 
 # -- how well will it go? ------------------------------------------------------------------
