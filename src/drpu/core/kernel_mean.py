@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_factor, cho_solve, eigh
+from scipy.linalg import eigh
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_integer
 from drpu._typing import FloatArray, IntArray, Rows
+from drpu.core._simplex import Dense, distance_bounds, nearest, pivoted_cholesky
 from drpu.core.prior import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
 
@@ -28,15 +29,17 @@ __all__ = ["KernelMeanPrior"]
 
 WIDTHS = np.logspace(-1, 1, 5)  # kernel widths tried, in median distances
 LARGEST = 8.0  # the largest lambda looked at: no prior above 7/8 can be seen
-PRECISION = 0.04  # width of the last bracket around lambda
+PRECISION = 0.04  # width from which a bracket around lambda is no longer halved
+CELLS = 256  # hence the brackets that halving can end in
 STEP = PRECISION / 2  # the slope at lambda is a forward difference over this step
 START = 1.05  # the slope before the bend is read between 1 and here
-RANK = 200  # columns of the kernel's cheap model; beyond them its diagonal alone
-GAP = 2e-5  # certified error of a distance, in units of the distance between U and P
+RANK = 250  # columns of the kernel's cheap model; beyond them its diagonal alone
+SAME = 1e-7  # a distance between U and P below which they are one sample
+GAP = 2e-4  # certified error of a distance, in units of the distance between U and P
 
 
 class KernelMeanPrior:
-    """KM1 and KM2: the share of positives among unlabeled rows, from features.
+    r"""KM1 and KM2: the share of positives among unlabeled rows, from features.
 
     Parameters
     ----------
@@ -57,11 +60,15 @@ class KernelMeanPrior:
     that tells the samples apart best. With :math:`D` the distance between the two
     kernel means, the bend is where the slope of :math:`d` passes
     :math:`0.8 s_0 + 0.2 D` (KM2, :math:`s_0` the slope between 1 and 1.05) or
-    :math:`1/\\sqrt{\\min(n, m)}` (KM1, unless that exceeds :math:`0.9 D`), found by
-    bisection of :math:`\\lambda` in [1, 8]. Hence no estimate exceeds 0.875.
+    :math:`1/\sqrt{\min(n, m)}` (KM1, unless that exceeds :math:`0.9 D`), found by
+    bisection of :math:`\lambda` in [1, 8]. Hence no estimate exceeds 0.875.
 
     The features are used as they come: columns of very different scale should be
-    scaled first.
+    scaled first. Nearly pure samples are the weak spot: with a prior near 1 the two
+    means coincide up to noise, and the answer may be anything below 0.875.
+
+    Every program behind the estimate is solved to a certified precision, but only
+    those that decide where bisection ends are solved at all.
 
     References
     ----------
@@ -118,7 +125,16 @@ class KernelMeanPrior:
 
         curve = DistanceCurve(U, P)
         stop = _stopping_slope(curve, self.method, min(len(U), len(P)))
-        lam = _bend(curve.distance, stop)
+        guess = _bend(curve.rough_distance, stop, CELLS // 2, CELLS)
+        cell = _bend(curve.distance, stop, min(guess, CELLS - 1), 1)
+        if cell == CELLS:
+            warnings.warn(
+                "the unlabeled rows look like positives throughout: kernel means cannot tell priors "
+                f"above {1 - 1 / LARGEST:g} apart, so the estimate is a lower bound.",
+                PriorBoundaryWarning,
+                stacklevel=2,
+            )
+        lam = _at(cell - 0.5)
         return PriorEstimate((lam - 1) / lam, 0.0, 1.0, 0.95, self.method)
 
 
@@ -130,21 +146,26 @@ def _stopping_slope(curve: DistanceCurve, method: str, n: int) -> float:
     return 0.8 * at_start + 0.2 * curve.scale
 
 
-def _bend(distance: Callable[[float], float], stop: float) -> float:
-    """Where the forward slope of ``distance`` passes ``stop``, by bisection."""
-    left, right = 1.0, LARGEST
-    while right - left > PRECISION:
-        middle = (left + right) / 2
-        slope = (distance(middle + STEP) - distance(middle)) / STEP
-        left, right = (left, middle) if slope > stop else (middle, right)
-    if right == LARGEST:
-        warnings.warn(
-            f"the unlabeled rows look like positives throughout: kernel means cannot tell priors "
-            f"above {1 - 1 / LARGEST:g} apart, so the estimate is a lower bound.",
-            PriorBoundaryWarning,
-            stacklevel=3,
-        )
-    return (left + right) / 2
+def _bend(distance: Callable[[float], float], stop: float, guess: int, step: int) -> int:
+    """The first cell at whose end the forward slope of ``distance`` exceeds ``stop``.
+
+    The distance is convex, so its slope grows and any search ends where bisection
+    does; one that starts beside the answer asks for few distances.
+    """
+    low, high, k = 0, CELLS, guess
+    while high - low > 1:
+        if (distance(_at(k) + STEP) - distance(_at(k))) / STEP > stop:
+            high = k
+            k = max((low + high) // 2, high - step)
+        else:
+            low = k
+            k = min((low + high) // 2, low + step)
+        step *= 2
+    return high
+
+
+def _at(cell: float) -> float:
+    return 1 + (LARGEST - 1) * cell / CELLS
 
 
 # -- rows --------------------------------------------------------------------------
@@ -153,17 +174,19 @@ def _bend(distance: Callable[[float], float], stop: float) -> float:
 def _features(name: str, rows: Rows) -> Any:
     """``rows`` as a finite float64 matrix, sparse if it came so."""
     try:
-        if sparse.issparse(rows):
-            X = sparse.csr_matrix(rows, dtype=np.float64)
+        if _is_sparse(rows):
+            X: Any = rows.tocsr().astype(np.float64)
         else:
             X = np.asarray(as_numpy(rows), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataTypeError(f"{name} must hold numbers: {error}") from error
     if X.ndim != 2:
-        raise DataError(f"{name} must have two dimensions, got shape {X.shape}: pass one row of features a case.")
+        raise DataError(
+            f"{name} must have two dimensions, got shape {X.shape}: pass one row of features a case."
+        )
     if 0 in X.shape:
         raise DataError(f"{name} must hold at least one row and one column, got shape {X.shape}.")
-    if not np.isfinite(X.data if sparse.issparse(X) else X).all():
+    if not np.isfinite(X.data if _is_sparse(X) else X).all():
         raise DataError(f"{name} must be finite: fill in or drop missing values first.")
     return X
 
@@ -197,8 +220,12 @@ def _leading(A: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     return values, vectors
 
 
+def _is_sparse(X: Any) -> bool:
+    return bool(sparse.issparse(X))
+
+
 def _dense(X: Any) -> FloatArray:
-    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=np.float64)
+    return np.asarray(X.toarray() if _is_sparse(X) else X, dtype=np.float64)
 
 
 # -- kernel ------------------------------------------------------------------------
@@ -233,9 +260,9 @@ class DistanceCurve:
     r"""Distance of :math:`\lambda U + (1-\lambda) P` from the convex hull of all rows.
 
     Each distance is a quadratic program over the simplex. A model of the kernel,
-    low rank plus diagonal, makes it cheap; the solution is then certified against
-    the whole kernel, and where the certificate is too loose it is polished on the
-    few rows that carry weight.
+    low rank plus diagonal, makes a rough one cheap. An exact one starts from the
+    rows that carry weight there, or at a neighbouring lambda, and takes in others
+    until bounds from the whole kernel agree.
 
     Attributes
     ----------
@@ -247,136 +274,59 @@ class DistanceCurve:
         self.kernel, self.scale = _best_kernel(U, P)
         self._unlabeled = np.concatenate([np.full(len(U), 1 / len(U)), np.zeros(len(P))])
         self._positive = np.concatenate([np.zeros(len(U)), np.full(len(P), 1 / len(P))])
-        self._model = _pivoted_cholesky(self.kernel, RANK, 1e-7)
+        self._model = pivoted_cholesky(self.kernel, RANK, 1e-7)
         self._tolerance = GAP * self.scale
+        self._solved: dict[float, tuple[float, IntArray]] = {}
+
+    def rough_distance(self, lam: float) -> float:
+        """The distance at ``lam`` under the model of the kernel."""
+        return 0.0 if self.scale < SAME else self._rough(lam)[0]
 
     def distance(self, lam: float) -> float:
         """The distance at ``lam``, to the certified precision."""
-        if self.scale < 1e-7:  # the samples are the same: every lambda stays inside
+        if self.scale < SAME:
             return 0.0
-        u = lam * self._unlabeled + (1 - lam) * self._positive
-        b, model_b = self.kernel @ u, self._model.times(u)
-        v = _nearest(self._model, model_b, u @ model_b, self._tolerance / 2)
-        rows = np.flatnonzero(v > 1e-3 / len(v))
+        if lam not in self._solved:
+            self._solved[lam] = self._solve(lam)
+        return self._solved[lam][0]
+
+    def _rough(self, lam: float) -> tuple[float, FloatArray]:
+        u = self._target(lam)
+        b = self._model.times(u)
+        v = nearest(self._model, b, float(u @ b), self._tolerance / 4)
+        return distance_bounds(u, v, b - self._model.times(v))[1], v
+
+    def _solve(self, lam: float) -> tuple[float, IntArray]:
+        """The distance, and the rows that carry the nearest point."""
+        u = self._target(lam)
+        b = self.kernel @ u
+        close = min(self._solved, key=lambda other: abs(other - lam), default=np.inf)
+        if self._model.rank == RANK and abs(close - lam) < 2 * PRECISION:
+            rows = self._solved[close][1]
+        else:  # a model of lower rank is as good as the kernel
+            v = self._rough(lam)[1]
+            rows = np.flatnonzero(v > 1e-3 / len(v))
+            low, high = distance_bounds(u, v, b - self.kernel @ v)
+            if high - low <= self._tolerance:
+                return high, rows
         while True:
-            g = b - self.kernel @ v
-            far, near = _bounds(u @ g, v @ g, g)
-            more = _violators(g - v @ g, rows)
-            if far - near <= self._tolerance or not len(more):
-                return far
-            rows = np.concatenate([rows, more])
             v = np.zeros_like(u)
-            part = _Dense(self.kernel[np.ix_(rows, rows)])
-            v[rows] = _nearest(part, b[rows], u @ b, self._tolerance / 2)
+            part = Dense(self.kernel[np.ix_(rows, rows)])
+            v[rows] = nearest(part, b[rows], float(u @ b), self._tolerance / 4)
+            g = b - self.kernel @ v
+            low, high = distance_bounds(u, v, g)
+            more = _violators(g - v @ g, rows)
+            if high - low <= self._tolerance or not len(more):
+                return high, rows[v[rows] > 1e-3 / len(rows)]
+            rows = np.concatenate([rows, more])
+
+    def _target(self, lam: float) -> FloatArray:
+        return lam * self._unlabeled + (1 - lam) * self._positive
 
 
 def _violators(excess: FloatArray, rows: IntArray) -> IntArray:
     """Rows outside ``rows`` that would bring the nearest point closer, worst first."""
     outside = excess.copy()
     outside[rows] = 0
-    worst = np.argsort(-outside)[: max(64, len(rows))]
+    worst = np.argsort(-outside)[: max(32, len(rows) // 4)]
     return worst[outside[worst] > 0]
-
-
-def _bounds(reach: float, held: float, g: FloatArray) -> tuple[float, float]:
-    """Upper and lower bound on a distance, from g = K (u - v), u.g and v.g.
-
-    A feasible v is at least as far as the nearest point. The hyperplane through it,
-    normal to u - v, keeps all rows at the distance of the one that reaches furthest.
-    """
-    far = float(np.sqrt(max(reach - held, 0.0)))
-    return far, max((reach - float(g.max())) / far, 0.0) if far > 0 else 0.0
-
-
-# -- quadratic programs over the simplex -------------------------------------------
-
-
-class _LowRank:
-    """A kernel modelled as F F' + diag(rest)."""
-
-    def __init__(self, F: FloatArray, rest: FloatArray) -> None:
-        self.F, self.rest = F, rest
-
-    def times(self, x: FloatArray) -> FloatArray:
-        return self.F @ (self.F.T @ x) + self.rest * x
-
-    def inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """What solves (F F' + diag(rest + diagonal)) x = h, by Woodbury's identity."""
-        w = 1 / (self.rest + diagonal)
-        half = self.F * np.sqrt(w)[:, None]
-        core = half.T @ half
-        core[np.diag_indices_from(core)] += 1
-        factor = cho_factor(core, overwrite_a=True, check_finite=False)
-        return lambda h: w * (h - self.F @ cho_solve(factor, self.F.T @ (w * h), check_finite=False))
-
-
-class _Dense:
-    """A kernel matrix as it is."""
-
-    def __init__(self, K: FloatArray) -> None:
-        self.K = K
-
-    def times(self, x: FloatArray) -> FloatArray:
-        return self.K @ x
-
-    def inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        A = self.K.copy()
-        A[np.diag_indices_from(A)] += diagonal + 1e-10 * self.K.diagonal().max()
-        factor = cho_factor(A, overwrite_a=True, check_finite=False)
-        return lambda h: cho_solve(factor, h, check_finite=False)
-
-
-def _pivoted_cholesky(K: FloatArray, rank: int, tolerance: float) -> _LowRank:
-    """The model of ``K`` that explains the row worst explained so far, again and again."""
-    columns = np.empty((min(rank, len(K)), len(K)))
-    rest = K.diagonal().copy()
-    enough = tolerance * rest.max()
-    used = 0
-    while used < len(columns) and rest.max() > enough:
-        worst = int(rest.argmax())
-        new = (K[worst] - columns[:used, worst] @ columns[:used]) / np.sqrt(rest[worst])
-        columns[used] = new
-        rest = np.maximum(rest - new * new, 0)
-        rest[worst] = 0
-        used += 1
-    return _LowRank(np.ascontiguousarray(columns[:used].T), rest)
-
-
-def _nearest(kernel: _LowRank | _Dense, b: FloatArray, constant: float, tolerance: float) -> FloatArray:
-    """Weights on the simplex nearest to u, where b = K u and constant = u.b.
-
-    Mehrotra's predictor-corrector method on v'Kv/2 - b'v; z holds the multipliers of
-    v >= 0 and m that of the sum. It stops once the bounds on the distance meet.
-    """
-    n = len(b)
-    v = np.full(n, 1 / n)
-    g = b - kernel.times(v)
-    m = -g.max()
-    z = -g - m + 0.1 * np.abs(g).mean() + 1e-12
-    for _ in range(60):
-        far, near = _bounds(constant - b @ v, g @ v, g)
-        if far - near <= tolerance:
-            break
-        solve = kernel.inverse(z / v)
-        ones = solve(np.ones(n))
-        residual, lack, target = -g - m - z, 1 - v.sum(), v @ z / n
-
-        def step(complement: FloatArray) -> tuple[FloatArray, float, FloatArray]:
-            h = solve(complement / v - residual)
-            dm = (lack - h.sum()) / ones.sum()
-            dv = h + dm * ones
-            return dv, dm, (complement - z * dv) / v
-
-        dv, dm, dz = step(-v * z)
-        shrunk = (v + _room(v, dv) * dv) @ (z + _room(z, dz) * dz) / n
-        dv, dm, dz = step(target * (shrunk / target) ** 3 - v * z - dv * dz)
-        length = min(1.0, 0.99 * min(_room(v, dv, 2.0), _room(z, dz, 2.0)))
-        v, m, z = v + length * dv, m + length * dm, z + length * dz
-        g = b - kernel.times(v)
-    return v / v.sum()
-
-
-def _room(x: FloatArray, dx: FloatArray, most: float = 1.0) -> float:
-    """How far along ``dx`` the positive ``x`` stays so, at most ``most``."""
-    down = dx < 0
-    return float(np.min(-x[down] / dx[down], initial=most))
