@@ -1,0 +1,493 @@
+"""Do the limits cover? Simulated coverage and width of the intervals, size and power of the shift test.
+
+Every cell is a family of scores, sizes and priors; counts are drawn directly, cell by
+cell, from the family's survival functions, so that a replication costs its limits and
+little more. Run from a checkout::
+
+    python -m benchmarks.intervals            # the whole table, a few minutes on one core
+    python -m benchmarks.intervals --quick    # fewer replications, a minute
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import platform
+import sys
+import time
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy
+from scipy.special import expit, gammaincc, logit, ndtr, stdtr
+
+from drpu.core.diagnostics import mixture_test
+from drpu.core.interval import Limits, exact_limits, ratio_limits, shift_limits
+from drpu.core.tails import ScoreTails
+
+RESULTS = Path(__file__).parent / "results" / "intervals.json"
+LEVELS = (0.95, 0.80)
+SEPARATES = 0.45  # Youden's index from which the limits promise to cover
+SLACK = 0.02
+
+Array = np.ndarray
+
+
+# -- families of scores --------------------------------------------------------------------
+
+SURVIVAL: dict[str, Callable[[Array], Array]] = {
+    "normal": lambda z: ndtr(-z),
+    "uniform": lambda z: np.clip(1 - z, 0, 1),
+    "t3": lambda z: stdtr(3, -z),
+    "laplace": lambda z: np.where(z > 0, 0.5 * np.exp(-np.abs(z)), 1 - 0.5 * np.exp(-np.abs(z))),
+    "logistic": lambda z: expit(-z),
+    "exponential": lambda z: np.exp(-np.maximum(z, 0)),
+    "gamma2": lambda z: gammaincc(2, np.maximum(z, 0)),
+    "gamma6": lambda z: gammaincc(6, np.maximum(z, 0)),
+}
+
+DRAW: dict[str, Callable[[np.random.Generator, int], Array]] = {
+    "normal": lambda rng, n: rng.normal(size=n),
+    "uniform": lambda rng, n: rng.random(n),
+    "t3": lambda rng, n: rng.standard_t(3, n),
+    "laplace": lambda rng, n: rng.laplace(size=n),
+    "logistic": lambda rng, n: rng.logistic(size=n),
+    "exponential": lambda rng, n: rng.exponential(size=n),
+    "gamma2": lambda rng, n: rng.gamma(2, size=n),
+    "gamma6": lambda rng, n: rng.gamma(6, size=n),
+}
+
+Mixture = tuple[tuple[float, str, float, float], ...]  # (share, shape, location, scale)
+
+
+def mixture_survival(parts: Mixture, at: Array) -> Array:
+    return sum(share * SURVIVAL[shape]((at - loc) / scale) for share, shape, loc, scale in parts)
+
+
+def draw_mixture(parts: Mixture, rng: np.random.Generator, n: int) -> Array:
+    sizes = rng.multinomial(n, [part[0] for part in parts])
+    drawn = [
+        loc + scale * DRAW[shape](rng, k) for (_, shape, loc, scale), k in zip(parts, sizes, strict=True)
+    ]
+    return np.concatenate(drawn)
+
+
+@dataclass(frozen=True)
+class Family:
+    """Laws of the score in the two classes; ``cuts`` make it discrete, ``cap`` saturates it."""
+
+    name: str
+    positive: Mixture
+    negative: Mixture
+    cuts: tuple[float, ...] = ()
+    cap: float = math.inf
+    chosen_on: bool = field(default=False)  # one of the families that the rules were chosen on
+
+    def scores(self, latent: Array) -> Array:
+        """The scores that latent ones are seen as."""
+        if self.cuts:
+            return np.searchsorted(self.cuts, latent, side="right").astype(float)
+        return np.minimum(latent, self.cap)
+
+    def survival(self, of: str, levels: Array) -> Array:
+        """Share of a class that scores at least each level."""
+        at = levels
+        if self.cuts:
+            at = np.concatenate(([-np.inf], self.cuts))[levels.astype(int)]
+        return mixture_survival(self.positive if of == "positive" else self.negative, at)
+
+    def thresholds(self) -> Array:
+        """A fine grid of scores, or all of them."""
+        if self.cuts:
+            return np.arange(len(self.cuts) + 1.0)
+        grid = np.linspace(-12, 60, 40_001)
+        grid = grid[grid <= self.cap]
+        return grid[self.survival("positive", grid) > 1e-12]
+
+    @property
+    def youden(self) -> float:
+        """The largest difference of the two survival functions."""
+        at = self.thresholds()
+        return float((self.survival("positive", at) - self.survival("negative", at)).max())
+
+    @property
+    def overlap(self) -> float:
+        """The least share of negatives for one of positives above any threshold."""
+        at = self.thresholds()
+        return min(1.0, float((self.survival("negative", at) / self.survival("positive", at)).min()))
+
+    def tails(self, rng: np.random.Generator, n_positive: int) -> ScoreTails:
+        """Tails of fresh positives, with nothing counted yet."""
+        return ScoreTails(self.scores(draw_mixture(self.positive, rng, n_positive)))
+
+
+def normal(loc: float, scale: float = 1.0) -> Mixture:
+    return ((1.0, "normal", loc, scale),)
+
+
+QUARTERS = tuple(np.arange(-6, 12, 0.25))
+PERCENTS = tuple(2 + logit((np.arange(100) + 0.5) / 100) / 2)  # a probability printed with two decimals
+
+FAMILIES = {
+    family.name: family
+    for family in (
+        Family("g1", normal(1), normal(0), chosen_on=True),
+        Family("g2", normal(2), normal(0), chosen_on=True),
+        Family("g3", normal(3), normal(0), chosen_on=True),
+        Family("g4", normal(4), normal(0), chosen_on=True),
+        Family("pure40", ((0.4, "uniform", 7, 1), (0.6, "normal", 1.5, 1)), normal(0), chosen_on=True),
+        Family("pure10", ((0.1, "uniform", 7, 1), (0.9, "normal", 1.5, 1)), normal(0), chosen_on=True),
+        Family("t3", ((1.0, "t3", 4, 1),), ((1.0, "t3", 0, 1),), chosen_on=True),
+        Family("red10", normal(3), ((0.9, "normal", 0, 1), (0.1, "normal", 3, 1)), chosen_on=True),
+        Family("ties", normal(3), normal(0), cuts=QUARTERS, chosen_on=True),
+        Family("clip", normal(3), normal(0), cap=3.0, chosen_on=True),
+        Family(
+            "scram",
+            ((0.98, "normal", 3, 1), (0.02, "uniform", 12, 1)),
+            ((0.98, "normal", 0, 1), (0.02, "uniform", 12, 1)),
+            chosen_on=True,
+        ),
+        Family("laplace", ((1.0, "laplace", 3, 1),), ((1.0, "laplace", 0, 1),)),
+        Family("gamma", ((1.0, "gamma6", 0, 1),), ((1.0, "gamma2", 0, 1),)),
+        Family("wide positives", normal(2, 1.5), normal(0)),
+        Family("wide negatives", normal(3), normal(0, 1.5)),
+        Family("hard negatives", normal(4), ((0.85, "normal", 0, 1), (0.15, "normal", 2.5, 0.7))),
+        Family("two modes", ((0.5, "normal", 1.5, 1), (0.5, "normal", 5, 1)), normal(0)),
+        Family("logistic", ((1.0, "logistic", 4, 1),), ((1.0, "logistic", 0, 1),)),
+        Family("exponential", ((1.0, "exponential", 0, 6),), ((1.0, "exponential", 0, 1),)),
+        Family("two decimals", normal(3), normal(0), cuts=PERCENTS),
+        Family("six leaves", normal(3), normal(0), cuts=(0.0, 1.0, 1.5, 2.5, 3.5)),
+    )
+}
+
+
+# -- drawing counts ------------------------------------------------------------------------
+
+
+def fill(tails: ScoreTails, rng: np.random.Generator, n: int, family: Family, prior: float) -> ScoreTails:
+    """``tails`` with ``n`` rows of a mixture counted, drawn cell by cell."""
+    survival = prior * family.survival("positive", tails.levels)
+    survival += (1 - prior) * family.survival("negative", tails.levels)
+    return with_survival(tails, rng, n, survival)
+
+
+def with_survival(tails: ScoreTails, rng: np.random.Generator, n: int, survival: Array) -> ScoreTails:
+    share = np.maximum(-np.diff(np.concatenate(([1.0], survival, [0.0]))), 0)
+    state = tails.state()
+    state["counts"] = rng.multinomial(n, share / share.sum())
+    return ScoreTails.from_state(state)
+
+
+def draw_rows(family: Family, rng: np.random.Generator, n: int, prior: float) -> Array:
+    k = rng.binomial(n, prior)
+    return np.concatenate((draw_mixture(family.positive, rng, k), draw_mixture(family.negative, rng, n - k)))
+
+
+# -- coverage ------------------------------------------------------------------------------
+
+
+@dataclass
+class Tally:
+    """What is counted at one level."""
+
+    prior: int = 0
+    visible: int = 0
+    high: int = 0
+    width: float = 0.0
+    runs: int = 0
+
+    def add(self, limits: Limits, prior: float, visible: float) -> None:
+        """Count one replication."""
+        self.prior += limits.low <= prior <= limits.high
+        self.visible += limits.low <= visible <= limits.high
+        self.high += prior <= limits.high
+        self.width += limits.high - limits.low
+        self.runs += 1
+
+    def row(self) -> dict[str, float]:
+        """Averages over the replications."""
+        return {
+            "covers_visible": self.visible / self.runs,
+            "covers_prior": self.prior / self.runs,
+            "high_covers_prior": self.high / self.runs,
+            "mean_width": self.width / self.runs,
+        }
+
+
+Draw = Callable[[np.random.Generator], tuple[ScoreTails, ...]]
+Rule = Callable[..., Limits]
+
+
+def measure(
+    what: dict[str, Any],
+    family: Family,
+    prior: float,
+    draw: Draw,
+    rule: Rule,
+    runs: int,
+    seed: int,
+    overlap: float | None = None,
+) -> list[dict[str, Any]]:
+    """One row for each level: coverage and width of ``rule`` over ``runs`` replications of ``draw``."""
+    key = zlib.crc32(json.dumps(what, sort_keys=True).encode())
+    rng = np.random.default_rng([seed, key])
+    tallies = {level: Tally() for level in LEVELS}
+    overlap = family.overlap if overlap is None else overlap
+    youden, visible = family.youden, prior + (1 - prior) * overlap
+    for _ in range(runs):
+        tails = draw(rng)
+        for level, tally in tallies.items():
+            tally.add(rule(*tails, level), prior, visible)
+    return [
+        {**what, "prior": prior, "visible": visible, "youden": youden, "level": level, **tally.row()}
+        for level, tally in tallies.items()
+    ]
+
+
+def training_cells() -> Iterator[tuple[Family, int, int, float]]:
+    for family in FAMILIES.values():
+        if family.chosen_on:
+            for n_positive, n in ((50, 500), (200, 5000), (500, 5000), (2500, 50_000)):
+                yield family, n_positive, n, 0.3
+            for prior in (0.05, 0.5, 0.8):
+                yield family, 500, 5000, prior
+        else:
+            for n_positive, n in ((80, 1000), (800, 8000)):
+                for prior in (0.15, 0.65):
+                    yield family, n_positive, n, prior
+
+
+def shift_cells() -> Iterator[tuple[Family, int, int, int, float, float]]:
+    for family in FAMILIES.values():
+        if family.chosen_on:
+            for sizes in ((50, 500, 500), (500, 5000, 5000)):
+                for test_prior in (0.1, 0.6):
+                    yield family, *sizes, 0.3, test_prior
+        else:
+            for sizes in ((80, 1000, 1000), (800, 8000, 4000)):
+                for test_prior in (0.15, 0.65):
+                    yield family, *sizes, 0.4, test_prior
+
+
+def samples(family: Family, n_positive: int, *unlabeled: tuple[int, float]) -> Draw:
+    """Draws of positives and, over them, of samples given as (size, prior)."""
+
+    def draw(rng: np.random.Generator) -> tuple[ScoreTails, ...]:
+        tails = family.tails(rng, n_positive)
+        return tuple(fill(tails, rng, n, family, prior) for n, prior in unlabeled)
+
+    return draw
+
+
+def training_rows(runs: int, seed: int) -> Iterator[dict[str, Any]]:
+    for family, n_positive, n, prior in training_cells():
+        what = {"kind": "training", "family": family.name, "n_positive": n_positive, "n": n, "train": prior}
+        draw = samples(family, n_positive, (n, prior))
+        yield from measure(what, family, prior, draw, ratio_limits, runs, seed)
+
+
+def shift_rows(runs: int, seed: int) -> Iterator[dict[str, Any]]:
+    for family, n_positive, n, n_test, prior, test_prior in shift_cells():
+        what = {"kind": "test", "family": family.name, "n_positive": n_positive, "n": n, "n_test": n_test,
+                "train": prior, "test": test_prior}  # fmt: skip
+        draw = samples(family, n_positive, (n_test, test_prior), (n, prior))
+        yield from measure(what, family, test_prior, draw, shift_limits, runs, seed)
+
+
+def other_rows(runs: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Weights, copies, the exact option, and a known training prior."""
+    for name in ("g2", "g3", "pure40", "logistic"):
+        family, known = FAMILIES[name], (2000, 0.3)
+        what = {"family": name, "n_positive": 200, "n": 2000, "train": 0.3}
+        for kind, draw, rule in (
+            ("weights", weighted(family), ratio_limits),
+            ("3 copies", copied(family, 3), ratio_limits),
+            ("5 copies", copied(family, 5), ratio_limits),
+            ("exact", samples(family, 200, known), exact_limits),
+        ):
+            yield from measure({"kind": kind, **what}, family, 0.3, draw, rule, runs, seed)
+        for test in (0.1, 0.6):
+            label = {"kind": "known prior", **what, "n_test": 2000, "test": test}
+            draw = samples(family, 200, (2000, test), known)
+            yield from measure(label, family, test, draw, known_limits, runs, seed, overlap=0.0)
+
+
+def known_limits(tails: ScoreTails, reference: ScoreTails, level: float) -> Limits:
+    return shift_limits(tails, reference, level, train_prior=0.3)
+
+
+def weighted(family: Family) -> Draw:
+    """Exponential weights on every row, which say nothing about its class."""
+
+    def draw(rng: np.random.Generator) -> tuple[ScoreTails, ...]:
+        tails = ScoreTails(family.scores(draw_mixture(family.positive, rng, 200)), rng.exponential(size=200))
+        return (tails.update(family.scores(draw_rows(family, rng, 2000, 0.3)), rng.exponential(size=2000)),)
+
+    return draw
+
+
+def copied(family: Family, copies: int) -> Draw:
+    """Rows scored by several models that differ by noise of .3; a positive by one of them."""
+
+    def draw(rng: np.random.Generator) -> tuple[ScoreTails, ...]:
+        positive = draw_mixture(family.positive, rng, 200) + rng.normal(0, 0.3, 200)
+        rows = np.tile(draw_rows(family, rng, 2000, 0.3), copies)
+        return (ScoreTails(positive, copies=copies).update(rows + rng.normal(0, 0.3, len(rows))),)
+
+    return draw
+
+
+# -- the test of prior shift -----------------------------------------------------------------
+
+TEST_SIZES = ((50, 500, 500), (200, 5000, 1000), (500, 5000, 5000), (100, 50_000, 50_000))
+
+# New rows that are no mixture: their positives, their negatives.
+SHIFTS: dict[str, tuple[Mixture, Mixture]] = {
+    "covariate shift: all scores move by .3": (normal(2.3), normal(0.3)),
+    "covariate shift: all scores spread by 1.3": (normal(2, 1.3), normal(0, 1.3)),
+    "concept shift: positives move down by .7": (normal(1.3), normal(0)),
+    "concept shift: negatives move up by .3": (normal(2), normal(0.3)),
+    "new subpopulation: 10 % of negatives at 1": (
+        normal(2),
+        ((0.9, "normal", 0, 1), (0.1, "normal", 1, 0.3)),
+    ),
+    "new subpopulation: 10 % of rows far above": (
+        ((0.9, "normal", 2, 1), (0.1, "normal", 4, 0.5)),
+        ((0.9, "normal", 0, 1), (0.1, "normal", 4, 0.5)),
+    ),
+}
+
+
+def shift_test_rows(runs: int, seed: int) -> Iterator[dict[str, Any]]:
+    """Share of replications with p below .05: the size under prior shift, the power otherwise."""
+    for name in ("g1", "g2", "g4", "pure10", "t3", "ties", "clip", "six leaves"):
+        for sizes in TEST_SIZES:
+            for prior in (0.1, 0.6):
+                family = FAMILIES[name]
+                yield rejections("size", name, sizes, family, family, prior, runs, seed)
+    for name, (positive, negative) in SHIFTS.items():
+        moved = Family(name, positive, negative)
+        for sizes in TEST_SIZES:
+            yield rejections("power", name, sizes, FAMILIES["g2"], moved, 0.5, runs, seed)
+
+
+def rejections(
+    kind: str,
+    name: str,
+    sizes: tuple[int, int, int],
+    old: Family,
+    new: Family,
+    prior: float,
+    runs: int,
+    seed: int,
+) -> dict[str, Any]:
+    what = {"kind": kind, "family": name, "n_positive": sizes[0], "n": sizes[1], "n_test": sizes[2],
+            "train": 0.3, "test": prior}  # fmt: skip
+    rng = np.random.default_rng([seed, zlib.crc32(json.dumps(what, sort_keys=True).encode())])
+    rejected, misfit = 0, 0.0
+    for _ in range(runs):
+        tails = old.tails(rng, sizes[0])
+        reference = fill(tails, rng, sizes[1], old, 0.3)
+        result = mixture_test(fill(tails, rng, sizes[2], new, prior), reference)
+        rejected += result.p_value < 0.05
+        misfit += result.misfit
+    return {**what, "rejected": rejected / runs, "mean_misfit": misfit / runs}
+
+
+# -- the report ------------------------------------------------------------------------------
+
+
+def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Averages over families for each kind and level, with the worst cell that separates."""
+    table = []
+    for kind in dict.fromkeys(row["kind"] for row in rows):
+        for level in LEVELS:
+            cells = [row for row in rows if row["kind"] == kind and row["level"] == level]
+            apart = [row for row in cells if row["youden"] >= SEPARATES]
+            table.append(
+                {
+                    "kind": kind,
+                    "level": level,
+                    "cells": len(cells),
+                    "cells_that_separate": len(apart),
+                    "covers_visible": float(np.mean([row["covers_visible"] for row in apart])),
+                    "worst": min(row["covers_visible"] for row in apart),
+                    "below_nominal": sum(row["covers_visible"] < level - SLACK for row in apart),
+                    "covers_prior": float(np.mean([row["covers_prior"] for row in apart])),
+                    "high_covers_prior": float(np.mean([row["high_covers_prior"] for row in cells])),
+                    "mean_width": float(np.mean([row["mean_width"] for row in apart])),
+                }
+            )
+    return table
+
+
+def show(rows: list[dict[str, Any]], table: list[dict[str, Any]], tests: list[dict[str, Any]]) -> None:
+    print(
+        "kind        family            n_P      n n_test    pi pi_new  Youden  level  visible  prior  width"
+    )
+    for row in rows:
+        low = row["youden"] >= SEPARATES and row["covers_visible"] < row["level"] - SLACK
+        print(
+            f"{row['kind']:<12}{row['family']:<16}{row['n_positive']:>5}{row['n']:>7}"
+            f"{row.get('n_test', ''):>7}{row['train']:>6}{row.get('test', ''):>7}{row['youden']:>8.2f}"
+            f"{row['level']:>7.2f}{row['covers_visible']:>9.3f}{row['covers_prior']:>7.3f}"
+            f"{row['mean_width']:>7.3f}{' <' if low else ''}"
+        )
+    print("\nwhere Youden's index is at least", SEPARATES)
+    for line in table:
+        print(
+            f"{line['kind']:<12} {line['level']:.0%}: visible {line['covers_visible']:.3f} "
+            f"(worst {line['worst']:.3f}), prior {line['covers_prior']:.3f}, width {line['mean_width']:.3f}, "
+            f"{line['below_nominal']} of {line['cells_that_separate']} cells below nominal - {SLACK}"
+        )
+    print("\ntest of prior shift at 5 %: share rejected, mean misfit")
+    for row in tests:
+        print(
+            f"{row['kind']:<6}{row['family']:<44}{row['n_positive']:>6}{row['n']:>7}{row['n_test']:>7}"
+            f"{row['test']:>6}{row['rejected']:>8.3f}{row['mean_misfit']:>8.4f}"
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=500, help="replications a cell")
+    parser.add_argument("--seed", type=int, default=20261115)
+    parser.add_argument("--quick", action="store_true", help="50 replications, nothing written")
+    arguments = parser.parse_args()
+    runs = 50 if arguments.quick else arguments.runs
+
+    started = time.perf_counter()
+    rows = [row for make in (training_rows, shift_rows, other_rows) for row in make(runs, arguments.seed)]
+    tests = list(shift_test_rows(runs, arguments.seed))
+    table = summary(rows)
+    show(rows, table, tests)
+    seconds = time.perf_counter() - started
+    print(f"\n{runs} replications a cell, {seconds:.0f} s")
+    if arguments.quick:
+        return
+    report = {
+        "command": " ".join(["python -m benchmarks.intervals", *sys.argv[1:]]),
+        "seed": arguments.seed,
+        "replications": runs,
+        "seconds": round(seconds),
+        "cpu_seconds": round(time.process_time()),
+        "versions": {
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+        },
+        "summary": table,
+        "coverage": rows,
+        "shift_test": tests,
+    }
+    RESULTS.parent.mkdir(exist_ok=True)
+    RESULTS.write_text(json.dumps(report, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
