@@ -26,7 +26,7 @@ __all__ = ["ALPHAS", "NetworkRatio", "fit_many"]
 
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
 FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
-EPOCHS, LEAST_STEPS = 20, 1000  # epochs="auto": short training, but not of a handful of steps
+EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a handful of steps
 
 HEADS = ("softplus", "relu", "exp", "bounded")
 OPTIMIZERS = ("adamw", "adam")
@@ -65,7 +65,7 @@ class NetworkRatio(RatioModel):
         Widths of the default perceptron's layers, (300, 300, 300) when not given.
     epochs : int or "auto", default="auto"
         Sweeps over the rows; ``"auto"`` makes 20, and more where 20 are fewer
-        than 1000 steps.
+        than 300 steps.
     batch_size : int, default=500
         Unlabeled rows in a step. An epoch has ``n_unlabeled // batch_size`` steps,
         and the positive rows are divided among as many.
@@ -260,7 +260,7 @@ class NetworkRatio(RatioModel):
         self.input_shape_ = tuple(config["input_shape"])
         self.n_features_in_ = self.input_shape_[0]
         self.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
-        network = build_module(self.module, self.input_shape_, _hidden(self), 0)
+        network = build_module(self.module, self.input_shape_, _hidden(self), 0, self.head)
         network = network.to(dtype=weight_dtype(self.dtype))
         weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar
 
@@ -11,7 +12,10 @@ from torch.nn import functional as F  # noqa: N812
 
 from drpu.core.bregman import Risk, bregman_risk, get_generator, nonnegative_bregman_risk
 
-__all__ = ["Head", "RatioObjective", "make_head"]
+__all__ = ["START", "Head", "RatioObjective", "make_head"]
+
+# The output at which a head's ratio is 1, its mean over unlabeled rows: where training begins.
+START = {"softplus": math.log(math.e - 1), "relu": 1.0, "exp": 0.0, "bounded": 0.0}
 
 
 class Head(ABC):

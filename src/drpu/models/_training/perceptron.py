@@ -40,10 +40,12 @@ class Scaling:
         return np.asarray(z / np.sqrt(1 + (z / CLIP) ** 2), dtype=np.float32)
 
 
-def perceptron(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
-    """A multilayer perceptron with one output, for rows of the given shape."""
+def perceptron(shape: Sequence[int], hidden: Sequence[int], *, start: float = 0.0) -> nn.Module:
+    """A multilayer perceptron with one output, ``start`` at first, for rows of the given shape."""
     widths = [math.prod(shape), *hidden]
     layers: list[nn.Module] = [nn.Flatten()]
     for width, following in pairwise(widths):
         layers += [nn.Linear(width, following), nn.BatchNorm1d(following), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(widths[-1], 1))
+    last = nn.Linear(widths[-1], 1)
+    nn.init.constant_(last.bias, start)
+    return nn.Sequential(*layers, last)

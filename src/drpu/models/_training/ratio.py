@@ -15,7 +15,7 @@ from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
 from drpu.models._holdout import Sample, carve
 from drpu.models._training.device import pick_device, private_random, weight_dtype
-from drpu.models._training.heads import RatioObjective, make_head
+from drpu.models._training.heads import START, RatioObjective, make_head
 from drpu.models._training.loop import Outcome, Settings, Training, on_outputs
 from drpu.models._training.perceptron import Scaling, perceptron
 from drpu.models._training.pools import Pool, count_steps
@@ -79,7 +79,7 @@ def fit_together(tasks: Sequence[Task]) -> list[Fitted]:
     scalings = _scalings(tasks)
     lines = [(i, alpha) for i, plan in enumerate(plans) for alpha in plan.alphas]
 
-    modules = [build_module(task.module, _shape(task), task.hidden, task.seed) for task in tasks]
+    modules = [build_module(task.module, _shape(task), task.hidden, task.seed, task.head) for task in tasks]
     stack = Stack([modules[i] for i, _ in lines], device=device, dtype=dtype)
     alpha = torch.tensor([alpha for _, alpha in lines], dtype=torch.float64, device=device)
     bound = torch.tensor([_bound(tasks[i], a) for i, a in lines], dtype=torch.float64, device=device)
@@ -103,13 +103,17 @@ def fit_together(tasks: Sequence[Task]) -> list[Fitted]:
 
 
 def build_module(
-    module: nn.Module | Callable[[], nn.Module] | None, shape: Sequence[int], hidden: Sequence[int], seed: int
+    module: nn.Module | Callable[[], nn.Module] | None,
+    shape: Sequence[int],
+    hidden: Sequence[int],
+    seed: int,
+    head: str,
 ) -> nn.Module:
     """A fresh network: a copy of the one given, or a new one with seeded weights."""
     if isinstance(module, nn.Module):
         return deepcopy(module)
     with private_random(seed, torch.device("cpu")):
-        made = perceptron(shape, hidden) if module is None else module()
+        made = perceptron(shape, hidden, start=START[head]) if module is None else module()
     if not isinstance(made, nn.Module):
         raise ParameterError(f"module must make a torch.nn.Module, got {type(made).__name__}.")
     return made

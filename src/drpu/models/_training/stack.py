@@ -76,8 +76,9 @@ class Stack:
         if self.batched:
             output = vmap(self._one, randomness="different")(named, rows)
         else:
-            each = [self._one({k: v[i] for k, v in named.items()}, rows[i]) for i in range(len(self))]
-            output = torch.stack(each)
+            lines = {name: value.unbind() for name, value in named.items()}
+            each = [{name: parts[i] for name, parts in lines.items()} for i in range(len(self))]
+            output = torch.stack([self._one(*one) for one in zip(each, rows, strict=True)])
         return self._outputs(output, rows)
 
     def probe(self, rows: Tensor) -> None:
