@@ -173,7 +173,9 @@ def _sample(X: Rows, weight: FloatArray | None, mask: BoolArray) -> Sample:
     index = np.flatnonzero(mask)
     sample = Sample(X, weight).take(index)
     if sample.weight is not None and sample.weight.sum() <= 0:
-        raise DataError("sample_weight must not be zero for every positive or for every unlabeled row.")
+        raise DataError(
+            "sample_weight leaves one class only: it must not be zero for every positive or for every unlabeled row."
+        )
     return sample
 
 

@@ -1,0 +1,147 @@
+"""The whole idea in one run: ``python -m drpu.demo``.
+
+Trains on scikit-learn's digits (even against odd, a third of the even ones
+labelled), lets the share of even digits move, and shows that the classifier finds
+out by itself: first in this process, then from a saved file in a fresh one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import train_test_split
+
+from drpu._optional import require
+from drpu.artifact.store import load, save
+from drpu.core.prior import PriorEstimate
+from drpu.datasets.sampling import draw_at_prior, make_pu
+from drpu.estimators.drpu import DRPUClassifier
+
+__all__ = ["Row", "main"]
+
+PRIORS = (0.2, 0.5, 0.8)
+SEED = 0
+
+INTRO = """\
+Even or odd? {labelled} digits are labelled as even, {unlabeled} are not labelled, none is labelled as odd.
+Share of even digits in training: {truth:.2f}; found by drpu: {found}
+"""
+OUTRO = """
+"as trained" keeps the threshold of training. "adapted" reads the new share from the unlabeled
+test digits. "both known" is told the true shares: the most that this model can do.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What happened at one share of positives."""
+
+    truth: float
+    found: PriorEstimate
+    as_trained: float
+    adapted: float
+    known: float
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Train, shift, adapt, save, load, adapt again; print a table and draw it."""
+    parser = argparse.ArgumentParser(prog="python -m drpu.demo", description=__doc__)
+    parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the files (default: demo)")
+    parser.add_argument("--again", type=Path, help=argparse.SUPPRESS)  # the second process
+    options = parser.parse_args(arguments)
+    if options.again:
+        _adapt_again(options.again)
+        return
+
+    options.out.mkdir(parents=True, exist_ok=True)
+    train, (X_test, y_test) = _data()
+    clf = DRPUClassifier(scenario="single-sample", random_state=SEED).fit(train.X, train.y)
+    unlabeled = int((train.y == 0).sum())
+    print(INTRO.format(labelled=train.y.sum(), unlabeled=unlabeled, truth=train.prior, found=clf.prior_))
+
+    told = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED).fit(train.X, train.y)
+    rows = [_row(clf, told, *sample) for sample in _test_samples(X_test, y_test)]
+    print(table(rows))
+    print(OUTRO)
+
+    artifact = options.out / "digits.drpu"
+    save(clf, artifact)
+    print(f"Saved to {artifact} ({artifact.stat().st_size / 1e6:.1f} MB, no training rows). In a new process:", flush=True)
+    subprocess.run([sys.executable, "-m", "drpu.demo", "--again", str(artifact)], check=True)
+    print(f"\nPicture: {draw(rows, options.out / 'shift.png')}")
+
+
+def _data() -> tuple[Any, tuple[Any, Any]]:
+    X, digit = load_digits(return_X_y=True)
+    y = (digit % 2 == 0).astype(int)
+    X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=SEED)
+    return make_pu(X_train, y_train, prior=0.5, labelled=0.3, random_state=SEED), (X_test, y_test)
+
+
+def _test_samples(X: Any, y: Any) -> list[tuple[Any, Any]]:
+    return [draw_at_prior(X, y, prior, random_state=SEED) for prior in PRIORS]
+
+
+def _row(clf: DRPUClassifier, told: DRPUClassifier, X: Any, y: Any) -> Row:
+    def accuracy(classifier: Any) -> float:
+        return float(np.mean(classifier.predict(X) == y))
+
+    adapted, truth = clf.adapt(X), float(y.mean())
+    return Row(truth, adapted.prior_, accuracy(clf), accuracy(adapted), accuracy(told.at_prior(truth)))
+
+
+def table(rows: list[Row]) -> str:
+    """The rows as text that lines up."""
+    head = "  share of even digits                        accuracy\n"
+    head += "  true   found   95% interval        as trained   adapted   both known\n"
+    return head + "\n".join(
+        f"  {row.truth:4.2f}   {row.found.value:5.3f}   [{row.found.low:5.3f}, {row.found.high:5.3f}]"
+        f"      {row.as_trained:10.1%}   {row.adapted:7.1%}   {row.known:10.1%}"
+        for row in rows
+    )
+
+
+def draw(rows: list[Row], path: Path) -> Path:
+    """Picture of the shares found and of what adapting is worth."""
+    matplotlib = require("matplotlib", extra="report", for_="the picture of the demo")
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    truth = np.array([row.truth for row in rows])
+    found = np.array([[row.found.value, row.found.low, row.found.high] for row in rows])
+    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
+    left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    errors = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
+    left.errorbar(truth, found[:, 0], errors, fmt="o", capsize=4, color="tab:blue")
+    left.set(xlabel="true share of positives", ylabel="share found, 95% interval", xlim=(0, 1), ylim=(0, 1))
+    for values, label, style in (
+        ([row.as_trained for row in rows], "as trained", "o--"),
+        ([row.adapted for row in rows], "adapted", "o-"),
+        ([row.known for row in rows], "both shares known", "o:"),
+    ):
+        right.plot(truth, values, style, label=label)
+    right.set(xlabel="true share of positives", ylabel="accuracy", ylim=(0.85, 1))
+    right.legend(frameon=False)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+    return path
+
+
+def _adapt_again(artifact: Path) -> None:
+    """What another machine does on another day: it has the file and new rows, nothing else."""
+    clf = load(artifact)
+    for X, y in _test_samples(*_data()[1]):
+        adapted = clf.adapt(X)
+        accuracy = float(np.mean(adapted.predict(X) == y))
+        print(f"  share of even digits {adapted.prior_}, accuracy {accuracy:.1%}")
+
+
+if __name__ == "__main__":
+    main()
