@@ -17,7 +17,8 @@ from torch import nn
 
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.models.network import ALPHAS, FALLBACK_ALPHA, NetworkRatio, fit_many
+from drpu.models._training.tasks import ALPHAS, FALLBACK_ALPHA
+from drpu.models.network import NetworkRatio, fit_many
 from drpu.models.registry import model_from_state
 
 PRIOR = 0.4
@@ -140,6 +141,22 @@ def test_auto_alpha_is_the_one_with_the_lowest_holdout_risk():
     assert max(risks.values()) > min(risks.values()) + 0.01
     assert_allclose(model.history_["holdout_risk"].min(), min(risks.values()))
     assert_allclose(risks[model.alpha_], min(risks.values()))
+
+
+def test_without_early_stopping_holdout_rows_only_choose_alpha():
+    options = {"dtype": "float64", "learning_rate": 0.1, "epochs": 10, "early_stopping": False}
+    model = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED)
+    assert model.best_epoch_ == 10
+    held = gaussians(50, 100, seed=3)
+    last = [
+        light(alpha=alpha, **options)
+        .fit_ratio(POSITIVE, UNLABELED, holdout=held)
+        .history_["holdout_risk"][-1]
+        for alpha in ALPHAS
+    ]
+    chosen = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED, holdout=held)
+    assert_allclose(chosen.history_["holdout_risk"][-1], min(last))
+    assert "holdout_risk" not in light(**options).fit_ratio(POSITIVE, UNLABELED).history_
 
 
 def test_too_few_rows_train_to_the_last_epoch():

@@ -6,12 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real, check_weights
+from drpu._checks import check_weights
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.core.bregman import GENERATORS
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.models._holdout import Sample
 from drpu.models.base import ModelState, RatioModel
@@ -19,18 +17,10 @@ from drpu.models.base import ModelState, RatioModel
 if TYPE_CHECKING:
     from torch import nn
 
-    from drpu.models._training.loop import Settings
-    from drpu.models._training.ratio import Fitted, Task
+    from drpu.models._training.ratio import Fitted
 
-__all__ = ["ALPHAS", "NetworkRatio", "fit_many"]
+__all__ = ["NetworkRatio", "fit_many"]
 
-ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
-FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
-EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a handful of steps
-
-HEADS = ("softplus", "relu", "exp", "bounded")
-OPTIMIZERS = ("adamw", "adam")
-DECAYS = ("cosine", "step", "constant")
 # What models of one stack may disagree on.
 _OWN = {"alpha", "bound", "learning_rate", "module", "random_state", "verbose", "weight_decay"}
 
@@ -53,9 +43,9 @@ class NetworkRatio(RatioModel):
         Bregman generator: logistic, least squares, or unnormalised KL.
     alpha : float or "auto", default="auto"
         Strength of the non-negative correction, a lower bound of the training prior
-        in [0, prior]. ``"auto"`` trains one network for each of
-        :data:`ALPHAS` at once and keeps the one with the lowest holdout risk; when
-        there are too few rows to hold some out it is 0.3.
+        in [0, prior]. ``"auto"`` trains five networks at once, with values from 0.05
+        to 0.6, and keeps the one with the lowest holdout risk; when there are too
+        few rows to hold some out it is 0.3.
     head : {"softplus", "relu", "exp", "bounded"}, default="softplus"
         From the network's output to a ratio. ``relu`` needs the ``lsif`` generator:
         the others know no ratio of zero.
@@ -84,9 +74,11 @@ class NetworkRatio(RatioModel):
         Memory of the moving average of weights that scores rows; None scores with the
         weights as they are.
     early_stopping : bool, default=True
-        Keep the epoch with the lowest uncorrected holdout risk instead of the last.
+        Keep the epoch with the lowest uncorrected holdout risk instead of the last one.
     holdout : float, default=0.2
-        Share of rows held out for that choice when ``fit_ratio`` is given none.
+        Share of rows held out for that choice, and for ``alpha="auto"``, when
+        ``fit_ratio`` is given none. Fewer than five held out of either sample would
+        choose nothing: then all rows train.
     accumulate_gradients : bool, default=False
         Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
@@ -256,11 +248,12 @@ class NetworkRatio(RatioModel):
         from drpu.models._training.device import pick_device, weight_dtype
         from drpu.models._training.perceptron import Scaling
         from drpu.models._training.ratio import build_module
+        from drpu.models._training.tasks import hidden_widths
 
         self.input_shape_ = tuple(config["input_shape"])
         self.n_features_in_ = self.input_shape_[0]
         self.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
-        network = build_module(self.module, self.input_shape_, _hidden(self), 0, self.head)
+        network = build_module(self.module, self.input_shape_, hidden_widths(self), 0, self.head)
         network = network.to(dtype=weight_dtype(self.dtype))
         weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
         try:
@@ -361,94 +354,13 @@ def fit_many(
 def _train(
     models: Sequence[NetworkRatio], samples: Sequence[tuple[Sample, tuple[Rows, Rows] | None]]
 ) -> None:
-    tasks = [_task(model, *sample) for model, sample in zip(models, samples, strict=True)]
+    require("torch", extra="torch", for_="NetworkRatio")
     from drpu.models._training.ratio import fit_together
+    from drpu.models._training.tasks import make_task
 
+    tasks = [make_task(model, *sample) for model, sample in zip(models, samples, strict=True)]
     for model, (sample, _), fitted in zip(models, samples, fit_together(tasks), strict=True):
         model._take(fitted, sample.positive.shape[1:])
-
-
-def _task(model: NetworkRatio, sample: Sample, holdout: tuple[Rows, Rows] | None) -> Task:
-    """The model's parameters, checked, and its rows."""
-    generator = check_choice("generator", model.generator, GENERATORS)
-    head = check_choice("head", model.head, HEADS)
-    if head == "relu" and generator != "lsif":
-        raise ParameterError(
-            f"head='relu' needs generator='lsif', got {generator!r}: it makes ratios of zero."
-        )
-    if model.module is not None and model.hidden is not None:
-        raise ParameterError("hidden must be None with a module: it shapes the default network.")
-    alphas, bound = _alphas(model), _bound(model, head)
-    share = check_fraction("holdout", model.holdout)
-    auto = isinstance(model.epochs, str) and check_choice("epochs", model.epochs, ["auto"]) == "auto"
-    settings = _settings(model)
-
-    require("torch", extra="torch", for_="NetworkRatio")
-    from drpu.models._training.ratio import Task
-
-    return Task(
-        sample=sample,
-        holdout=holdout if model.early_stopping else None,
-        module=model.module,
-        hidden=_hidden(model),
-        generator=generator,
-        head=head,
-        bound=bound,
-        alphas=alphas,
-        fallback_alpha=FALLBACK_ALPHA,
-        share=share,
-        early_stopping=bool(model.early_stopping),
-        least_steps=LEAST_STEPS if auto else 0,
-        settings=settings,
-        device=model.device,
-        seed=int(check_random_state(model.random_state).randint(2**31 - 1)),
-    )
-
-
-def _settings(model: NetworkRatio) -> Settings:
-    require("torch", extra="torch", for_="NetworkRatio")
-    from drpu.models._training.device import PRECISIONS
-    from drpu.models._training.loop import Settings
-
-    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in model.betas)
-    if len(betas) != 2:
-        raise ParameterError(f"betas must be a pair of numbers, got {model.betas!r}.")
-    epochs = EPOCHS if isinstance(model.epochs, str) else check_integer("epochs", model.epochs, low=1)
-    return Settings(
-        epochs=epochs,
-        batch_size=check_integer("batch_size", model.batch_size, low=1),
-        learning_rate=(check_real("learning_rate", model.learning_rate, low=0),),
-        weight_decay=(check_real("weight_decay", model.weight_decay, low=0),),
-        optimizer=check_choice("optimizer", model.optimizer, OPTIMIZERS),
-        betas=(betas[0], betas[1]),
-        decay=check_choice("decay", model.decay, DECAYS),
-        ema=None if model.ema is None else check_fraction("ema", model.ema),
-        accumulate_gradients=bool(model.accumulate_gradients),
-        dtype=check_choice("dtype", model.dtype, PRECISIONS),
-        verbose=int(model.verbose),
-    )
-
-
-def _alphas(model: NetworkRatio) -> tuple[float, ...]:
-    if isinstance(model.alpha, str):
-        check_choice("alpha", model.alpha, ["auto"])
-        return ALPHAS
-    return (check_prior("alpha", model.alpha),)
-
-
-def _bound(model: NetworkRatio, head: str) -> float | None:
-    if head != "bounded":
-        if model.bound is not None:
-            raise ParameterError(f"bound must be None with head={head!r}: only head='bounded' has one.")
-        return None
-    if model.bound is None and not isinstance(model.alpha, str) and model.alpha == 0:
-        raise ParameterError("bound must be given with head='bounded' and alpha=0, which bounds nothing.")
-    return None if model.bound is None else check_real("bound", model.bound, low=1)
-
-
-def _hidden(model: NetworkRatio) -> tuple[int, ...]:
-    widths = (300, 300, 300) if model.hidden is None else model.hidden
-    return tuple(check_integer("hidden", width, low=1) for width in widths)
 
 
 def _check_alike(models: Sequence[NetworkRatio]) -> None:

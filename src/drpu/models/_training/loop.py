@@ -53,6 +53,7 @@ class Settings:
     betas: tuple[float, float] = (0.9, 0.999)
     decay: str = "cosine"
     ema: float | None = None
+    early_stopping: bool = True
     accumulate_gradients: bool = False
     dtype: str = "float32"
     verbose: int = 0
@@ -92,7 +93,8 @@ class Training:
     seeds : sequence of int
         One a model; a model's batches depend on its own seed alone.
     holdout : pair of Pool, optional
-        Rows that choose the epoch. Without them the last epoch stands.
+        Rows to measure on after each epoch. Where ``settings`` say so they choose the
+        epoch; otherwise the last one stands.
     criterion : Criterion, optional
         Lower is better; read on the holdout rows after each epoch.
     """
@@ -134,7 +136,7 @@ class Training:
         settings, stack = self.settings, self.stack
         device = stack.device
         generators = [torch.Generator(device).manual_seed(seed) for seed in self.seeds]
-        best = _Best(stack) if self.holdout and self.criterion else None
+        best = _Best(stack) if self.holdout and settings.early_stopping else None
         risk, holdout_risk = [], []
 
         with private_random(self.seeds[0], device), precision(settings.dtype, device):
@@ -145,8 +147,9 @@ class Training:
             )
             for epoch in bar:
                 risk.append(self.epoch(advance, generators))
-                if best:
+                if self.holdout:
                     holdout_risk.append(self.measure())
+                if best:
                     best.keep(epoch + 1, holdout_risk[-1], *self.current())
         weights, fixed = (best.weights, best.fixed) if best else self.current()
         return Outcome(
@@ -155,7 +158,7 @@ class Training:
             fixed,
             best.epoch.cpu().numpy() if best else np.full(len(stack), settings.epochs),
             torch.stack(risk).cpu().double().numpy(),
-            torch.stack(holdout_risk).cpu().double().numpy() if best else None,
+            torch.stack(holdout_risk).cpu().double().numpy() if holdout_risk else None,
         )
 
     def epoch(self, advance: Recorded, generators: Sequence[torch.Generator]) -> Tensor:

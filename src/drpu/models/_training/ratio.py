@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
@@ -20,31 +19,11 @@ from drpu.models._training.loop import Outcome, Settings, Training, on_outputs
 from drpu.models._training.perceptron import Scaling, perceptron
 from drpu.models._training.pools import Pool, count_steps
 from drpu.models._training.stack import Stack
+from drpu.models._training.tasks import Task
 
-__all__ = ["Fitted", "Task", "build_module", "fit_together", "score_rows"]
+__all__ = ["Fitted", "build_module", "fit_together", "score_rows"]
 
 SCORING_ROWS = 16_384
-
-
-@dataclass(frozen=True, slots=True)
-class Task:
-    """Everything that one model needs to be trained, checked beforehand."""
-
-    sample: Sample
-    holdout: tuple[Rows, Rows] | None
-    module: nn.Module | Callable[[], nn.Module] | None
-    hidden: tuple[int, ...]
-    generator: str
-    head: str
-    bound: float | None
-    alphas: tuple[float, ...]
-    fallback_alpha: float
-    share: float
-    early_stopping: bool
-    least_steps: int
-    settings: Settings
-    device: Any
-    seed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +120,7 @@ def _plan(task: Task) -> _Plan:
     if task.holdout is not None:
         held = np.arange(len(task.holdout[0])), np.arange(len(task.holdout[1]))
         return _Plan(task, positive, unlabeled, held, task.alphas)
-    if task.early_stopping:
+    if task.settings.early_stopping or len(task.alphas) > 1:
         split = carve(Sample(positive, unlabeled), None, task.share, np.random.default_rng(task.seed))
         if split.held:
             held = split.held.positive, split.held.unlabeled
@@ -273,15 +252,16 @@ def _bound(task: Task, alpha: float) -> float:
 def _fitted(outcome: Outcome, lines: Sequence[int], plan: _Plan, scaling: Scaling | None) -> Fitted:
     held = outcome.holdout_risk
     finite = torch.isfinite(outcome.weights).all(1).cpu().numpy()
-    if held is not None:
-        finite = finite & (outcome.best_epoch > 0)
+    if held is not None:  # at the epoch that was kept; 0 where no epoch had a risk
+        kept = held[outcome.best_epoch - 1, np.arange(held.shape[1])]
+        finite = finite & (outcome.best_epoch > 0) & np.isfinite(kept)
     alive = [n for n in lines if finite[n]]
     if not alive:
         raise ParameterError(
             f"learning_rate must let training converge, got {plan.task.settings.learning_rate[0]:g}: "
             "the risk is not finite any more. Lower it, or scale the rows."
         )
-    best = alive[0] if held is None else min(alive, key=lambda n: np.nanmin(held[:, n]))
+    best = alive[0] if held is None else min(alive, key=kept.__getitem__)
     alpha = plan.alphas[lines.index(best)]
     history = {"risk": outcome.risk[:, best]} | ({} if held is None else {"holdout_risk": held[:, best]})
     return Fitted(

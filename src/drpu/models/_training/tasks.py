@@ -1,0 +1,128 @@
+"""A NetworkRatio's parameters, checked, with the rows to train it on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from torch import nn
+
+from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
+from drpu._typing import Rows
+from drpu.core.bregman import GENERATORS
+from drpu.exceptions import ParameterError
+from drpu.models._holdout import Sample
+from drpu.models._training.device import PRECISIONS
+from drpu.models._training.loop import Settings
+
+if TYPE_CHECKING:
+    from drpu.models.network import NetworkRatio
+
+__all__ = ["ALPHAS", "FALLBACK_ALPHA", "HIDDEN", "Task", "hidden_widths", "make_task"]
+
+ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
+FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
+EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a handful of steps
+
+HIDDEN = (300, 300, 300)
+HEADS = ("softplus", "relu", "exp", "bounded")
+OPTIMIZERS = ("adamw", "adam")
+DECAYS = ("cosine", "step", "constant")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Everything that one model needs to be trained, checked beforehand."""
+
+    sample: Sample
+    holdout: tuple[Rows, Rows] | None
+    module: nn.Module | Callable[[], nn.Module] | None
+    hidden: tuple[int, ...]
+    generator: str
+    head: str
+    bound: float | None
+    alphas: tuple[float, ...]
+    fallback_alpha: float
+    share: float
+    least_steps: int
+    settings: Settings
+    device: Any
+    seed: int
+
+
+def make_task(model: NetworkRatio, sample: Sample, holdout: tuple[Rows, Rows] | None) -> Task:
+    """The model's parameters, checked, and its rows."""
+    generator = check_choice("generator", model.generator, GENERATORS)
+    head = check_choice("head", model.head, HEADS)
+    if head == "relu" and generator != "lsif":
+        raise ParameterError(
+            f"head='relu' needs generator='lsif', got {generator!r}: it makes ratios of zero."
+        )
+    if model.module is not None and model.hidden is not None:
+        raise ParameterError("hidden must be None with a module: it shapes the default network.")
+    alphas, bound = _alphas(model), _bound(model, head)
+    share = check_fraction("holdout", model.holdout)
+    auto = isinstance(model.epochs, str) and check_choice("epochs", model.epochs, ["auto"]) == "auto"
+    return Task(
+        sample=sample,
+        holdout=holdout,
+        module=model.module,
+        hidden=hidden_widths(model),
+        generator=generator,
+        head=head,
+        bound=bound,
+        alphas=alphas,
+        fallback_alpha=FALLBACK_ALPHA,
+        share=share,
+        least_steps=LEAST_STEPS if auto else 0,
+        settings=_settings(model),
+        device=model.device,
+        seed=int(check_random_state(model.random_state).randint(2**31 - 1)),
+    )
+
+
+def _settings(model: NetworkRatio) -> Settings:
+    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in model.betas)
+    if len(betas) != 2:
+        raise ParameterError(f"betas must be a pair of numbers, got {model.betas!r}.")
+    epochs = EPOCHS if isinstance(model.epochs, str) else check_integer("epochs", model.epochs, low=1)
+    return Settings(
+        epochs=epochs,
+        batch_size=check_integer("batch_size", model.batch_size, low=1),
+        learning_rate=(check_real("learning_rate", model.learning_rate, low=0),),
+        weight_decay=(check_real("weight_decay", model.weight_decay, low=0),),
+        optimizer=check_choice("optimizer", model.optimizer, OPTIMIZERS),
+        betas=(betas[0], betas[1]),
+        decay=check_choice("decay", model.decay, DECAYS),
+        ema=None if model.ema is None else check_fraction("ema", model.ema),
+        early_stopping=bool(model.early_stopping),
+        accumulate_gradients=bool(model.accumulate_gradients),
+        dtype=check_choice("dtype", model.dtype, PRECISIONS),
+        verbose=int(model.verbose),
+    )
+
+
+def _alphas(model: NetworkRatio) -> tuple[float, ...]:
+    if isinstance(model.alpha, str):
+        check_choice("alpha", model.alpha, ["auto"])
+        return ALPHAS
+    return (check_prior("alpha", model.alpha),)
+
+
+def _bound(model: NetworkRatio, head: str) -> float | None:
+    if head != "bounded":
+        if model.bound is not None:
+            raise ParameterError(f"bound must be None with head={head!r}: only head='bounded' has one.")
+        return None
+    if model.bound is None and not isinstance(model.alpha, str) and model.alpha == 0:
+        raise ParameterError("bound must be given with head='bounded' and alpha=0, which bounds nothing.")
+    return None if model.bound is None else check_real("bound", model.bound, low=1)
+
+
+def hidden_widths(model: NetworkRatio) -> tuple[int, ...]:
+    """Widths of the default network's layers."""
+    widths = HIDDEN if model.hidden is None else model.hidden
+    return tuple(check_integer("hidden", width, low=1) for width in widths)
