@@ -15,7 +15,7 @@ from scipy.special import logit
 
 from drpu._typing import FloatArray
 from drpu.core.bregman import bregman_risk, get_generator
-from drpu.models._holdout import Sample, total_weight
+from drpu.models._holdout import Sample
 from drpu.models._links import LINKS
 from drpu.models._rows import n_rows
 
@@ -138,11 +138,10 @@ class LogLoss:
         return {"objective": "binary", "min_data_in_leaf": min_leaf}
 
     def fields(self, sample: Sample) -> dict[str, Any]:
-        return {"label": _label(sample), "weight": _weight(sample)}
+        return {"label": sample.flags(), "weight": sample.weights()}
 
     def offset(self, sample: Sample) -> float:
-        w_p = total_weight(sample.positive_weight, sample.positive)
-        return float(np.log(total_weight(sample.unlabeled_weight, sample.unlabeled) / w_p))
+        return -sample.log_odds()
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
         return g
@@ -172,8 +171,8 @@ class BregmanLoss:
         return {"objective": objective, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": mass}
 
     def fields(self, sample: Sample) -> dict[str, Any]:
-        label = _label(sample)
-        return {"label": label, "init_score": np.full(len(label), LINKS[self.link].start)}
+        flags = sample.flags()
+        return {"label": flags, "init_score": np.full(len(flags), LINKS[self.link].start)}
 
     def offset(self, sample: Sample) -> float:
         return LINKS[self.link].start
@@ -185,8 +184,9 @@ class BregmanLoss:
         return predicted
 
     def _risk(self, sample: Sample) -> BoostedRisk:
-        weight = _weight(sample)
-        n = n_rows(sample.positive)
+        n, weight = n_rows(sample.positive), sample.weights()
+        if weight is None:
+            weight = np.ones(n + n_rows(sample.unlabeled))
         w_p, w_u = weight[:n], weight[n:]
         return BoostedRisk(self.generator, self.link, self.alpha, w_p / w_p.sum(), w_u / w_u.sum())
 
@@ -203,13 +203,3 @@ def holdout_risk(loss: BoostedLoss, g: FloatArray, held: Sample) -> float:
         unlabeled_weight=held.unlabeled_weight,
     )
     return float(risk)
-
-
-def _label(sample: Sample) -> FloatArray:
-    return np.repeat([1.0, 0.0], [n_rows(sample.positive), n_rows(sample.unlabeled)])
-
-
-def _weight(sample: Sample) -> FloatArray:
-    n_p, n_u = n_rows(sample.positive), n_rows(sample.unlabeled)
-    w_p, w_u = sample.positive_weight, sample.unlabeled_weight
-    return np.concatenate([np.ones(n_p) if w_p is None else w_p, np.ones(n_u) if w_u is None else w_u])

@@ -14,7 +14,7 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
 from drpu.models._holdout import Sample, Split, carve
 from drpu.models._links import LINKS
-from drpu.models._rows import n_rows, stack_rows
+from drpu.models._rows import n_rows
 from drpu.models.base import ModelState, RatioModel
 
 __all__ = ["BoostedRatio", "read_trees"]
@@ -278,9 +278,8 @@ class BoostedRatio(RatioModel):
 def _dataset(loss: BoostedLoss, sample: Sample, settings: dict[str, Any], reference: Any = None) -> Any:
     import lightgbm
 
-    rows = stack_rows(sample.positive, sample.unlabeled)
     quiet = {key: value for key, value in settings.items() if key != "objective"}
-    return lightgbm.Dataset(rows, **loss.fields(sample), params=quiet, reference=reference)
+    return lightgbm.Dataset(sample.stacked(), **loss.fields(sample), params=quiet, reference=reference)
 
 
 def read_trees(trees: str) -> Any:

@@ -18,7 +18,8 @@ from sklearn.utils.validation import has_fit_parameter
 from drpu._checks import check_integer
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ArtifactError, DataError, ParameterError
-from drpu.models._rows import n_rows, stack_rows, take_rows
+from drpu.models._holdout import Sample
+from drpu.models._rows import n_rows, take_rows
 from drpu.models.base import LOG_LIMIT, ModelState, RatioModel
 
 __all__ = ["TRUSTED_TYPES", "ClassifierRatio"]
@@ -152,11 +153,8 @@ class ClassifierRatio(RatioModel):
                 f"folds must be at most the number of positive and of unlabeled rows, "
                 f"got {folds} for {n_p} and {n_u}."
             )
-        rows, label = stack_rows(positive, unlabeled), np.repeat([1, 0], [n_p, n_u])
-        weight = None
-        if positive_weight is not None or unlabeled_weight is not None:
-            parts = zip((positive_weight, unlabeled_weight), (n_p, n_u), strict=True)
-            weight = np.concatenate([np.ones(n) if w is None else w for w, n in parts])
+        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+        rows, label, weight = sample.stacked(), sample.flags().astype(np.int64), sample.weights()
 
         rng = check_random_state(self.random_state)
         base = _seeded(_default(rows) if self.classifier is None else clone(self.classifier), rng)

@@ -15,7 +15,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import get_generator
 from drpu.exceptions import DataError
 from drpu.models._basis import MIN_ROWS, Basis, Kind, Scaling, make_basis, median_distance
-from drpu.models._holdout import Sample, Split, carve, total_weight
+from drpu.models._holdout import Sample, carve, total_weight
 from drpu.models._links import log_above_floor
 from drpu.models._rows import n_rows, take_rows
 from drpu.models.base import ModelState, RatioModel
@@ -24,8 +24,9 @@ __all__ = ["KernelRatio"]
 
 _SIZES = {"features": 300, "centroids": 100, "rows": 300}
 _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two rows
-_RIDGES = tuple(10.0 ** np.arange(-4.0, 1.25, 0.5))  # times the mean variance of a feature
+_RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
 _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # where there are too few rows to choose by
+_FEW, _DRAWS = 20_000, 5  # up to so many rows, the mean risk of several splits chooses
 _CELLS = 2**21  # of a block of features: 16 MB
 
 
@@ -49,7 +50,8 @@ class KernelRatio(RatioModel):
         Whether columns are brought to mean 0 and variance 1 of the unlabeled rows.
     holdout : float, default=0.2
         Share of the rows kept out to choose width and ridge, when ``fit_ratio`` is given
-        no holdout rows. The model is then fitted again to all of them.
+        no holdout rows; up to 20,000 rows five such draws choose together. The model is then
+        fitted to all rows.
     random_state : int, RandomState or None, default=None
         Seed of the basis and of the split.
 
@@ -132,20 +134,15 @@ class KernelRatio(RatioModel):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
         sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
 
-        choosing = self.width == "auto" or self.ridge == "auto"
-        split = carve(sample, holdout, self.holdout, rng) if choosing else Split(sample, None)
-        scaling = self._scaling(split.train)
-        self.basis_ = make_basis(kind, split.train.unlabeled, size, scaling, rng)
+        scaling = self._scaling(sample)
+        self.basis_ = make_basis(kind, unlabeled, size, scaling, rng)
+        unit = median_distance(unlabeled, scaling, rng) if self.width == "auto" else 1.0
+        choosing = self.width == "auto" or self.ridge == "auto" or holdout is not None
+        splits = _splits(sample, holdout, self.holdout, rng) if choosing else []
+        self.width_, ridge = self._choose(splits, unit)
 
-        unit = median_distance(split.train.unlabeled, scaling, rng)
-        if split.held is None:
-            self.holdout_risk_ = np.nan
-            self.width_ = unit * _PLAIN_WIDTH if self.width == "auto" else float(self.width)
-        else:
-            self._choose(split.train, split.held, unit)
         (moments,) = _moments(self.basis_, sample, [self.width_])
-        if split.held is None:
-            (self.ridge_,) = _ridges(self.ridge, moments, (_PLAIN_RIDGE,))
+        self.ridge_ = ridge * moments.unit if self.ridge == "auto" else ridge
         self.coef_ = moments.solve([self.ridge_])[:, 0]
         self.intercept_ = 1.0 - float(moments.mean @ self.coef_)
 
@@ -164,17 +161,33 @@ class KernelRatio(RatioModel):
             return Scaling.of(seen.unlabeled, seen.unlabeled_weight)
         return Scaling.none(seen.unlabeled.shape[1])
 
-    def _choose(self, train: Sample, held: Sample, unit: float) -> None:
-        """Set width and ridge to the pair of the lowest risk on the held rows."""
+    def _choose(self, splits: list[tuple[Sample, Sample]], unit: float) -> tuple[float, float]:
+        """Width and ridge of the lowest risk on held rows; an automatic ridge is in feature variances."""
         widths = [unit * width for width in _WIDTHS] if self.width == "auto" else [float(self.width)]
+        ridges = list(_RIDGES) if self.ridge == "auto" else [float(self.ridge)]
+        self.holdout_risk_ = np.nan
+        if not splits:
+            return (
+                unit * _PLAIN_WIDTH if self.width == "auto" else widths[0],
+                _PLAIN_RIDGE if self.ridge == "auto" else ridges[0],
+            )
+        risks = np.mean([self._holdout_risks(*split, widths, ridges) for split in splits], axis=0)
+        best, column = np.unravel_index(np.argmin(risks), risks.shape)
+        self.holdout_risk_ = float(risks[best, column])
+        return widths[best], ridges[column]
+
+    def _holdout_risks(
+        self, train: Sample, held: Sample, widths: list[float], ridges: list[float]
+    ) -> FloatArray:
+        """Uncorrected least-squares risk on the held rows, (widths, ridges)."""
         fits = []
         for width, moments in zip(widths, _moments(self.basis_, train, widths), strict=True):
-            ridges = _ridges(self.ridge, moments, _RIDGES)
-            fits.append(_Fit(width, ridges, moments.mean, moments.solve(ridges)))
-        risks = _holdout_risks(self.basis_, held, fits)
-        best, column = np.unravel_index(np.argmin(risks), risks.shape)
-        self.width_, self.ridge_ = fits[best].width, fits[best].ridges[column]
-        self.holdout_risk_ = float(risks[best, column])
+            unit = moments.unit if self.ridge == "auto" else 1.0
+            fits.append(_Fit(width, moments.mean, moments.solve([unit * ridge for ridge in ridges])))
+        f = get_generator("lsif")
+        over_unlabeled = _means(self.basis_, held.unlabeled, held.unlabeled_weight, fits, f.conjugate)
+        over_positive = _means(self.basis_, held.positive, held.positive_weight, fits, f.slope)
+        return np.asarray(over_unlabeled - over_positive)
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         blocks = [
@@ -228,6 +241,11 @@ class _Moments:
     covariance: FloatArray  # over the unlabeled rows
     gap: FloatArray  # mean over the positive rows, less that over the unlabeled ones
 
+    @property
+    def unit(self) -> float:
+        """Mean variance of a feature."""
+        return float(max(np.trace(self.covariance) / max(1, len(self.mean)), np.finfo(float).eps))
+
     def solve(self, ridges: Sequence[float]) -> FloatArray:
         """Coefficients, one column a ridge, from one eigendecomposition."""
         values, vectors = linalg.eigh(self.covariance)
@@ -239,7 +257,6 @@ class _Fit(NamedTuple):
     """Coefficients at one width, one column a ridge."""
 
     width: float
-    ridges: list[float]
     mean: FloatArray
     coef: FloatArray
 
@@ -264,21 +281,6 @@ def _moments(basis: Basis, sample: Sample, widths: Sequence[float]) -> list[_Mom
     return [_Moments(u, uu - np.outer(u, u), p - u) for u, uu, p in zip(first, second, positive, strict=True)]
 
 
-def _ridges(ridge: float | str, moments: _Moments, grid: Sequence[float]) -> list[float]:
-    """The ridge asked for, or a grid in units of the mean variance of a feature."""
-    if ridge != "auto":
-        return [float(ridge)]
-    unit = float(np.trace(moments.covariance)) / max(1, len(moments.mean))
-    return [step * max(unit, np.finfo(float).eps) for step in grid]
-
-
-def _holdout_risks(basis: Basis, held: Sample, fits: Sequence[_Fit]) -> FloatArray:
-    """Uncorrected least-squares risk of each fit (rows) at each of its ridges (columns)."""
-    f = get_generator("lsif")
-    over_unlabeled = _means(basis, held.unlabeled, held.unlabeled_weight, fits, f.conjugate)
-    return over_unlabeled - _means(basis, held.positive, held.positive_weight, fits, f.slope)
-
-
 def _means(
     basis: Basis,
     X: Rows,
@@ -294,6 +296,16 @@ def _means(
             ratio = np.maximum(0, 1 + (basis.shape(projected, fit.width) - fit.mean) @ fit.coef)
             sums[k] += weight @ term(ratio)
     return sums / total_weight(weights, X)
+
+
+def _splits(
+    sample: Sample, holdout: tuple[Rows, Rows] | None, share: float, rng: np.random.Generator
+) -> list[tuple[Sample, Sample]]:
+    """Ways to keep rows out: the one given, or one drawn, or several where rows are few."""
+    rows = n_rows(sample.positive) + n_rows(sample.unlabeled)
+    draws = 1 if holdout is not None or rows > _FEW else _DRAWS
+    splits = [carve(sample, holdout, share, rng) for _ in range(draws)]
+    return [(split.train, split.held) for split in splits if split.held is not None]
 
 
 def _blocks(X: Rows, weight: FloatArray | None, m: int) -> Iterator[tuple[Rows, FloatArray]]:
