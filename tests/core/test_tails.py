@@ -204,7 +204,7 @@ def test_equal_weights_do_not_change_the_size_or_the_tails(constant):
     assert_allclose(weighted.survival, plain.survival, rtol=1e-12)
 
 
-@pytest.mark.parametrize("order", ["weighted first", "plain first", "merged"])
+@pytest.mark.parametrize("order", ["weighted first", "plain first", "weighted merged", "plain merged"])
 def test_rows_without_a_weight_have_weight_one_among_weighted_ones(order):
     scores, weight = np.array([0.1, 0.5, 0.6]), np.array([1.0, 2.0, 0.5])
     whole = ScoreTails(POSITIVE).update(np.append(scores, [0.3, 0.9]), np.append(weight, [1.0, 1.0]))
@@ -212,8 +212,10 @@ def test_rows_without_a_weight_have_weight_one_among_weighted_ones(order):
         tails = whole.empty().update(scores, weight).update([0.3, 0.9])
     elif order == "plain first":
         tails = whole.empty().update([0.3, 0.9]).update(scores, weight)
-    else:
+    elif order == "weighted merged":
         tails = whole.empty().update([0.3, 0.9]).merge(whole.empty().update(scores, weight))
+    else:
+        tails = whole.empty().update(scores, weight).merge(whole.empty().update([0.3, 0.9]))
     assert tails.weighted
     assert_allclose(tails.counts, whole.counts, rtol=1e-12)
     assert_allclose(tails.n, whole.n, rtol=1e-12)

@@ -64,11 +64,14 @@ def test_setting_1_is_that_of_the_paper():
 
 
 def test_setting_2_is_reducible():
-    data = make_gaussian_pu(setting=2, random_state=0)
+    data = make_gaussian_pu(20_000, 20_000, setting=2, random_state=0)
     assert (data.train_prior, data.test_prior) == (0.6, 0.4)
     assert_allclose(data.classes.largest_prior(0.6), 0.7)
     assert_allclose(data.classes.largest_prior(0.4), 0.55)
-    assert_allclose(data.positive.mean(), 0.8 * 1 + 0.2 * -1, atol=5 * np.sqrt(1.64 / 300))
+    # Each class has mean +-.6 and variance 1.64; at least 7,500 rows of either are there.
+    margin = 5 * np.sqrt(1.64 / 7_500)
+    assert_allclose(data.positive.mean(), 0.8 * 1 + 0.2 * -1, atol=margin)
+    assert_allclose(data.unlabeled[data.unlabeled_labels == 0].mean(), 0.2 * 1 + 0.8 * -1, atol=margin)
 
 
 def test_what_is_given_goes_before_the_setting():
