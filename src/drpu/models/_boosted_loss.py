@@ -23,6 +23,8 @@ __all__ = ["BoostedLoss", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss"
 
 _FAR = 50.0  # a log-ratio beyond which a holdout risk only has to be bad, not exact
 
+_SHRINKAGE = {"lsif": 300.0, "ukl": 50.0, "bkl": 20.0}
+
 # f'' and f''' of each generator.
 _SECOND: dict[str, Callable[[FloatArray], FloatArray]] = {
     "lsif": lambda r: np.ones_like(r),
@@ -112,6 +114,10 @@ class BoostedLoss(Protocol):
     def generator(self) -> str:
         """Generator of the risk that holdout rows are judged by."""
 
+    @property
+    def l2(self) -> float:
+        """Shrinkage that suits the loss."""
+
     def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
         """Settings of LightGBM that depend on the loss."""
 
@@ -133,6 +139,10 @@ class LogLoss:
     """Logistic loss of positive against unlabeled rows: log-odds less those of the sizes."""
 
     generator: str = "bkl"
+
+    @property
+    def l2(self) -> float:
+        return _SHRINKAGE[self.generator]
 
     def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
         return {"objective": "binary", "min_data_in_leaf": min_leaf}
@@ -157,6 +167,10 @@ class BregmanLoss:
     generator: str
     link: str
     alpha: float
+
+    @property
+    def l2(self) -> float:
+        return _SHRINKAGE[self.generator]
 
     def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
         n, risk = n_rows(sample.positive), self._risk(sample)

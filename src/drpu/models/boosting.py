@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from sklearn.utils import check_random_state
@@ -19,9 +19,22 @@ from drpu.models.base import ModelState, RatioModel
 
 __all__ = ["BoostedRatio", "read_trees"]
 
-_ROUNDS, _MOST_ROUNDS, _PATIENCE = 150, 1000, 30
+_PATIENCE = 30
+_FEW = 20_000  # rows up to which the held ones are worth a second fit
 _ENOUGH_HELD = 200  # positives in a holdout whose risk can tell rounds apart
 _MIN_LEAF = 10
+
+
+class _Plan(NamedTuple):
+    """How trees are grown where the user leaves it open."""
+
+    rounds: int
+    learning_rate: float
+    leaves: int
+
+
+_FIXED = _Plan(150, 0.06, 8)  # small and slow: nothing tells when to stop
+_STOPPED = _Plan(500, 0.1, 16)
 
 
 class BoostedRatio(RatioModel):
@@ -42,16 +55,18 @@ class BoostedRatio(RatioModel):
         Lower bound of the training prior for the non-negative correction, by default 0,
         which is none. With ``bregman`` only.
     n_rounds : int, optional
-        Number of trees: by default 150, and at most 1000 where early stopping decides.
-    learning_rate : float, default=0.06
-        Share of each tree that is added.
-    leaves : int, default=8
-        Most leaves of a tree.
+        Number of trees: by default 150, and at most 500 where early stopping decides.
+    learning_rate : float, optional
+        Share of each tree that is added: by default 0.06, and 0.1 where early stopping decides.
+    leaves : int, optional
+        Most leaves of a tree: by default 8, and 16 where early stopping decides.
     min_leaf : int, optional
         Fewest rows of a leaf (``log``), or the least unlabeled mass of a leaf counted in rows
         at a ratio of 1 (``bregman``). By default 10, and less below 200 rows.
-    l2 : float, default=5.0
-        Shrinkage of leaf values, in rows.
+    l2 : float, optional
+        Hessian that is added to each leaf and shrinks its value: by default 20 for the
+        logistic losses (``log``, ``bkl``), 50 for ``ukl`` and 300 for ``lsif``, whose
+        positive rows pull on a leaf without adding to its hessian.
     row_share, column_share : float, default=0.7 and 0.5
         Shares of rows and columns that each tree sees.
     early_stopping : bool or "auto", default="auto"
@@ -59,7 +74,7 @@ class BoostedRatio(RatioModel):
         ``auto`` asks for 200 holdout positives: with fewer, noise would decide.
     holdout : float, default=0.2
         Share of the rows that early stopping keeps out, when ``fit_ratio`` is given no
-        holdout rows. The trees are then grown again on all rows.
+        holdout rows. Up to 20,000 rows the trees are then grown again on all of them.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -100,10 +115,10 @@ class BoostedRatio(RatioModel):
         link: str | None = None,
         alpha: float | None = None,
         n_rounds: int | None = None,
-        learning_rate: float = 0.06,
-        leaves: int = 8,
+        learning_rate: float | None = None,
+        leaves: int | None = None,
         min_leaf: int | None = None,
-        l2: float = 5.0,
+        l2: float | None = None,
         row_share: float = 0.7,
         column_share: float = 0.5,
         early_stopping: bool | str = "auto",
@@ -142,16 +157,21 @@ class BoostedRatio(RatioModel):
         split = Split(sample, None)
         if self._stops_early(positive, holdout):
             split = carve(sample, holdout, self.holdout, np.random.default_rng(seed))
-        self.n_rounds_ = self.n_rounds or (_ROUNDS if split.held is None else _MOST_ROUNDS)
+        plan = _FIXED if split.held is None else _STOPPED
+        self.n_rounds_ = self.n_rounds or plan.rounds
         self.holdout_risk_ = np.nan
 
+        settings = self._settings(plan, seed)
         trees = None
         if split.held is not None:
-            trees, self.holdout_risk_ = self._grow(loss, split.train, seed, split.held)
+            trees, self.holdout_risk_ = self._grow(loss, split.train, settings, split.held)
             self.n_rounds_ = trees.best_iteration
-        if trees is None or holdout is None:
-            trees, _ = self._grow(loss, sample, seed)
-        self.loss_, self.offset_ = loss, loss.offset(sample)
+        few = n_rows(positive) + n_rows(unlabeled) <= _FEW
+        grown_on = split.train
+        if trees is None or (holdout is None and few):
+            grown_on = sample
+            trees, _ = self._grow(loss, sample, settings)
+        self.loss_, self.offset_ = loss, loss.offset(grown_on)
         self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
         self.booster_ = read_trees(self.trees_)
 
@@ -159,10 +179,11 @@ class BoostedRatio(RatioModel):
         for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=low)
-        check_real("learning_rate", self.learning_rate, low=np.finfo(float).tiny, high=1)
-        check_real("l2", self.l2, low=0)
-        for name in ("row_share", "column_share"):
-            check_real(name, getattr(self, name), low=np.finfo(float).tiny, high=1)
+        if self.l2 is not None:
+            check_real("l2", self.l2, low=0)
+        for name in ("row_share", "column_share", "learning_rate"):
+            if getattr(self, name) is not None:
+                check_real(name, getattr(self, name), low=1e-6, high=1)
         check_fraction("holdout", self.holdout)
         if self.early_stopping not in (True, False, "auto"):
             raise ParameterError(
@@ -196,12 +217,10 @@ class BoostedRatio(RatioModel):
             return bool(held >= _ENOUGH_HELD)
         return bool(self.early_stopping)
 
-    def _settings(self, loss: BoostedLoss, sample: Sample, seed: int) -> dict[str, Any]:
-        rows = n_rows(sample.positive) + n_rows(sample.unlabeled)
+    def _settings(self, plan: _Plan, seed: int) -> dict[str, Any]:
         return {
-            "learning_rate": self.learning_rate,
-            "num_leaves": self.leaves,
-            "lambda_l2": self.l2,
+            "learning_rate": self.learning_rate or plan.learning_rate,
+            "num_leaves": self.leaves or plan.leaves,
             "bagging_fraction": self.row_share,
             "bagging_freq": 1,
             "feature_fraction": self.column_share,
@@ -213,17 +232,21 @@ class BoostedRatio(RatioModel):
             "deterministic": True,
             "force_col_wise": True,
             "verbosity": -1,
-            **loss.settings(sample, self.min_leaf or max(1, min(_MIN_LEAF, rows // 20))),
         }
 
     def _grow(
-        self, loss: BoostedLoss, sample: Sample, seed: int, held: Sample | None = None
+        self, loss: BoostedLoss, sample: Sample, settings: dict[str, Any], held: Sample | None = None
     ) -> tuple[Any, float]:
         """Trees, and the lowest risk that they reach on held rows."""
         import lightgbm
 
-        settings = self._settings(loss, sample, seed)
+        rows = n_rows(sample.positive) + n_rows(sample.unlabeled)
+        min_leaf = self.min_leaf or max(1, min(_MIN_LEAF, rows // 20))
         data = _dataset(loss, sample, settings)
+        settings = settings | {
+            "lambda_l2": loss.l2 if self.l2 is None else self.l2,
+            **loss.settings(sample, min_leaf),
+        }
         if held is None:
             return lightgbm.train(settings, data, self.n_rounds_), np.nan
 
@@ -278,8 +301,8 @@ class BoostedRatio(RatioModel):
 def _dataset(loss: BoostedLoss, sample: Sample, settings: dict[str, Any], reference: Any = None) -> Any:
     import lightgbm
 
-    quiet = {key: value for key, value in settings.items() if key != "objective"}
-    return lightgbm.Dataset(sample.stacked(), **loss.fields(sample), params=quiet, reference=reference)
+    kept = {key: value for key, value in settings.items() if key != "objective"}
+    return lightgbm.Dataset(sample.stacked(), **loss.fields(sample), params=kept, reference=reference)
 
 
 def read_trees(trees: str) -> Any:
