@@ -40,72 +40,65 @@ def _increasing_ratio(positive: FloatArray, unlabeled: FloatArray) -> FloatArray
 class Plateau:
     r"""A smooth share of positives among positives and unlabeled rows, by score.
 
-    .. math:: g(s) = A (1 - \exp(-\exp(\alpha + \beta s)))
+    .. math:: g(s) = A \, \sigma(\alpha + \beta s), \qquad A = \frac{c}{c + (1 - c) \rho}
 
-    The plateau ``height`` :math:`A` is reached where only positives are left, so it
-    tells the prior; the asymmetric link climbs to it as real scores do.
+    with :math:`c` the share of the positive sample and :math:`\rho` the prior of the
+    unlabeled one. The plateau :math:`A` is reached where only positives are left, so its
+    height tells the prior.
     """
 
-    height: float
+    prior: float
     intercept: float
     slope: float
-    labelled: float  # share of the positives in the two samples together
+    labelled: float  # share of the positive sample in both
 
     def __call__(self, scores: FloatArray) -> FloatArray:
         """Ratio at each score."""
-        share = np.minimum(self.height * _link(self.intercept + self.slope * scores), 1 - 1e-12)
-        return share / (1 - share) * (1 - self.labelled) / self.labelled
-
-    @property
-    def prior(self) -> float:
-        """Share of positives among the unlabeled rows: one over the largest ratio."""
-        odds = (1 - self.height) / self.height * self.labelled / (1 - self.labelled)
-        return float(min(1.0, odds))
-
-
-def _link(t: FloatArray) -> FloatArray:
-    return -np.expm1(-np.exp(np.clip(t, -40, 6)))
+        height = self.labelled / (self.labelled + (1 - self.labelled) * self.prior)
+        share = np.minimum(height * expit(self.intercept + self.slope * scores), 1 - 1e-12)
+        return np.asarray(share / (1 - share) * (1 - self.labelled) / self.labelled)
 
 
 def fit_plateau(tails: ScoreTails) -> Plateau:
     """Plateau with the largest likelihood of telling positives from unlabeled rows.
 
     Unlabeled scores are taken at the middle of their cells: the counts are all that
-    is left of them. A penalty worth one row keeps the height off its two ends.
+    is left of them. A Beta(2, 2) prior, worth two rows, keeps the share of positives
+    off 0 and 1 where the data do not care.
     """
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
     middles = cell_middles(tails)
-    bulk = positive / tails.n_positive + unlabeled / tails.n
-    centre = float(bulk @ middles) / 2
-    scale = float(np.sqrt(bulk @ (middles - centre) ** 2 / 2)) or 1.0
+    bulk = (positive + unlabeled) / (tails.n_positive + tails.n)
+    centre = float(bulk @ middles)
+    scale = float(np.sqrt(bulk @ (middles - centre) ** 2)) or 1.0
     scores = (middles - centre) / scale
-    labelled = tails.n_positive / (tails.n_positive + tails.n)
+    c = tails.n_positive / (tails.n_positive + tails.n)
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
-        lift, slope = float(expit(theta[0])), np.exp(theta[2])
-        height = labelled + (1 - labelled) * lift  # a prior of 1 at the least, of 0 at the most
-        inner = np.clip(theta[1] + slope * scores, -40, 6)
-        climb = -np.expm1(-np.exp(inner))
+        rho, slope = float(expit(theta[0])), np.exp(theta[2])
+        height = c / (c + (1 - c) * rho)
+        climb = expit(theta[1] + slope * scores)
         share = np.clip(height * climb, 1e-12, 1 - 1e-12)
-        value = -(positive @ np.log(share) + unlabeled @ np.log1p(-share)) - np.log(lift * (1 - lift))
+        value = -(positive @ np.log(share) + unlabeled @ np.log1p(-share)) - np.log(rho * (1 - rho))
         pull = unlabeled / (1 - share) - positive / share
-        bend = pull * height * np.exp(inner - np.exp(inner))
+        bend = pull * height * climb * (1 - climb)
         gradient = [
-            (pull @ climb) * (1 - labelled) * lift * (1 - lift) - (1 - 2 * lift),
+            -(pull @ climb) * height**2 * (1 - c) / c * rho * (1 - rho) - (1 - 2 * rho),
             bend.sum(),
             slope * (bend @ scores),
         ]
         return float(value), np.array(gradient)
 
-    # The likelihood can have two hills: a low plateau and a high one.
-    starts = ([-1.5, 0.0, 0.7], [1.0, -1.0, 0.7])
-    bounds = [(-8.0, 8.0), (-30.0, 30.0), (-3.0, 3.5)]
-    fits = [minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B") for start in starts]
-    lift, intercept, log_slope = min(fits, key=lambda fit: float(fit.fun)).x
+    # The likelihood can have several hills: start from a low, a middling and a high prior.
+    bounds = [(-7.0, 7.0), (-20.0, 20.0), (-2.0, 3.0)]
+    fits = [
+        minimize(loss, [start, -0.5, 0.7], jac=True, bounds=bounds, method="L-BFGS-B")
+        for start in (-2.0, 0.0, 2.0)
+    ]
+    log_odds, intercept, log_slope = min(fits, key=lambda fit: float(fit.fun)).x
     slope = float(np.exp(log_slope)) / scale
-    height = labelled + (1 - labelled) * float(expit(lift))
-    return Plateau(height, float(intercept) - slope * centre, slope, labelled)
+    return Plateau(float(expit(log_odds)), float(intercept) - slope * centre, slope, c)
 
 
 def cell_middles(tails: ScoreTails) -> FloatArray:

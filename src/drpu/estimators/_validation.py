@@ -128,7 +128,7 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[BoolArray, np.ndarray[An
         raise LabelError(str(error)) from error
     if len(labels) == 0:
         raise LabelError("y must hold at least one label, got none.")
-    missing = np.array([value is None or value != value for value in labels.tolist()], dtype=bool)
+    missing = _missing(labels)
     if missing.any():
         return _labels_with_gaps(labels, missing, pos_label), np.array([0, 1])
 
@@ -144,6 +144,20 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[BoolArray, np.ndarray[An
     positive = values[1] if pos_label is None else pos_label
     rest = values[0] if positive == values[1] else values[1]
     return np.asarray(labels == positive), np.array([rest, positive], dtype=values.dtype)
+
+
+def _missing(labels: np.ndarray[Any, Any]) -> BoolArray:
+    """Which labels are NaN, None or another library's word for nothing."""
+    if labels.dtype.kind == "f":
+        return np.isnan(labels)
+    if labels.dtype.kind != "O":
+        return np.zeros(len(labels), dtype=bool)
+
+    def gap(value: Any) -> bool:
+        differs = value != value  # NaN differs from itself; pandas' NA will not even say
+        return value is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
+
+    return np.fromiter(map(gap, labels), dtype=bool, count=len(labels))
 
 
 def _labels_with_gaps(labels: np.ndarray[Any, Any], missing: BoolArray, pos_label: Any) -> BoolArray:

@@ -15,6 +15,7 @@ from drpu.exceptions import ImputationWarning
 from drpu.models._rows import n_rows, stack_rows
 from drpu.models.base import ModelState, RatioModel
 from drpu.models.boosting import BoostedRatio
+from drpu.models.classifier import ClassifierRatio
 from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio
 from drpu.models.registry import model_from_state
@@ -29,7 +30,8 @@ class AutoRatio(RatioModel):
 
     Each member tells positives from unlabeled rows and fails in its own way: the
     forest is steady on few rows, boosting follows steps and interactions, the smooth
-    fit carries over where trees have nothing but corners. Averaging needs no choice
+    fit carries over where trees have nothing but corners (linear for sparse rows, which
+    have columns enough). Averaging needs no choice
     between them, which few positives could not make. Below ten positives the smooth
     fit answers alone. Missing values go to the trees as they are and are filled with
     column medians for the smooth fit.
@@ -65,7 +67,7 @@ class AutoRatio(RatioModel):
         self.saw_gaps_ = has_gaps(positive) or has_gaps(unlabeled)
         if self.saw_gaps_:
             _warn_of_gaps()
-        members = self._choose(n_rows(positive))
+        members = self._choose(positive)
         self.members_ = [
             member.fit_ratio(
                 self._filled(positive, member),
@@ -76,11 +78,11 @@ class AutoRatio(RatioModel):
             for member in members
         ]
 
-    def _choose(self, n_positive: int) -> list[RatioModel]:
+    def _choose(self, rows: Rows) -> list[RatioModel]:
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
-        smooth = FourierRatio(random_state=seeds[0])
-        if n_positive < FEW:
+        smooth = ClassifierRatio() if sparse.issparse(rows) else FourierRatio(random_state=seeds[0])
+        if n_rows(rows) < FEW:
             return [smooth]
         return [
             ForestRatio(n_jobs=self.n_jobs, random_state=seeds[1]),

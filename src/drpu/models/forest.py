@@ -22,10 +22,10 @@ class ForestRatio(RatioModel):
 
     Parameters
     ----------
-    n_trees : int, default=200
+    n_trees : int, default=150
         Number of trees.
-    min_leaf : int, default=2
-        Fewest rows of a leaf.
+    min_leaf : int, optional
+        Fewest rows of a leaf: by default 2, or a five-hundredth of the rows where that is more.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -40,7 +40,7 @@ class ForestRatio(RatioModel):
     accepts_nan: ClassVar[bool] = True
 
     def __init__(
-        self, n_trees: int = 200, *, min_leaf: int = 2, n_jobs: int = 1, random_state: Any = None
+        self, n_trees: int = 150, *, min_leaf: int | None = None, n_jobs: int = 1, random_state: Any = None
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf
@@ -58,7 +58,8 @@ class ForestRatio(RatioModel):
         import lightgbm
 
         check_integer("n_trees", self.n_trees, low=1)
-        check_integer("min_leaf", self.min_leaf, low=1)
+        if self.min_leaf is not None:
+            check_integer("min_leaf", self.min_leaf, low=1)
         sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
         settings = self._settings(n_rows(positive) + n_rows(unlabeled), self.n_features_in_)
         data = lightgbm.Dataset(
@@ -69,15 +70,19 @@ class ForestRatio(RatioModel):
         self.offset_ = sample.log_odds()
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
+        at_node = max(np.sqrt(columns), min(columns, 5))  # columns that a split chooses from
+        in_tree = min(columns, max(4 * at_node, 16))  # and those that a tree sees at all
+        leaf = self.min_leaf or max(2, rows // 500)
         return {
             "objective": "regression",  # the mean of the flags: no link between a leaf and its share
             "boosting": "rf",
             "extra_trees": True,
             "bagging_freq": 1,
             "bagging_fraction": 0.632,  # as many distinct rows as a bootstrap sample has
-            "feature_fraction_bynode": min(1.0, max(np.sqrt(columns), min(columns, 5)) / columns),
-            "num_leaves": max(8, min(rows // self.min_leaf, 4096)),
-            "min_data_in_leaf": self.min_leaf,
+            "feature_fraction": in_tree / columns,
+            "feature_fraction_bynode": min(1.0, at_node / in_tree),
+            "num_leaves": max(8, rows // leaf),
+            "min_data_in_leaf": leaf,
             "min_sum_hessian_in_leaf": 0.0,
             "max_bin": 31,
             "min_data_in_bin": 1,
@@ -108,7 +113,7 @@ class ForestRatio(RatioModel):
     @classmethod
     def from_state(cls, state: ModelState) -> Self:
         """A fitted model from its state."""
-        model = cls(int(state.config["n_trees"]), min_leaf=int(state.config["min_leaf"]))
+        model = cls(int(state.config["n_trees"]), min_leaf=state.config["min_leaf"])
         model.trees_ = state.blobs["trees"].decode()
         model.booster_ = read_trees(model.trees_)
         model.offset_, model.n_features_in_ = float(state.config["offset"]), int(state.config["columns"])

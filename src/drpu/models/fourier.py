@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.linear_model import LogisticRegression
@@ -17,22 +17,23 @@ from drpu.models.base import ModelState, RatioModel
 
 __all__ = ["FourierRatio"]
 
-_MOST_ROWS = 50_000  # unlabeled rows beyond which a smooth fit of a few hundred numbers gains nothing
-_CHUNK = 20_000
-_NARROW, _WIDE = 0.4, 1.0  # widths, in median distances between rows
+_MOST_ROWS = 20_000  # unlabeled rows beyond which a smooth fit of a few hundred numbers gains nothing
+_CHUNK = 10_000
+_NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
+_FAR = 3.0  # standard deviations at which a column stops counting: waves have no use for outliers
 _SIZE = 30.0  # squared length of a row of features: with C it sets the shrinkage
 
 
 class FourierRatio(RatioModel):
     """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
 
-    The cosines stand for Gaussian kernels whose widths are spread below the median
+    The cosines stand for Gaussian kernels whose widths are spread around the median
     distance between rows, so that there is no width to choose. Only random numbers
     and coefficients are kept, never rows.
 
     Parameters
     ----------
-    n_features : int, default=300
+    n_features : int, default=1000
         Number of cosines.
     C : float, default=0.1
         Inverse strength of the shrinkage.
@@ -40,7 +41,9 @@ class FourierRatio(RatioModel):
         Seed of the directions.
     """
 
-    def __init__(self, n_features: int = 300, *, C: float = 0.1, random_state: Any = None) -> None:
+    accepts_sparse: ClassVar[bool] = False
+
+    def __init__(self, n_features: int = 1000, *, C: float = 0.1, random_state: Any = None) -> None:
         self.n_features = n_features
         self.C = C
         self.random_state = random_state
@@ -79,7 +82,8 @@ class FourierRatio(RatioModel):
         return np.concatenate(parts) + self.intercept_
 
     def _features(self, X: Rows) -> FloatArray:
-        waves = self.scaling_.times(X, self.frequencies_)
+        Z = np.clip((X - self.scaling_.shift) / self.scaling_.scale, -_FAR, _FAR)
+        waves = Z @ self.frequencies_
         return np.asarray(np.sqrt(2 * _SIZE / len(self.phase_)) * np.cos(waves + self.phase_))
 
     def state(self) -> ModelState:  # noqa: D102

@@ -1,0 +1,320 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from drpu import (
+    AdaptedClassifier,
+    BoostedRatio,
+    ClassifierRatio,
+    DRPUClassifier,
+    KernelRatio,
+    PriorEstimate,
+    make_gaussian_pu,
+    make_pu,
+    ratio_risk_scorer,
+    ratio_threshold,
+    shift_posterior,
+)
+from drpu.datasets.sampling import draw_at_prior
+from drpu.exceptions import FewPositivesWarning, ParameterError, PriorError
+
+# -- the promise: priors are found, and labels follow ------------------------------------
+
+
+def test_both_priors_lie_in_their_intervals(toy, fitted):
+    adapted = fitted.adapt(toy.test)
+    assert fitted.prior_.low <= 0.5 <= fitted.prior_.high
+    assert adapted.prior_.low <= toy.test_labels.mean() <= adapted.prior_.high
+    assert abs(adapted.prior_.value - toy.test_labels.mean()) < 0.03
+
+
+def test_adapting_gains_accuracy_when_the_prior_has_moved(toy, fitted):
+    labels = toy.test_labels
+    assert fitted.adapt(toy.test).score(toy.test, labels) > fitted.score(toy.test, labels)
+
+
+def test_the_ratio_is_close_to_the_true_one_at_its_bulk(toy, fitted):
+    assert np.mean(np.abs(fitted.ratio(toy.unlabeled) - toy.ratio(toy.unlabeled))) < 0.15
+
+
+@pytest.mark.parametrize("scenario", ["case-control", "single-sample"])
+def test_prior_and_ratio_refer_to_the_population_in_both_scenarios(scenario):
+    gauss = make_gaussian_pu(1000, 2000, prior=0.4, n_test=4000, test_prior=0.4, separation=3, random_state=1)
+    X, y, y_true = make_pu(gauss.test, gauss.test_labels, labelled=0.5, scenario=scenario, random_state=0)
+    clf = DRPUClassifier("classifier", scenario=scenario, random_state=0).fit(X, y)
+    population = slice(None) if scenario == "single-sample" else y == 0
+    truth = y_true[population].mean()
+    assert clf.prior_.low <= truth <= clf.prior_.high
+    # E[p+/p] over the population is 1, and the ratio is at most 1/prior.
+    assert_allclose(clf.ratio(X[population]).mean(), 1, atol=0.05)
+    assert clf.ratio(X).max() <= 1 / clf.prior_.value + 1e-9
+
+
+def test_case_control_draws_are_met_by_the_default(toy):
+    clf = DRPUClassifier(random_state=0).fit(*toy.X_y())
+    adapted = clf.adapt(toy.test)
+    assert abs(clf.prior_.value - 0.5) < 0.08
+    assert abs(adapted.prior_.value - toy.test_labels.mean()) < 0.05
+    assert adapted.score(toy.test, toy.test_labels) > 0.93
+
+
+# -- decisions ---------------------------------------------------------------------------
+
+
+def test_decision_is_zero_where_the_ratio_meets_the_threshold(toy, fitted):
+    decision, ratio = fitted.decision_function(toy.test), fitted.ratio(toy.test)
+    below_ceiling = ratio < 1 / fitted.prior_.value * (1 - 1e-9)
+    assert_allclose(decision[below_ceiling], np.log(ratio / fitted.threshold_)[below_ceiling], atol=1e-9)
+    assert_array_equal(decision > 0, ratio > fitted.threshold_)
+
+
+def test_probabilities_are_a_distribution_under_the_current_prior(toy, fitted):
+    adapted = fitted.at_prior(0.1)
+    proba, base = adapted.predict_proba(toy.test), fitted.predict_proba(toy.test)
+    assert_allclose(proba.sum(axis=1), 1)
+    shifted = shift_posterior(base[:, 1], fitted.prior_.value, 0.1)
+    assert_allclose(proba[:, 1], shifted, atol=1e-9)
+
+
+def test_a_row_is_positive_when_its_probability_exceeds_the_cost(toy, fitted):
+    adapted = fitted.at_prior(0.3, cost=0.8)
+    probability = adapted.predict_proba(toy.test)[:, 1]
+    clear = np.abs(probability - 0.8) > 1e-9
+    assert_array_equal(adapted.predict(toy.test)[clear], (probability > 0.8).astype(int)[clear])
+
+
+def test_rows_are_treated_alone(toy, fitted):
+    together = fitted.predict_proba(toy.test[:50])
+    alone = np.vstack([fitted.predict_proba(row[None]) for row in toy.test[:50]])
+    assert_allclose(together, alone, atol=1e-12)
+
+
+@pytest.mark.parametrize(("prior", "label"), [(0.0, 0), (1.0, 1)])
+def test_one_class_left_means_one_label(toy, fitted, prior, label):
+    adapted = fitted.at_prior(prior)
+    assert (adapted.predict(toy.test) == label).all()
+    assert np.isfinite(adapted.decision_function(toy.test)).all()
+    assert_allclose(adapted.predict_proba(toy.test)[:, 1], prior)
+
+
+def test_test_prior_and_cost_move_the_threshold_without_a_refit(toy, fitted):
+    clf = clone(fitted).set_params(test_prior=0.2, cost=0.7).fit(*toy.X_y())
+    assert_allclose(clf.threshold_, ratio_threshold(clf.prior_.value, 0.2, cost=0.7))
+    clf.set_params(test_prior=None)
+    assert_allclose(clf.threshold_, ratio_threshold(clf.prior_.value, clf.prior_.value, cost=0.7))
+
+
+# -- adaptation --------------------------------------------------------------------------
+
+
+def test_an_adaptation_is_frozen(toy):
+    X, y = toy.X_y()
+    clf = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    adapted = clf.adapt(toy.test)
+    before = adapted.predict_proba(toy.test)
+    clf.set_params(cost=0.9).fit(X[::-1] + 1, y[::-1])
+    assert_array_equal(adapted.predict_proba(toy.test), before)
+    assert adapted.cost == 0.5
+
+
+def test_every_adaptation_starts_from_training(toy, fitted):
+    twice = fitted.at_prior(0.9).adapt(toy.test)
+    once = fitted.adapt(toy.test)
+    assert twice.prior_ == once.prior_
+    assert twice.train_prior_ == fitted.prior_
+    assert isinstance(twice.at_prior(0.5), AdaptedClassifier)
+
+
+def test_weights_of_two_count_like_rows_seen_twice(toy, fitted):
+    weight = np.where(toy.test_labels == 1, 2.0, 1.0)
+    weighted = fitted.adapt(toy.test, sample_weight=weight)
+    repeated = fitted.adapt(np.repeat(toy.test, weight.astype(int), axis=0))
+    assert_allclose(weighted.prior_.value, repeated.prior_.value, atol=1e-9)
+
+
+def test_a_known_training_prior_is_used_as_it_is(toy):
+    clf = DRPUClassifier("classifier", prior=0.5, random_state=0).fit(*toy.X_y())
+    assert clf.prior_ == PriorEstimate.given(0.5)
+    assert abs(clf.adapt(toy.test).prior_.value - toy.test_labels.mean()) < 0.03
+
+
+def test_a_named_method_reads_both_priors(toy):
+    clf = DRPUClassifier("classifier", prior="best-bin", random_state=0).fit(*toy.X_y())
+    assert clf.prior_.method == clf.adapt(toy.test).prior_.method == "best-bin"
+
+
+def test_a_single_sample_has_no_prior_below_its_labelled_share(toy):
+    clf = DRPUClassifier("classifier", scenario="single-sample", prior=0.1)
+    with pytest.raises(PriorError, match=r"at least 0\.25"):
+        clf.fit(*toy.X_y())
+
+
+# -- few positives -----------------------------------------------------------------------
+
+
+def test_fifty_positives_work_and_warn(toy):
+    with pytest.warns(FewPositivesWarning, match="50 labelled positives"):
+        clf = DRPUClassifier(random_state=0).fit_pu(toy.positive[:50], toy.unlabeled)
+    assert clf.adapt(toy.test).score(toy.test, toy.test_labels) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.PriorBoundaryWarning")
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_handful_of_positives_fit_without_a_split(toy, n):
+    with pytest.warns(FewPositivesWarning, match="rows that the model has seen"):
+        clf = DRPUClassifier(random_state=0).fit_pu(toy.positive[:n], toy.unlabeled[:200])
+    with pytest.warns(FewPositivesWarning):
+        again = DRPUClassifier(random_state=0).fit_pu(toy.positive[:n], toy.unlabeled[:200])
+    assert len(clf.model_.models) == 1
+    assert_array_equal(clf.ratio(toy.test), again.ratio(toy.test))
+
+
+# -- settings ----------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_classifier(toy):
+    X, y = toy.X_y()
+    a, b = (DRPUClassifier("boosted", holdout=2, random_state=3).fit(X, y) for _ in range(2))
+    assert a.prior_ == b.prior_
+    assert a.tails_ == b.tails_
+    assert_array_equal(a.decision_function(X), b.decision_function(X))
+
+
+def test_parallel_folds_change_nothing(toy):
+    X, y = toy.X_y()
+    one, two = (DRPUClassifier("classifier", random_state=0, n_jobs=n).fit(X, y) for n in (1, 2))
+    assert one.tails_ == two.tails_
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "kernel",
+        KernelRatio(width=1.0, ridge=0.1),
+        BoostedRatio(n_rounds=20),
+        ClassifierRatio(LogisticRegression()),
+        LogisticRegression(),
+        RandomForestClassifier(20, min_samples_leaf=5),
+    ],
+    ids=lambda model: model if isinstance(model, str) else type(model).__name__,
+)
+def test_models_come_as_names_ratios_or_classifiers(toy, model):
+    clf = DRPUClassifier(model, holdout=0.3, random_state=0).fit(*toy.X_y())
+    assert clf.adapt(toy.test).score(toy.test, toy.test_labels) > 0.9
+
+
+def test_a_share_kept_out_scores_each_row_once(toy):
+    clf = DRPUClassifier("classifier", holdout=0.25, random_state=0).fit(*toy.X_y())
+    assert (clf.tails_.n_positive, clf.tails_.n) == (75, 225)
+    assert len(clf.model_.models) == 1
+
+
+def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
+    clf = DRPUClassifier("classifier", holdout=4, random_state=0).fit(*toy.X_y())
+    assert (clf.tails_.n_positive, clf.tails_.n) == (300, 900)
+    counted = clf._core.count(toy.test)
+    assert counted.counts.sum() == 4 * len(toy.test)
+    assert counted.n == len(toy.test)
+
+
+def test_without_calibration_the_model_speaks_for_itself(toy):
+    clf = DRPUClassifier("classifier", holdout=0.3, calibrate=False, random_state=0).fit(*toy.X_y())
+    ratio, model = clf.ratio(toy.test), clf.model_.ratio(toy.test)
+    assert_allclose(ratio, np.minimum(model, 1 / clf.prior_.value))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"cost": 1.0}, "cost must lie strictly between 0 and 1, got 1.0"),
+        ({"scenario": "both"}, "scenario must be one of 'case-control', 'single-sample', got 'both'"),
+        ({"prior": "magic"}, "prior must be one of 'auto'"),
+        ({"prior": "matching"}, "prior must be one of 'auto'"),
+        ({"prior": 30}, "a prior is the share of positives, not a percentage"),
+        ({"test_prior": -0.1}, "test_prior must lie between 0 and 1, got -0.1"),
+        ({"model": "deep"}, "model must be one of 'auto'"),
+        ({"model": KernelRatio}, r"write KernelRatio\(\)"),
+        ({"model": 3}, "model must be a name, a density ratio"),
+        ({"holdout": 1}, "holdout must be at least 2, got 1"),
+        ({"holdout": 0.0}, "holdout must lie strictly between 0 and 1"),
+        ({"holdout": "half"}, "holdout must be 'auto'"),
+        ({"holdout": 10_000}, "more folds than there are positives"),
+        ({"calibrate": "yes"}, "calibrate must be True or False"),
+    ],
+)
+def test_a_wrong_setting_is_named_before_any_work(toy, parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        DRPUClassifier(**parameters).fit(*toy.X_y())
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "ratio", "adapt"])
+def test_nothing_works_before_fit(toy, method):
+    with pytest.raises(NotFittedError, match="call fit"):
+        getattr(DRPUClassifier(), method)(toy.test)
+    for attribute in ("prior_", "threshold_", "tails_", "model_"):
+        with pytest.raises(NotFittedError):
+            getattr(DRPUClassifier(), attribute)
+
+
+# -- scikit-learn's tools ----------------------------------------------------------------
+
+
+def test_it_lives_in_a_pipeline(toy):
+    X, y = toy.X_y()
+    pipe = make_pipeline(StandardScaler(), DRPUClassifier("classifier", random_state=0)).fit(X, y)
+    assert_array_equal(pipe.predict(X), pipe[-1].predict(pipe[:-1].transform(X)))
+
+
+def test_grid_search_needs_no_true_labels(toy):
+    X, y = toy.X_y()
+    pipe = make_pipeline(
+        StandardScaler(), DRPUClassifier(KernelRatio(ridge=0.1, n_centres=50), holdout=0.3, random_state=0)
+    )
+    grid = {"drpuclassifier__model__width": [0.02, 1.0]}
+    search = GridSearchCV(pipe, grid, scoring=ratio_risk_scorer, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_["drpuclassifier__model__width"] == 1.0
+
+
+def test_the_scorer_prefers_the_true_ratio(toy, fitted):
+    X, y = toy.X_y()
+
+    class Fixed:
+        def __init__(self, ratio):
+            self.ratio = ratio
+
+    true = ratio_risk_scorer(Fixed(toy.ratio), X, y)
+    assert true > ratio_risk_scorer(Fixed(lambda rows: np.ones(len(rows))), X, y)
+    assert true > ratio_risk_scorer(fitted, X, y) - 0.02
+    with pytest.raises(ParameterError, match="must have a ratio method"):
+        ratio_risk_scorer(LogisticRegression(), X, y)
+
+
+def test_clone_and_parameters_round_trip():
+    clf = DRPUClassifier(KernelRatio(width=2.0), cost=0.3, prior="paper")
+    assert clone(clf).get_params()["model__width"] == 2.0
+    assert clf.set_params(model__width=3.0).model.width == 3.0
+
+
+def test_true_labels_are_scored_in_the_users_coding(toy):
+    X, y = toy.X_y()
+    words = np.where(y == 1, "yes", "no")
+    clf = DRPUClassifier("classifier", random_state=0).fit(X, words)
+    truth = np.where(toy.test_labels == 1, "yes", "no")
+    assert clf.score(toy.test, truth) > 0.85
+
+
+def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
+    pool = make_gaussian_pu(
+        10, 10, prior=0.5, n_test=8000, test_prior=0.5, separation=3, dimensions=2, random_state=5
+    )
+    for prior in (0.02, 0.3, 0.7, 0.98):
+        X, _ = draw_at_prior(pool.test, pool.test_labels, prior, 2000, random_state=0)
+        assert abs(fitted.adapt(X).prior_.value - prior) < 0.06

@@ -1,0 +1,224 @@
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+
+from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio
+from drpu.exceptions import DataError, DataTypeError, ImputationWarning, LabelError
+
+
+def light(**parameters):
+    return DRPUClassifier("classifier", holdout=0.3, random_state=0, **parameters)
+
+
+# -- rows in every container -------------------------------------------------------------
+
+NAMES = ["left", "right"]
+
+
+def as_pandas(X):
+    return pd.DataFrame(X, columns=NAMES)
+
+
+def as_polars(X):
+    return pl.DataFrame(X, schema=NAMES)
+
+
+def as_arrow(X):
+    return pa.table({name: column for name, column in zip(NAMES, X.T, strict=True)})
+
+
+@pytest.mark.parametrize(
+    "container",
+    [as_pandas, as_polars, as_arrow, torch.from_numpy, sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array,
+     np.ndarray.tolist, np.asfortranarray],
+)  # fmt: skip
+def test_rows_mean_the_same_in_every_container(toy, fitted, container):
+    X, y = toy.X_y()
+    clf = DRPUClassifier("classifier", random_state=0).fit(container(X), y)
+    assert_allclose(clf.ratio(container(toy.test)), fitted.ratio(toy.test), rtol=1e-6)
+    assert_allclose(clf.adapt(container(toy.test)).prior_.value, fitted.adapt(toy.test).prior_.value, rtol=1e-6)
+
+
+@pytest.mark.parametrize("container", [as_pandas, as_polars, as_arrow])
+def test_columns_are_remembered_by_name(toy, container):
+    X, y = toy.X_y()
+    clf = light().fit(container(X), y)
+    assert clf.feature_names_in_.tolist() == NAMES
+    swapped = as_pandas(toy.test)[NAMES[::-1]]
+    with pytest.raises(DataError, match="feature names"):
+        clf.predict(swapped)
+    with pytest.raises(DataError, match="feature names"):
+        clf.adapt(toy.test[:0] if False else swapped)
+
+
+def test_memory_maps_are_read_in_place(toy, fitted, tmp_path):
+    np.save(tmp_path / "rows.npy", toy.test)
+    mapped = np.load(tmp_path / "rows.npy", mmap_mode="r")
+    assert_array_equal(fitted.ratio(mapped), fitted.ratio(toy.test))
+
+
+@pytest.mark.parametrize("model", ["auto", "kernel", "boosted", "classifier"])
+def test_sparse_rows_are_never_filled(model, monkeypatch):
+    def refuse(self, *_, **__):
+        raise AssertionError("a sparse matrix was filled")
+
+    rng = np.random.default_rng(0)
+    X = sparse.random(400, 3000, density=0.01, format="csr", random_state=rng)
+    X[:60, 0] = 1.0
+    for kind in (sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array):
+        monkeypatch.setattr(kind, "toarray", refuse)
+        monkeypatch.setattr(kind, "todense", refuse)
+    y = (np.arange(400) < 30).astype(int)
+    with pytest.warns(UserWarning):
+        clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X.tocsr(), y)
+    assert clf.predict_proba(X.tocsr()).shape == (400, 2)
+
+
+# -- labels ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("positive", "rest"),
+    [(1, 0), (1, -1), (True, False), ("yes", "no"), (2.0, 1.0), (np.int8(1), np.int8(0))],
+)
+def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
+    X, y = toy.X_y()
+    labels = np.array([positive if flag else rest for flag in y])
+    clf = DRPUClassifier("classifier", random_state=0).fit(X, labels)
+    assert clf.classes_.tolist() == [rest, positive]
+    answer = clf.predict(toy.test)
+    assert answer.dtype == labels.dtype
+    assert_array_equal(answer == positive, fitted.predict(toy.test) == 1)
+
+
+def test_pos_label_overrules_the_order(toy):
+    X, y = toy.X_y()
+    labels = np.where(y == 1, "fraud", "unknown")
+    clf = light(pos_label="fraud").fit(X, labels)
+    assert clf.classes_.tolist() == ["unknown", "fraud"]
+    assert set(clf.predict(X)) == {"fraud", "unknown"}
+    assert clf.predict_proba(toy.positive)[:, 1].mean() > 0.6
+    with pytest.raises(LabelError, match="pos_label must be one of the labels"):
+        light(pos_label="nobody").fit(X, labels)
+
+
+@pytest.mark.parametrize("gap", [np.nan, None, pd.NA])
+def test_missing_labels_are_unlabeled_and_answers_are_one_and_zero(toy, gap):
+    X, y = toy.X_y()
+    labels = pd.Series([1 if flag else gap for flag in y], dtype=object if gap is not np.nan else float)
+    clf = light().fit(X, labels)
+    assert clf.classes_.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("wrap", [list, pd.Series, pl.Series, torch.tensor, lambda y: np.asarray(y)[:, None]])
+@pytest.mark.filterwarnings("ignore:A column-vector y")
+def test_labels_come_in_every_container(toy, wrap):
+    X, y = toy.X_y()
+    assert light().fit(X, wrap(y.tolist())).prior_ == light().fit(X, y).prior_
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ([0, 1, 2] * 4, "Only binary classification is supported: y must hold two labels, got 3: 0, 1, 2"),
+        ([1] * 12, "got one class only: 1"),
+        (["a", None] * 6, "missing values, which mean unlabeled only beside labels of 1"),
+        ([0.1, 0.2, 0.7] * 4, "Unknown label type"),
+        ([0, 1] * 5, "same number of rows, got 12 and 10"),
+        ([], "at least one label"),
+        (None, "y must be given"),
+        ([[0, 1]] * 12, "y should be a 1d array"),
+    ],
+)
+def test_labels_that_say_nothing_are_refused(y, message):
+    X = np.arange(24.0).reshape(12, 2)
+    with pytest.raises(DataError, match=message) as caught:
+        light().fit(X, y)
+    assert isinstance(caught.value, ValueError)
+
+
+# -- rows that cannot be used ------------------------------------------------------------
+
+
+def test_infinite_values_are_refused_by_every_model(toy):
+    X, y = toy.X_y()
+    X = X.copy()
+    X[3, 1] = np.inf
+    for model in ("auto", "kernel", "boosted", "classifier"):
+        with pytest.raises(DataError, match="infinity"):
+            DRPUClassifier(model).fit(X, y)
+
+
+def test_missing_values_go_where_they_are_welcome(toy):
+    X, y = toy.X_y()
+    X = X.copy()
+    X[::7, 0] = np.nan
+    with pytest.warns(ImputationWarning, match="column medians"):
+        clf = DRPUClassifier(holdout=2, random_state=0).fit(X, y)
+    assert np.isfinite(clf.decision_function(X)).all()
+    DRPUClassifier(BoostedRatio(n_rounds=10), holdout=2, random_state=0).fit(X, y)
+    with pytest.raises(DataError, match="NaN"):
+        DRPUClassifier(KernelRatio()).fit(X, y)
+
+
+def test_gaps_that_come_later_are_filled_and_said(toy):
+    X, y = toy.X_y()
+    clf = DRPUClassifier(holdout=2, random_state=0).fit(X, y)
+    gap = np.array([[np.nan, 1.0]])
+    with pytest.warns(ImputationWarning):
+        assert np.isfinite(clf.predict_proba(gap)).all()
+
+
+@pytest.mark.parametrize(
+    ("X", "message"),
+    [
+        (np.empty((0, 2)), "minimum of 1"),
+        (np.zeros((3, 5)), "features"),
+        (np.zeros(4), "2D array"),
+        (np.array([["a", "b"]]), "convert"),
+    ],
+)
+def test_rows_of_another_shape_are_refused_later_too(fitted, X, message):
+    for method in (fitted.predict, fitted.adapt, fitted.at_prior(0.5).predict):
+        with pytest.raises(DataError, match=message):
+            method(X)
+
+
+def test_a_model_that_needs_dense_rows_says_so(toy):
+    X, y = toy.X_y()
+    with pytest.raises(DataTypeError, match="NetworkRatio cannot take") as caught:
+        DRPUClassifier(NetworkRatio()).fit(sparse.csr_matrix(X), y)
+    assert isinstance(caught.value, TypeError)
+
+
+@pytest.mark.parametrize("weight", [[1.0], [-1.0] * 1200, [np.nan] * 1200, [0.0] * 1200])
+def test_weights_that_cannot_be_are_refused(toy, weight):
+    with pytest.raises(DataError, match="sample_weight"):
+        light().fit(*toy.X_y(), sample_weight=weight)
+
+
+def test_one_class_without_weight_is_refused(toy):
+    X, y = toy.X_y()
+    with pytest.raises(DataError, match="one class only"):
+        light().fit(X, y, sample_weight=(y == 0).astype(float))
+
+
+def test_weights_reach_loss_and_counts(toy):
+    X, y = toy.X_y()
+    weight = np.where(y == 1, 1.0, np.where(X.sum(axis=1) > 0, 3.0, 1.0))
+    clf = light().fit(X, y, sample_weight=weight)
+    assert clf.prior_.value > light().fit(X, y).prior_.value + 0.1
+    assert clf.tails_.weighted
+
+
+def test_samples_that_come_apart_are_checked_like_rows_and_labels(toy):
+    X, y = toy.X_y()
+    apart = light().fit_pu(toy.positive, toy.unlabeled)
+    assert apart.prior_ == light().fit(X, y).prior_
+    with pytest.raises(DataError, match="features"):
+        light().fit_pu(toy.positive, toy.unlabeled[:, :1])
