@@ -75,13 +75,11 @@ class BoostedRisk:
 
         Where the exact one is negative (a concave link on positive rows, unlabeled rows
         under correction) a Newton step would go uphill: positive rows then count nothing
-        and unlabeled rows as much as without the correction.
+        and unlabeled rows by the size of theirs.
         """
         n = len(self.positive_weight)
         gradient, hessian = self.derivatives(g)
-        if self.rest(g) < 0:
-            hessian[n:] *= -1
-        return Derivatives(gradient, np.maximum(hessian, 0))
+        return Derivatives(gradient, np.r_[np.maximum(hessian[:n], 0), np.abs(hessian[n:])])
 
     def rest(self, g: FloatArray) -> float:
         """B, the part of the risk that would not be negative with endless data."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
+from scipy import sparse
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
@@ -17,7 +18,7 @@ from drpu.models._links import LINKS
 from drpu.models._rows import n_rows
 from drpu.models.base import ModelState, RatioModel
 
-__all__ = ["BoostedRatio", "read_trees"]
+__all__ = ["BoostedRatio", "read_trees", "tree_rows"]
 
 _PATIENCE = 30
 _FEW = 20_000  # rows up to which the held ones are worth a second fit
@@ -48,9 +49,9 @@ class BoostedRatio(RatioModel):
     generator : {"lsif", "ukl", "bkl"}, optional
         Generator of the Bregman risk, by default ``lsif``. With ``bregman`` only.
     link : {"identity", "softplus", "exp"}, optional
-        How the sum of the trees becomes a ratio, by default ``softplus``. ``identity`` is
-        for ``lsif`` alone. ``exp`` is unstable: its ratios explode long before the
-        ranking shows it. With ``bregman`` only.
+        How the sum of the trees becomes a ratio: by default ``identity`` for ``lsif``, which
+        alone can take it, and ``softplus`` elsewhere. ``exp`` is unstable: its ratios explode
+        long before the ranking shows it. With ``bregman`` only.
     alpha : float, optional
         Lower bound of the training prior for the non-negative correction, by default 0,
         which is none. With ``bregman`` only.
@@ -203,7 +204,7 @@ class BoostedRatio(RatioModel):
                     )
             return LogLoss()
         generator = check_choice("generator", self.generator or "lsif", GENERATORS)
-        link = check_choice("link", self.link or "softplus", LINKS)
+        link = check_choice("link", self.link or ("identity" if generator == "lsif" else "softplus"), LINKS)
         if link == "identity" and generator != "lsif":
             raise ParameterError(
                 f"link must be 'softplus' or 'exp' with generator={generator!r}, got 'identity': "
@@ -267,7 +268,7 @@ class BoostedRatio(RatioModel):
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         threads = 0 if self.n_jobs == -1 else self.n_jobs
-        raw = self.booster_.predict(X, raw_score=True, num_threads=threads)
+        raw = self.booster_.predict(tree_rows(X), raw_score=True, num_threads=threads)
         return self.loss_.log_ratio(np.asarray(raw, dtype=np.float64) + self.offset_)
 
     def state(self) -> ModelState:
@@ -302,7 +303,9 @@ def _dataset(loss: BoostedLoss, sample: Sample, settings: dict[str, Any], refere
     import lightgbm
 
     kept = {key: value for key, value in settings.items() if key != "objective"}
-    return lightgbm.Dataset(sample.stacked(), **loss.fields(sample), params=kept, reference=reference)
+    return lightgbm.Dataset(
+        tree_rows(sample.stacked()), **loss.fields(sample), params=kept, reference=reference
+    )
 
 
 def read_trees(trees: str) -> Any:
@@ -313,3 +316,9 @@ def read_trees(trees: str) -> Any:
         return lightgbm.Booster(model_str=trees)
     except lightgbm.basic.LightGBMError as error:
         raise DataError(f"the trees of a BoostedRatio cannot be read: {error}") from error
+
+
+def tree_rows(X: Rows) -> Rows:
+    """Rows as LightGBM takes them, which of sparse ones knows the older kind only."""
+    is_sparse: bool = sparse.issparse(X)
+    return sparse.csr_matrix(X) if is_sparse else X
