@@ -51,7 +51,7 @@ def scott(tails: ScoreTails, level: float = 0.95) -> float:
     >>> rng = np.random.default_rng(0)
     >>> unlabeled = np.concatenate([rng.normal(3, 1, 900), rng.normal(0, 1, 2100)])
     >>> round(scott(ScoreTails(rng.normal(3, 1, 1000)).update(unlabeled)), 2)
-    0.35
+    0.3
     """
     tail = (1 - check_fraction("level", level)) / 2
     a, b = tails.survival, tails.positive_survival
