@@ -167,6 +167,7 @@ class ClassifierRatio(RatioModel):
 
     def _fit_one(self, classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> None:
         classifier.fit(rows, label, **_weight_argument(classifier, weight))
+        _check_classifier(classifier)
         mass = np.bincount(label, weights=weight, minlength=2)
         if mass.min() <= 0:
             raise DataError("weights must not be zero for all rows of a kind in a fold: use fewer folds.")
@@ -221,7 +222,8 @@ def _check_classifier(classifier: Any) -> None:
         raise ParameterError(
             f"classifier must be an instance of a scikit-learn classifier, got {classifier!r}."
         )
-    if not hasattr(classifier, "predict_proba"):
+    stacked = hasattr(classifier, "final_estimator") and not hasattr(classifier, "classes_")
+    if not hasattr(classifier, "predict_proba") and not stacked:  # a stack knows only once it is fitted
         raise ParameterError(
             f"classifier must have predict_proba, which {classifier!r} has not: "
             f"calibrate it, CalibratedClassifierCV({classifier!r})."
@@ -257,16 +259,16 @@ def _folds(label: IntArray, folds: int, rng: np.random.RandomState) -> Iterator[
 def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, FloatArray]:
     if weight is None:
         return {}
-    name, last = "sample_weight", classifier
+    path, last = [], classifier
     while isinstance(last, Pipeline):
         step, last = last.steps[-1]
-        name = f"{step}__{name}"
+        path.append(step)
     if not has_fit_parameter(last, "sample_weight"):
         raise ParameterError(
             f"weights must be None with {type(last).__name__}, whose fit takes no sample_weight: "
             "use another classifier, or draw rows by their weights."
         )
-    return {name: weight}
+    return {"__".join([*path, "sample_weight"]): weight}
 
 
 def _log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArray:
