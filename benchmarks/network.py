@@ -1,6 +1,6 @@
 """Seconds an epoch: the loop of NetworkRatio beside a plain DataLoader loop on the same tensors.
 
-Run with ``python -m benchmarks.network``; rows are random, of the size of MNIST unless
+Run with ``python -m benchmarks.network``; rows are random, as many as in MNIST unless
 ``--rows`` says otherwise.
 """
 
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,23 +17,27 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from drpu import NetworkRatio, fit_many
+from drpu._typing import FloatArray
 from drpu.core.bregman import nonnegative_bregman_risk
 
 BATCH = 500
+STACK = 4
+CASES = {"784 columns, 300-300-300": (784, (300, 300, 300)), "20 columns, 32-32": (20, (32, 32))}
 
 
-def network() -> nn.Module:
-    """The paper's perceptron for MNIST."""
+def network(columns: int, hidden: Sequence[int]) -> nn.Module:
     layers: list[nn.Module] = []
-    for width in (784, 300, 300):
-        layers += [nn.Linear(width, 300), nn.BatchNorm1d(300), nn.ReLU()]
-    return nn.Sequential(*layers, nn.Linear(300, 1))
+    for width, following in zip((columns, *hidden), hidden, strict=False):
+        layers += [nn.Linear(width, following), nn.BatchNorm1d(following), nn.ReLU()]
+    return nn.Sequential(*layers, nn.Linear(hidden[-1], 1))
 
 
-def plain_epochs(positive: np.ndarray, unlabeled: np.ndarray, epochs: int) -> None:
+def plain_epochs(
+    make: Callable[[], nn.Module], positive: FloatArray, unlabeled: FloatArray, epochs: int
+) -> None:
     """What a first script looks like: two loaders, one optimiser, one sync a step."""
     steps = len(unlabeled) // BATCH
-    module = network()
+    module = make()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=1.0)
     u_loader = DataLoader(TensorDataset(torch.as_tensor(unlabeled)), BATCH, shuffle=True)
     p_loader = DataLoader(TensorDataset(torch.as_tensor(positive)), len(positive) // steps, shuffle=True)
@@ -48,48 +53,45 @@ def plain_epochs(positive: np.ndarray, unlabeled: np.ndarray, epochs: int) -> No
             risk.value.item()
 
 
-def our_epochs(positive: np.ndarray, unlabeled: np.ndarray, epochs: int, models: int) -> None:
+def our_epochs(
+    make: Callable[[], nn.Module], positive: FloatArray, unlabeled: FloatArray, epochs: int, *, models: int
+) -> None:
     """The same through NetworkRatio, one model or a stack."""
-    stack = [
-        NetworkRatio(
-            network, alpha=0.4, head="exp", epochs=epochs, early_stopping=False, ema=None, random_state=seed
-        )
-        for seed in range(models)
-    ]
+    options = {"alpha": 0.4, "head": "exp", "batch_size": BATCH, "early_stopping": False, "ema": None}
+    stack = [NetworkRatio(make, epochs=epochs, random_state=seed, **options) for seed in range(models)]
     fit_many(stack, positive, unlabeled)
 
 
-def seconds_an_epoch(run: Callable[[int], None]) -> tuple[float, float]:
+def seconds_an_epoch(run: Callable[[int], None]) -> FloatArray:
     """Wall and processor seconds of one more epoch, setting up left out."""
 
-    def timed(epochs: int) -> np.ndarray:
+    def timed(epochs: int) -> FloatArray:
         start = np.array([time.perf_counter(), time.process_time()])
         run(epochs)
         return np.array([time.perf_counter(), time.process_time()]) - start
 
-    short, long = timed(1), timed(3)
-    wall, processor = (long - short) / 2
-    return float(wall), float(processor)
+    timed(1)  # imports and first allocations
+    short, long = timed(1), timed(5)
+    return (long - short) / 4
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=50_000)
     rows = parser.parse_args().rows
-    rng = np.random.default_rng(0)
-    unlabeled = rng.random((rows, 784), dtype=np.float32)
-    positive = rng.random((rows // 20, 784), dtype=np.float32)
-
-    runs: dict[str, Callable[[int], None]] = {
-        "plain DataLoader loop": lambda epochs: plain_epochs(positive, unlabeled, epochs),
-        "NetworkRatio": lambda epochs: our_epochs(positive, unlabeled, epochs, 1),
-        "fit_many of 4, a model": lambda epochs: our_epochs(positive, unlabeled, epochs, 4),
-    }
-    print(f"{rows} unlabeled rows, {torch.get_num_threads()} threads, seconds an epoch (wall, processor)")
-    for name, run in runs.items():
-        share = 4 if name.startswith("fit_many") else 1
-        wall, processor = seconds_an_epoch(run)
-        print(f"{name:24} {wall / share:8.2f} {processor / share:8.2f}", flush=True)
+    print(f"{rows} unlabeled rows, {torch.get_num_threads()} threads; seconds an epoch: wall, processor")
+    for case, (columns, hidden) in CASES.items():
+        rng = np.random.default_rng(0)
+        unlabeled = rng.random((rows, columns), dtype=np.float32)
+        data = partial(network, columns, hidden), unlabeled[: rows // 20].copy(), unlabeled
+        runs: dict[str, tuple[Callable[[int], None], int]] = {
+            "plain DataLoader loop": (partial(plain_epochs, *data), 1),
+            "NetworkRatio": (partial(our_epochs, *data, models=1), 1),
+            f"fit_many of {STACK}, a model": (partial(our_epochs, *data, models=STACK), STACK),
+        }
+        for name, (run, models) in runs.items():
+            wall, processor = seconds_an_epoch(run) / models
+            print(f"{case:26} {name:24} {wall:8.3f} {processor:8.3f}", flush=True)
 
 
 if __name__ == "__main__":

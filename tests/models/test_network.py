@@ -17,7 +17,8 @@ from torch import nn
 
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.models._training.tasks import ALPHAS, FALLBACK_ALPHA
+from drpu.models._holdout import Sample
+from drpu.models._training.tasks import ALPHAS, FALLBACK_ALPHA, make_task
 from drpu.models.network import NetworkRatio, fit_many
 from drpu.models.registry import model_from_state
 
@@ -169,6 +170,13 @@ def test_too_few_rows_train_to_the_last_epoch():
 def test_short_runs_are_made_longer_by_default():
     model = light(epochs="auto", hidden=(2,), early_stopping=False).fit_ratio(POSITIVE[:10], UNLABELED)
     assert len(model.history_["risk"]) * (200 // 40) >= 300
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(10, 100), (20_000, 200), (10**6, 500)])
+def test_batches_grow_with_the_rows(n, batch_size):
+    rows = np.zeros((n, 1))
+    task = make_task(NetworkRatio(), Sample(rows[:5], rows), None)
+    assert task.settings.batch_size == batch_size
 
 
 def test_holdout_rows_given_choose_the_epoch():

@@ -52,14 +52,15 @@ class NetworkRatio(RatioModel):
     bound : float, optional
         Largest ratio of the ``bounded`` head; ``1 / alpha`` by default.
     hidden : tuple of int, optional
-        Widths of the default perceptron's layers, (300, 300, 300) when not given.
+        Widths of the default perceptron's layers, (100, 100) when not given.
     epochs : int or "auto", default="auto"
         Sweeps over the rows; ``"auto"`` makes 20, and more where 20 are fewer
         than 300 steps.
-    batch_size : int, default=500
-        Unlabeled rows in a step. An epoch has ``n_unlabeled // batch_size`` steps,
-        and the positive rows are divided among as many.
-    learning_rate : float, default=1e-3
+    batch_size : int or "auto", default="auto"
+        Unlabeled rows in a step; ``"auto"`` is a hundredth of them, but between 100
+        and 500. An epoch has ``n_unlabeled // batch_size`` steps, and the positive
+        rows are divided among as many.
+    learning_rate : float, default=3e-3
         Step size of the optimiser, before its decay.
     optimizer : {"adamw", "adam"}, default="adamw"
         How weights decay: by themselves, or as an L2 term inside the gradient.
@@ -139,8 +140,8 @@ class NetworkRatio(RatioModel):
         bound: float | None = None,
         hidden: Sequence[int] | None = None,
         epochs: int | str = "auto",
-        batch_size: int = 500,
-        learning_rate: float = 1e-3,
+        batch_size: int | str = "auto",
+        learning_rate: float = 3e-3,
         optimizer: str = "adamw",
         betas: tuple[float, float] = (0.9, 0.999),
         weight_decay: float = 1.0,

@@ -100,7 +100,8 @@ class Adam:
         self.mean.lerp_(gradient, 1 - first)
         self.square.mul_(second).addcmul_(gradient, gradient, value=1 - second)
         spread = self.square.sqrt().div_(self.square_share.index_select(0, now)).add_(EPSILON)
-        self.weights.sub_(rate / self.mean_share.index_select(0, now) * self.mean / spread)
+        move = torch.div(self.mean, spread, out=spread)
+        self.weights.sub_(move.mul_(rate / self.mean_share.index_select(0, now)))
 
 
 class Average:

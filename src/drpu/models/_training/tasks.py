@@ -15,6 +15,7 @@ from drpu._typing import Rows
 from drpu.core.bregman import GENERATORS
 from drpu.exceptions import ParameterError
 from drpu.models._holdout import Sample
+from drpu.models._rows import n_rows
 from drpu.models._training.device import PRECISIONS
 from drpu.models._training.loop import Settings
 
@@ -26,8 +27,9 @@ __all__ = ["ALPHAS", "FALLBACK_ALPHA", "HIDDEN", "Task", "hidden_widths", "make_
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
 FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
 EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a handful of steps
+BATCHES, SMALL_BATCH, LARGE_BATCH = 100, 100, 500  # batch_size="auto": that many in an epoch, within limits
 
-HIDDEN = (300, 300, 300)
+HIDDEN = (100, 100)
 HEADS = ("softplus", "relu", "exp", "bounded")
 OPTIMIZERS = ("adamw", "adam")
 DECAYS = ("cosine", "step", "constant")
@@ -78,20 +80,20 @@ def make_task(model: NetworkRatio, sample: Sample, holdout: tuple[Rows, Rows] | 
         fallback_alpha=FALLBACK_ALPHA,
         share=share,
         least_steps=LEAST_STEPS if auto else 0,
-        settings=_settings(model),
+        settings=_settings(model, n_rows(sample.unlabeled)),
         device=model.device,
         seed=int(check_random_state(model.random_state).randint(2**31 - 1)),
     )
 
 
-def _settings(model: NetworkRatio) -> Settings:
+def _settings(model: NetworkRatio, n_unlabeled: int) -> Settings:
     betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in model.betas)
     if len(betas) != 2:
         raise ParameterError(f"betas must be a pair of numbers, got {model.betas!r}.")
     epochs = EPOCHS if isinstance(model.epochs, str) else check_integer("epochs", model.epochs, low=1)
     return Settings(
         epochs=epochs,
-        batch_size=check_integer("batch_size", model.batch_size, low=1),
+        batch_size=_batch_size(model, n_unlabeled),
         learning_rate=(check_real("learning_rate", model.learning_rate, low=0),),
         weight_decay=(check_real("weight_decay", model.weight_decay, low=0),),
         optimizer=check_choice("optimizer", model.optimizer, OPTIMIZERS),
@@ -103,6 +105,13 @@ def _settings(model: NetworkRatio) -> Settings:
         dtype=check_choice("dtype", model.dtype, PRECISIONS),
         verbose=int(model.verbose),
     )
+
+
+def _batch_size(model: NetworkRatio, n_unlabeled: int) -> int:
+    if isinstance(model.batch_size, str):
+        check_choice("batch_size", model.batch_size, ["auto"])
+        return min(max(n_unlabeled // BATCHES, SMALL_BATCH), LARGE_BATCH)
+    return check_integer("batch_size", model.batch_size, low=1)
 
 
 def _alphas(model: NetworkRatio) -> tuple[float, ...]:
