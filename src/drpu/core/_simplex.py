@@ -37,7 +37,7 @@ class LowRank:
     @property
     def rank(self) -> int:
         """Columns of F."""
-        return self.F.shape[1]
+        return int(self.F.shape[1])
 
     def times(self, x: FloatArray) -> FloatArray:
         """K x, without K."""

@@ -276,7 +276,7 @@ class DistanceCurve:
         self.kernel, self.scale = _best_kernel(U, P)
         self._unlabeled = np.concatenate([np.full(len(U), 1 / len(U)), np.zeros(len(P))])
         self._positive = np.concatenate([np.zeros(len(U)), np.full(len(P), 1 / len(P))])
-        self._model = pivoted_cholesky(self.kernel, RANK, 1e-7)
+        self._model = pivoted_cholesky(self.kernel, RANK, 1e-10)
         self._solved: dict[float, tuple[float, IntArray]] = {}
 
     def rough_distance(self, lam: float) -> float:
@@ -294,7 +294,7 @@ class DistanceCurve:
     def _rough(self, lam: float) -> tuple[float, FloatArray]:
         u = self._target(lam)
         b = self._model.times(u)
-        v = nearest(self._model, b, float(u @ b), GAP * self.scale)
+        v = nearest(self._model, b, float(u @ b), GAP * self.scale / 4)
         return distance_bounds(u, v, b - self._model.times(v))[1], v
 
     def _solve(self, lam: float) -> tuple[float, IntArray]:
