@@ -108,9 +108,11 @@ def test_the_test_answers_whatever_is_counted(positive, unlabeled, new):
     assert found.between[0] < found.between[1]
 
 
-def test_tails_over_other_positives_are_refused():
+def test_empty_tails_and_other_positives_are_refused():
     with pytest.raises(DataError, match="same positive scores"):
         mixture_test(ScoreTails([1.0]).update([1.0]), ScoreTails([2.0]).update([1.0]))
+    with pytest.raises(DataError, match="empty"):
+        mixture_test(ScoreTails([1.0]), ScoreTails([1.0]).update([1.0]))
 
 
 # -- performance without labels --------------------------------------------------------------

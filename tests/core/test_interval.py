@@ -195,6 +195,8 @@ def test_empty_tails_and_bad_levels_are_refused():
         ratio_limits(tails, 1.0)
     with pytest.raises(PriorError, match="train_prior"):
         shift_limits(tails, reference, 0.95, train_prior=1.2)
+    with pytest.raises(PriorError, match="train_prior"):
+        shift_limits(ScoreTails([1.0]).update([1.0]), ScoreTails([1.0]).update([1.0]), 0.95, train_prior=-1)
 
 
 # -- what the limits promise -----------------------------------------------------------------

@@ -110,6 +110,8 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
     """
     if not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
+    if not (tails.counts.any() and reference.counts.any()):
+        raise DataError("the tails are empty: update them with unlabeled scores first.")
     start = _ranges(reference, tails.n)
     b, a = _pooled(reference.positive_counts, start), _pooled(reference.counts, start)
     new = _pooled(tails.counts, start)
@@ -137,7 +139,7 @@ def _ranges(reference: ScoreTails, n_new: float) -> IntArray:
     sizes = reference.n_positive, reference.n, n_new
     least = [_FEWEST / sizes[0], _FEWEST / sizes[1], max(_FEWEST / n_new, 1 / _CELLS)]
 
-    start, end = [0], 0
+    start = [0]
     while True:
         reached = (np.searchsorted(x, x[start[-1]] + y - 1e-12) for x, y in zip(below, least, strict=True))
         end = int(max(reached))

@@ -121,11 +121,11 @@ def shift_limits(
     of the new tails is read instead: the same quantity at each threshold.
     """
     check_fraction("level", level)
+    pi = 1.0 if train_prior is None else check_prior("train_prior", train_prior)
     match = _match(tails, reference)
-    if train_prior is not None and match is not None and tails.n_positive >= FEWEST:
-        pi = check_prior("train_prior", train_prior)
-        if pi < 1:  # with no negatives in the reference nothing can be compared
-            return _known_prior_limits(match, level, pi, _separation(reference, pi))
+    # A reference without negatives has nothing to compare with: as good as unknown.
+    if match is not None and pi < 1 and tails.n_positive >= FEWEST:
+        return _known_prior_limits(match, level, pi, _separation(reference, pi))
     separation = _separation(reference, _ratio_curve(reference))
     if match is not None and match.value <= 1:
         return _limits(_match_curve(reference, match, tails.n), level, separation)
@@ -133,7 +133,7 @@ def shift_limits(
 
 
 def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Limits:
-    r"""Limits that hold in finite samples for any distribution, about 1.6 times as wide.
+    r"""Limits that hold in finite samples for any distribution, about 1.7 times as wide.
 
     Parameters
     ----------
