@@ -30,17 +30,22 @@ def rows():
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_closed_form_solves_the_normal_equations(kind, rows):
+@pytest.mark.parametrize("constant", [True, False])
+def test_closed_form_solves_the_normal_equations(kind, constant, rows):
     positive, unlabeled = rows
-    model = KernelRatio(kind, n_centres=20, width=1.5, ridge=0.03, random_state=0).fit_ratio(*rows)
+    settings = {"n_centres": 20, "width": 1.5, "ridge": 0.03, "constant": constant, "random_state": 0}
+    model = KernelRatio(kind, **settings).fit_ratio(*rows)
 
     def design(X):  # the constant comes first and is not shrunk
-        return np.column_stack([np.ones(len(X)), model.basis_.shape(model.basis_.project(X), model.width_)])
+        phi = model.basis_.shape(model.basis_.project(X), model.width_)
+        return np.column_stack([np.ones(len(X)), phi]) if constant else phi
 
     phi = design(unlabeled)
-    penalty = 0.03 * np.diag([0.0] + [1.0] * model.basis_.size)
+    penalty = 0.03 * np.diag([0.0] * constant + [1.0] * model.basis_.size)
     weights = np.linalg.solve(phi.T @ phi / len(phi) + penalty, design(positive).mean(axis=0))
-    assert_allclose(np.r_[model.intercept_, model.coef_], weights, rtol=1e-6, atol=1e-8)
+    learnt = np.r_[model.intercept_, model.coef_] if constant else model.coef_
+    assert_allclose(learnt, weights, rtol=1e-6, atol=1e-8)
+    assert constant or model.intercept_ == 0
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -46,6 +46,8 @@ class KernelRatio(RatioModel):
         Standard deviation of the Gaussian, in units of the standardised columns.
     ridge : float or "auto", default="auto"
         Weight of the squared coefficients.
+    constant : bool, default=True
+        Whether a constant that is not shrunk joins the basis; the paper has none.
     standardize : bool, default=True
         Whether columns are brought to mean 0 and variance 1 of the unlabeled rows.
     holdout : float, default=0.2
@@ -72,7 +74,8 @@ class KernelRatio(RatioModel):
               w = (E_U[\phi\phi^\top] + \lambda I)^{-1} E_+[\phi]
 
     minimises :math:`E_U[r^2]/2 - E_+[r] + \lambda |w|^2/2`: the constant is free, and as the
-    ridge grows the ratio tends to 1, which is no knowledge at all. One eigendecomposition
+    ridge grows the ratio tends to 1, which is no knowledge at all. Without it
+    :math:`r(x) = w^\top \phi(x)`, features are not centred, and the ratio tends to 0. One eigendecomposition
     serves all ridges. Ratios below 0.01 follow the tangent of the logarithm
     there, so that a fit below zero is a ratio of nearly 0 that still has a rank.
 
@@ -105,6 +108,7 @@ class KernelRatio(RatioModel):
         n_centres: int | None = None,
         width: float | str = "auto",
         ridge: float | str = "auto",
+        constant: bool = True,
         standardize: bool = True,
         holdout: float = 0.2,
         random_state: Any = None,
@@ -113,6 +117,7 @@ class KernelRatio(RatioModel):
         self.n_centres = n_centres
         self.width = width
         self.ridge = ridge
+        self.constant = constant
         self.standardize = standardize
         self.holdout = holdout
         self.random_state = random_state
@@ -141,10 +146,10 @@ class KernelRatio(RatioModel):
         splits = _splits(sample, holdout, self.holdout, rng) if choosing else []
         self.width_, ridge = self._choose(splits, unit)
 
-        (moments,) = _moments(self.basis_, sample, [self.width_])
+        (moments,) = _moments(self.basis_, sample, [self.width_], self.constant)
         self.ridge_ = ridge * moments.unit if self.ridge == "auto" else ridge
         self.coef_ = moments.solve([self.ridge_])[:, 0]
-        self.intercept_ = 1.0 - float(moments.mean @ self.coef_)
+        self.intercept_ = float(self.constant) - float(moments.mean @ self.coef_)
 
     def _check_parameters(self) -> tuple[Kind, int]:
         kind = cast(Kind, check_choice("centres", self.centres, _SIZES))
@@ -181,9 +186,10 @@ class KernelRatio(RatioModel):
     ) -> FloatArray:
         """Uncorrected least-squares risk on the held rows, (widths, ridges)."""
         fits = []
-        for width, moments in zip(widths, _moments(self.basis_, train, widths), strict=True):
+        for width, moments in zip(widths, _moments(self.basis_, train, widths, self.constant), strict=True):
             unit = moments.unit if self.ridge == "auto" else 1.0
-            fits.append(_Fit(width, moments.mean, moments.solve([unit * ridge for ridge in ridges])))
+            coef = moments.solve([unit * ridge for ridge in ridges])
+            fits.append(_Fit(width, float(self.constant) - moments.mean @ coef, coef))
         f = get_generator("lsif")
         over_unlabeled = _means(self.basis_, held.unlabeled, held.unlabeled_weight, fits, f.conjugate)
         over_positive = _means(self.basis_, held.positive, held.positive_weight, fits, f.slope)
@@ -237,9 +243,9 @@ class KernelRatio(RatioModel):
 class _Moments:
     """What the normal equations need of the features at one width."""
 
-    mean: FloatArray  # over the unlabeled rows
-    covariance: FloatArray  # over the unlabeled rows
-    gap: FloatArray  # mean over the positive rows, less that over the unlabeled ones
+    mean: FloatArray  # over the unlabeled rows, or 0 where there is no constant
+    covariance: FloatArray  # over the unlabeled rows, about that mean
+    gap: FloatArray  # mean over the positive rows, less that mean
 
     @property
     def unit(self) -> float:
@@ -257,11 +263,11 @@ class _Fit(NamedTuple):
     """Coefficients at one width, one column a ridge."""
 
     width: float
-    mean: FloatArray
+    intercept: FloatArray
     coef: FloatArray
 
 
-def _moments(basis: Basis, sample: Sample, widths: Sequence[float]) -> list[_Moments]:
+def _moments(basis: Basis, sample: Sample, widths: Sequence[float], centred: bool) -> list[_Moments]:
     """Moments of the features at each width, a block of rows at a time."""
     m = basis.size
     first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
@@ -278,6 +284,8 @@ def _moments(basis: Basis, sample: Sample, widths: Sequence[float]) -> list[_Mom
     first /= total_weight(sample.unlabeled_weight, sample.unlabeled)
     second /= total_weight(sample.unlabeled_weight, sample.unlabeled)
     positive /= total_weight(sample.positive_weight, sample.positive)
+    if not centred:
+        first[:] = 0
     return [_Moments(u, uu - np.outer(u, u), p - u) for u, uu, p in zip(first, second, positive, strict=True)]
 
 
@@ -293,7 +301,7 @@ def _means(
     for part, weight in _blocks(X, weights, basis.size):
         projected = basis.project(part)
         for k, fit in enumerate(fits):
-            ratio = np.maximum(0, 1 + (basis.shape(projected, fit.width) - fit.mean) @ fit.coef)
+            ratio = np.maximum(0, fit.intercept + basis.shape(projected, fit.width) @ fit.coef)
             sums[k] += weight @ term(ratio)
     return sums / total_weight(weights, X)
 
