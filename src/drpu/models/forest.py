@@ -12,7 +12,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.models._holdout import Sample
 from drpu.models._rows import n_rows
 from drpu.models.base import ModelState, RatioModel
-from drpu.models.boosting import read_trees
+from drpu.models.boosting import read_trees, tree_rows
 
 __all__ = ["ForestRatio"]
 
@@ -63,7 +63,7 @@ class ForestRatio(RatioModel):
         sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
         settings = self._settings(n_rows(positive) + n_rows(unlabeled), self.n_features_in_)
         data = lightgbm.Dataset(
-            sample.stacked(), sample.flags(), weight=sample.weights(), params=settings
+            tree_rows(sample.stacked()), sample.flags(), weight=sample.weights(), params=settings
         )
         self.trees_ = lightgbm.train(settings, data, self.n_trees).model_to_string()
         self.booster_ = read_trees(self.trees_)
@@ -95,7 +95,7 @@ class ForestRatio(RatioModel):
         }
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        share = self.booster_.predict(X, num_threads=0 if self.n_jobs == -1 else self.n_jobs)
+        share = self.booster_.predict(tree_rows(X), num_threads=0 if self.n_jobs == -1 else self.n_jobs)
         least = 0.25 / self.booster_.current_iteration()
         share = np.clip(np.asarray(share, dtype=np.float64), least, 1 - least)
         return np.log(share / (1 - share)) - self.offset_
