@@ -1,0 +1,173 @@
+"""Scores from neural networks, with the options that density-ratio networks have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
+
+from drpu._optional import require
+from drpu._typing import FloatArray, Rows
+from drpu.core.objective import PUObjective
+from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.models import _holdout
+from drpu.models.base import ModelState
+from drpu.models.folds import Sample
+from drpu.models.network import NetworkRatio
+from drpu.models.scores import ScoreModel
+
+if TYPE_CHECKING:
+    from torch import nn
+
+__all__ = ["NetworkScore", "from_ratio"]
+
+_RATIO_ONLY = ("alpha", "bound", "generator", "head")
+
+
+class NetworkScore(ScoreModel):
+    """Score from a neural network, trained for an objective by paired batches.
+
+    The parameters are those of :class:`drpu.NetworkRatio` and mean the same, less those
+    that only a density ratio has.
+
+    Attributes
+    ----------
+    module_ : torch.nn.Module
+        The trained network. The default one expects scaled columns.
+    best_epoch_ : int
+        The epoch that was kept, counted from 1.
+    history_ : dict of str to array
+        ``risk`` and, where there was a holdout, ``holdout_risk`` by epoch.
+    """
+
+    kind = "network-score"
+    accepts_sparse: ClassVar[bool] = False
+    accepts_nd: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        module: nn.Module | Callable[[], nn.Module] | None = None,
+        *,
+        hidden: Sequence[int] | None = None,
+        epochs: int | str = "auto",
+        batch_size: int = 500,
+        learning_rate: float = 1e-3,
+        optimizer: str = "adamw",
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 1.0,
+        decay: str = "cosine",
+        ema: float | None = 0.99,
+        early_stopping: bool = True,
+        holdout: float = 0.2,
+        accumulate_gradients: bool = False,
+        device: Any = "auto",
+        dtype: str = "float32",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.module = module
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.betas = betas
+        self.weight_decay = weight_decay
+        self.decay = decay
+        self.ema = ema
+        self.early_stopping = early_stopping
+        self.holdout = holdout
+        self.accumulate_gradients = accumulate_gradients
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:  # noqa: D102
+        require("torch", extra="torch", for_="a network")
+        from drpu.models._training.risk import fit_network
+        from drpu.models._training.tasks import make_task
+
+        sample = _holdout.Sample(positive.rows, unlabeled.rows, positive.weight, unlabeled.weight)
+        fitted = fit_network(make_task(self._as_ratio(), sample, None), objective)
+        self.input_shape_ = tuple(positive.rows.shape[1:])
+        self.module_, self.scaling_ = fitted.module, fitted.scaling
+        self.best_epoch_, self.history_ = fitted.best_epoch, fitted.history
+        return self
+
+    def score(self, X: Rows) -> FloatArray:  # noqa: D102
+        from drpu.models._training.risk import outputs
+
+        if X.shape[1:] != self.input_shape_:
+            raise DataError(
+                f"X must have rows of shape {self.input_shape_}, as in training, got {X.shape[1:]}."
+            )
+        return outputs(self.module_, X, self.scaling_)
+
+    def state(self) -> ModelState:  # noqa: D102
+        arrays = {f"module.{k}": v.cpu().numpy() for k, v in self.module_.state_dict().items()}
+        if self.scaling_ is not None:
+            arrays |= {"mean": self.scaling_.mean, "scale": self.scaling_.scale}
+        params = self.get_params(deep=False)
+        del params["module"], params["device"]
+        if not isinstance(params["random_state"], (int, type(None))):
+            params["random_state"] = None
+        config = {
+            "params": {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()},
+            "default_module": self.module is None,
+            "input_shape": list(self.input_shape_),
+            "best_epoch": self.best_epoch_,
+            "history": {k: v.tolist() for k, v in self.history_.items()},
+        }
+        return ModelState(self.kind, config, arrays)
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+        torch = require("torch", extra="torch", for_="a network")
+        from drpu.models._training.device import pick_device, weight_dtype
+        from drpu.models._training.perceptron import Scaling
+        from drpu.models._training.ratio import build_module
+        from drpu.models._training.tasks import hidden_widths
+
+        config, arrays = state.config, state.arrays
+        if config["default_module"]:
+            module = None
+        elif module is None:
+            raise ArtifactError(
+                "module must be a function that makes the network: this classifier was fitted with "
+                "one of yours, and only its weights were kept. Pass module=YourNetwork."
+            )
+        params: dict[str, Any] = {
+            k: tuple(v) if isinstance(v, list) else v for k, v in config["params"].items()
+        }
+        model = cls(module, **params)
+        model.input_shape_ = tuple(config["input_shape"])
+        model.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
+        network = build_module(module, model.input_shape_, hidden_widths(model._as_ratio()), 0, "exp")
+        network = network.to(dtype=weight_dtype(model.dtype))
+        weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
+        try:
+            network.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
+        except RuntimeError as error:
+            raise ArtifactError(f"module must be the network that was fitted: {error}") from error
+        model.module_ = network.to(pick_device(model.device)).eval()
+        model.best_epoch_ = int(config["best_epoch"])
+        model.history_ = {k: np.asarray(v) for k, v in config["history"].items()}
+        return model
+
+    def _as_ratio(self) -> NetworkRatio:
+        """The same options where their checks live."""
+        return NetworkRatio(**self.get_params(deep=False))
+
+
+def from_ratio(model: NetworkRatio) -> NetworkScore:
+    """A network of scores with the options of ``model``, whose ratio-only ones must be the defaults."""
+    params, plain = model.get_params(deep=False), NetworkRatio().get_params(deep=False)
+    for name in _RATIO_ONLY:
+        if params.pop(name) != plain[name]:
+            raise ParameterError(
+                f"{name} must be left at its default in this model: it belongs to density ratios, "
+                "and the objective here is another one."
+            )
+    return NetworkScore(**params)

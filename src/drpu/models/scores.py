@@ -1,0 +1,237 @@
+"""Scores above 0 for positives: linear, smooth, or by a network, for any objective."""
+
+from __future__ import annotations
+
+import sys
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_integer, check_real
+from drpu._typing import FloatArray, Rows
+from drpu.core.objective import PUObjective
+from drpu.exceptions import DataError, ParameterError
+from drpu.models._basis import Basis, Scaling, median_distance
+from drpu.models._descent import Design, choose_ridge, descend
+from drpu.models._rows import n_rows, take_rows
+from drpu.models.base import ModelState
+from drpu.models.folds import Sample
+
+__all__ = ["KernelScore", "LinearScore", "ScoreModel", "resolve_score", "score_from_state"]
+
+RIDGES = np.logspace(-5, -1, 5)  # what ridge="auto" tries, for features of mean square length 1
+FALLBACK_RIDGE = 1e-3  # and what it takes when no rows can be kept out to choose
+FEWEST_TO_CHOOSE = 10
+MOST_ROWS = 50_000  # unlabeled rows beyond which a smooth fit of a few hundred numbers gains nothing
+CHUNK = 20_000
+NARROW, WIDE = 0.4, 1.0  # kernel widths, in median distances between rows
+
+
+class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
+    """A score g(x), learnt from a positive and an unlabeled sample for an objective."""
+
+    kind: ClassVar[str]
+    accepts_sparse: ClassVar[bool] = True
+    accepts_nan: ClassVar[bool] = False
+    accepts_nd: ClassVar[bool] = False
+
+    @abstractmethod
+    def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:
+        """Learn from checked samples."""
+
+    @abstractmethod
+    def score(self, X: Rows) -> FloatArray:
+        """Scores of checked rows, float64."""
+
+    @abstractmethod
+    def state(self) -> ModelState:
+        """What :meth:`from_state` needs to score rows as this model does."""
+
+    @classmethod
+    @abstractmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
+        """A fitted model from its state."""
+
+
+class LinearScore(ScoreModel):
+    """Score linear in the standardised columns.
+
+    Parameters
+    ----------
+    ridge : float or "auto", default="auto"
+        Strength of the shrinkage. ``"auto"`` chooses it by the objective's own criterion
+        on rows kept out.
+    random_state : int, RandomState or None, default=None
+        Seed of that choice.
+
+    Attributes
+    ----------
+    coef_ : ndarray
+        Coefficients of the features.
+    intercept_ : float
+    ridge_ : float
+        The ridge in use.
+    """
+
+    kind = "linear-score"
+
+    def __init__(self, ridge: float | str = "auto", *, random_state: Any = None) -> None:
+        self.ridge = ridge
+        self.random_state = random_state
+
+    def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:  # noqa: D102
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        self._place(unlabeled, rng)
+        designs = self._design(positive), self._design(_at_most(MOST_ROWS, unlabeled, rng))
+        self.ridge_ = self._choose(objective, *designs, rng)
+        w = descend(objective, *designs, self.ridge_)
+        self.coef_, self.intercept_ = w[:-1], float(w[-1])
+        return self
+
+    def score(self, X: Rows) -> FloatArray:  # noqa: D102
+        parts = [
+            self._design(Sample(X[start : start + CHUNK])).times(self.coef_)
+            for start in range(0, n_rows(X), CHUNK)
+        ]
+        return np.asarray(np.concatenate(parts) + self.intercept_, dtype=np.float64)
+
+    def state(self) -> ModelState:  # noqa: D102
+        arrays = {"shift": self.scaling_.shift, "scale": self.scaling_.scale, "coef": self.coef_}
+        config = {"ridge": self.ridge, "chosen": self.ridge_, "intercept": self.intercept_}
+        return ModelState(self.kind, config, arrays)
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+        config, arrays = state.config, state.arrays
+        model = cls(ridge=config["ridge"])
+        model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
+        model.ridge_, model.coef_ = float(config["chosen"]), arrays["coef"]
+        model.intercept_ = float(config["intercept"])
+        return model
+
+    def _place(self, unlabeled: Sample, rng: np.random.Generator) -> None:
+        self.scaling_ = Scaling.of(unlabeled.rows, unlabeled.weight)
+
+    def _design(self, sample: Sample) -> Design:
+        X, factor = sample.rows, 1 / np.sqrt(sample.rows.shape[1])
+        if sparse.issparse(X):
+            return Design(X, sample.weight, self.scaling_, factor)
+        return Design((X - self.scaling_.shift) * (factor / self.scaling_.scale), sample.weight)
+
+    def _choose(
+        self, objective: PUObjective, positive: Design, unlabeled: Design, rng: np.random.Generator
+    ) -> float:
+        if not isinstance(self.ridge, str):
+            return check_real("ridge", self.ridge, low=1e-12)
+        if self.ridge != "auto":
+            raise ParameterError(f"ridge must be a positive number or 'auto', got {self.ridge!r}.")
+        if min(len(positive), len(unlabeled)) < FEWEST_TO_CHOOSE or _some_weightless(positive, unlabeled):
+            return FALLBACK_RIDGE
+        return choose_ridge(objective, positive, unlabeled, RIDGES, rng)
+
+
+class KernelScore(LinearScore):
+    """Smooth score: linear in cosines of random directions, which stand for Gaussian kernels.
+
+    The widths of the kernels are spread below the median distance between rows, so that
+    there is none to choose. Random numbers and coefficients are kept, never rows.
+
+    Parameters
+    ----------
+    n_features : int, default=500
+        Number of cosines.
+    ridge, random_state
+        As in :class:`LinearScore`; the seed also draws the directions.
+    """
+
+    kind = "kernel-score"
+
+    def __init__(
+        self, n_features: int = 500, *, ridge: float | str = "auto", random_state: Any = None
+    ) -> None:
+        super().__init__(ridge, random_state=random_state)
+        self.n_features = n_features
+
+    def state(self) -> ModelState:  # noqa: D102
+        state = super().state()
+        state.config["n_features"] = self.n_features
+        state.arrays.update(frequencies=self.basis_.points, phase=self.basis_.phase)
+        return state
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+        model = super().from_state(state)
+        model.n_features = int(state.config["n_features"])
+        arrays = state.arrays
+        model.basis_ = Basis("features", arrays["frequencies"], arrays["phase"], model.scaling_)
+        return model
+
+    def _place(self, unlabeled: Sample, rng: np.random.Generator) -> None:
+        super()._place(unlabeled, rng)
+        size = check_integer("n_features", self.n_features, low=1)
+        typical = median_distance(unlabeled.rows, self.scaling_, rng)
+        width = typical * np.exp(rng.uniform(np.log(NARROW), np.log(WIDE), size))
+        frequencies = rng.standard_normal((size, unlabeled.rows.shape[1])) / width[:, None]
+        self.basis_ = Basis("features", frequencies, rng.uniform(0, 2 * np.pi, size), self.scaling_)
+
+    def _design(self, sample: Sample) -> Design:
+        return Design(self.basis_.shape(self.basis_.project(sample.rows), 1.0), sample.weight)
+
+
+_NAMES = ("kernel", "linear", "network")
+
+
+def resolve_score(model: Any) -> ScoreModel:
+    """An unfitted model of scores: named, given, or made of a torch module or of a NetworkRatio."""
+    if isinstance(model, str):
+        if model not in _NAMES:
+            raise ParameterError(f"model must be one of {', '.join(map(repr, _NAMES))}, got {model!r}.")
+        return _network() if model == "network" else KernelScore() if model == "kernel" else LinearScore()
+    if isinstance(model, ScoreModel):
+        copy: ScoreModel = clone(model)
+        return copy
+    torch = sys.modules.get("torch")
+    if torch is not None and isinstance(model, torch.nn.Module):
+        return _network(model)
+    if type(model).__name__ == "NetworkRatio":
+        from drpu.models.network_score import from_ratio
+
+        return from_ratio(model)
+    raise ParameterError(
+        f"model must be 'kernel', 'linear', 'network', a torch module or a NetworkRatio with its options, "
+        f"got {model!r}."
+    )
+
+
+def score_from_state(state: ModelState, *, module: Any = None) -> ScoreModel:
+    """The fitted model of scores that gave ``state``."""
+    classes: dict[str, type[ScoreModel]] = {cls.kind: cls for cls in (LinearScore, KernelScore)}
+    if state.kind == "network-score":
+        from drpu.models.network_score import NetworkScore
+
+        return NetworkScore.from_state(state, module=module)
+    if state.kind not in classes:
+        raise DataError(f"a model of scores cannot be of the kind {state.kind!r}.")
+    return classes[state.kind].from_state(state)
+
+
+def _network(*arguments: Any) -> ScoreModel:
+    from drpu.models.network_score import NetworkScore
+
+    return NetworkScore(*arguments)
+
+
+def _at_most(n: int, sample: Sample, rng: np.random.Generator) -> Sample:
+    if len(sample) <= n:
+        return sample
+    chosen = np.sort(rng.choice(len(sample), n, replace=False))
+    return Sample(take_rows(sample.rows, chosen), None if sample.weight is None else sample.weight[chosen])
+
+
+def _some_weightless(*designs: Design) -> bool:
+    """Whether a fold could be left with no weight at all."""
+    return any(design.weight is not None and (design.weight <= 0).any() for design in designs)
