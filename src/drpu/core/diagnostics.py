@@ -10,7 +10,7 @@ with no labels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ __all__ = [
     "expected_performance",
     "mixture_test",
     "performance_curve",
+    "performance_limits",
     "threshold_limits",
 ]
 
@@ -291,6 +292,43 @@ def expected_performance(
     loss = (1 - c) * pi_test * (1 - b) + c * (1 - pi_test) * wrong
     parts = (at, accuracy, precision, b, wrong, flagged, loss)
     return Performance(*((float(part) for part in parts) if at.ndim == 0 else parts))
+
+
+def performance_limits(
+    reference: ScoreTails,
+    train_prior: float | PriorEstimate,
+    test_prior: float | PriorEstimate,
+    threshold: float,
+    *,
+    cost: float = 0.5,
+) -> tuple[Performance, Performance]:
+    """Least and largest of each figure while both priors stay within their limits.
+
+    Parameters
+    ----------
+    reference, threshold, cost
+        As in :func:`expected_performance`.
+    train_prior, test_prior : float or PriorEstimate
+        Priors with their limits; a number is taken as known.
+
+    Returns
+    -------
+    low, high : Performance
+        Each field on its own: no single pair of priors need reach all of them.
+
+    Notes
+    -----
+    Every figure is monotone in either prior, so its extremes lie at corners. The
+    counts themselves are taken as they are.
+    """
+    train, test = as_prior("train_prior", train_prior), as_prior("test_prior", test_prior)
+    corners = [
+        expected_performance(reference, pi, pi_test, threshold, cost=cost)
+        for pi in (train.low, train.high)
+        for pi_test in (test.low, test.high)
+    ]
+    columns = [[getattr(corner, field.name) for corner in corners] for field in fields(Performance)]
+    return Performance(*map(min, columns)), Performance(*map(max, columns))
 
 
 def performance_curve(

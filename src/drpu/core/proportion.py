@@ -9,6 +9,8 @@ import numpy as np
 
 from drpu._checks import check_choice, check_real
 from drpu.core.calibration import fit_plateau
+from drpu.core.dedpul import dedpul
+from drpu.core.scott import scott
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning
 
@@ -87,4 +89,6 @@ PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
     "paper": infimum,
     "best-bin": best_bin,
     "plateau": plateau,
+    "scott": scott,
+    "dedpul": dedpul,
 }

@@ -60,10 +60,23 @@ class RatioCore:
 
     def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
         """Prior of rows counted in ``tails``, read beside the unlabeled training rows."""
-        unlabeled_prior = without_labelled(self.prior, self.labelled_share)
         return prior_from_tails(
-            tails, method=self.method, level=level, reference=self.tails, train_prior=unlabeled_prior
+            tails,
+            method=self.method,
+            level=level,
+            reference=self.tails,
+            train_prior=self.unlabeled_prior,
         )
+
+    @property
+    def unlabeled_prior(self) -> PriorEstimate:
+        """Prior of the training rows without a label: those that the tails count."""
+        return without_labelled(self.prior, self.labelled_share)
+
+    def score_above(self, ratio: float) -> float:
+        """Smallest held-out positive score whose ratio lies above ``ratio``; infinite when none does."""
+        above = np.flatnonzero(self._ratios(self.tails.levels) > ratio)
+        return float(self.tails.levels[above[0]]) if above.size else float("inf")
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
         if self.calibration is not None:

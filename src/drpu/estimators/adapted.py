@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Self
 
+import numpy as np
+
 from drpu._checks import check_fraction, check_weights
-from drpu._typing import Rows
+from drpu._typing import BoolArray, Rows
+from drpu.core.decision import ratio_threshold
+from drpu.core.diagnostics import (
+    MixtureTest,
+    Performance,
+    expected_performance,
+    mixture_test,
+    performance_limits,
+    threshold_limits,
+)
 from drpu.core.prior import PriorEstimate, as_prior
+from drpu.estimators._core import RatioCore
 from drpu.estimators._decision import RatioDecision
 from drpu.estimators._validation import check_rows
+from drpu.exceptions import ShiftWarning
 from drpu.models._rows import n_rows
+from drpu.models.base import LOG_LIMIT
 
 __all__ = ["Adaptable", "AdaptedClassifier"]
+
+OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior has moved
 
 
 class Adaptable(RatioDecision):
@@ -47,13 +64,61 @@ class Adaptable(RatioDecision):
         check_fraction("level", level)
         X = check_rows(self, X, model=self._core.model)
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
-        prior = self._core.prior_of(self._core.count(X, weight), level=level)
-        return AdaptedClassifier(self, prior, cost=cost)
+        seen = self._core.count(X, weight)
+        adapted = AdaptedClassifier(self, self._core.prior_of(seen, level=level), cost=cost)
+        adapted.shift_test_ = mixture_test(seen, self._core.tails)
+        _warn_of_other_shift(adapted.shift_test_)
+        return adapted
 
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; nothing is learnt again."""
         self._check_fitted()
         return AdaptedClassifier(self, prior, cost=cost)
+
+
+    def expected_performance(self) -> Performance:
+        """Accuracy, precision, recall and cost to expect at the current prior, with no labels.
+
+        Read from held-out positives and unlabeled training rows: it holds while the
+        prior is all that has changed.
+        """
+        core, at = self._counts_threshold()
+        return expected_performance(
+            core.tails, core.unlabeled_prior.value, self._current_prior.value, at, cost=self._current_cost
+        )
+
+    def expected_range(self) -> tuple[Performance, Performance]:
+        """Least and largest of each figure while both priors stay within their intervals."""
+        core, at = self._counts_threshold()
+        return performance_limits(
+            core.tails, core.unlabeled_prior, self._current_prior, at, cost=self._current_cost
+        )
+
+    @property
+    def threshold_interval_(self) -> tuple[float, float]:
+        """Least and largest threshold while both priors stay within their intervals."""
+        self._check_fitted()
+        return threshold_limits(self._core.prior, self._current_prior, cost=self._current_cost)
+
+    def uncertain(self, X: Rows) -> BoolArray:
+        """Rows whose label would change somewhere inside the interval of the current prior.
+
+        The training prior is taken at its value; what is marked is what the new
+        prior leaves open.
+        """
+        prior, train = self._current_prior, self._core_checked().prior.value
+        level = self.decision_function(X) + _log_level(train, prior.value, self._current_cost)
+        ends = [_log_level(train, end, self._current_cost) for end in (prior.high, prior.low)]
+        return np.asarray((level > ends[0]) & (level <= ends[1]))
+
+    def _counts_threshold(self) -> tuple[RatioCore, float]:
+        core = self._core_checked()
+        threshold = self.threshold_
+        return core, threshold if np.isinf(threshold) else core.score_above(threshold)
+
+    def _core_checked(self) -> RatioCore:
+        self._check_fitted()
+        return self._core
 
 
 class AdaptedClassifier(Adaptable):
@@ -82,7 +147,13 @@ class AdaptedClassifier(Adaptable):
         Ratio above which a row is called positive.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
+    shift_test_ : MixtureTest or None
+        Whether the rows adapted to look like a mixture of the two training classes, as
+        they should when only the prior has moved; None where no rows were seen, and after
+        loading.
     """
+
+    shift_test_: MixtureTest | None = None
 
     def __init__(
         self, classifier: Adaptable, prior: float | PriorEstimate, *, cost: float | None = None
@@ -122,3 +193,23 @@ class AdaptedClassifier(Adaptable):
 
     def __sklearn_clone__(self) -> Self:
         return self
+
+
+def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
+    """Log of the threshold, finite at both ends as ``decision_function`` has it."""
+    threshold = ratio_threshold(train_prior, test_prior, cost=cost)
+    if np.isinf(threshold):
+        return float(np.copysign(2 * LOG_LIMIT, threshold))
+    return float(np.log(threshold))
+
+
+def _warn_of_other_shift(test: MixtureTest) -> None:
+    if test.p_value >= OTHER_SHIFT:
+        return
+    warnings.warn(
+        f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; about "
+        f"{test.misfit:.0%} of them would have to move): more than the prior has changed, and neither the prior "
+        "found here nor the labels can be trusted. Compare the columns with those of training.",
+        ShiftWarning,
+        stacklevel=3,
+    )
