@@ -9,12 +9,14 @@ import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit
 
-from drpu._checks import check_prior, check_scores
+from drpu._checks import check_fraction, check_prior, check_real, check_scores
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, DRPUError
 
 __all__ = ["Calibration", "Plateau", "calibrate", "cell_middles", "fit_plateau", "monotone_cells", "population_ratio"]
+
+_HUGE = 1e100  # scores beyond it are ranks, like infinity
 
 
 def monotone_cells(tails: ScoreTails) -> FloatArray:
@@ -107,11 +109,20 @@ def cell_middles(tails: ScoreTails) -> FloatArray:
     Scores far from the positives are pulled in: a ratio of 0 has no logarithm, and
     how far below zero evidence lies does not matter.
     """
-    levels, b = tails.levels, tails.positive_survival
+    levels, b = _reckonable(tails.levels), tails.positive_survival
     first, last = np.interp([0.1, 0.9], b[::-1], levels[::-1])
     reach = max(3 * (first - last), 1e-6)
     levels = np.clip(levels, last - reach, first + reach)
     return np.concatenate(([levels[0] - reach / 6], (levels[:-1] + levels[1:]) / 2, [levels[-1]]))
+
+
+def _reckonable(levels: FloatArray) -> FloatArray:
+    """Levels of which sums and squares can be taken: those that are not go a step beyond the rest."""
+    usual = levels[np.abs(levels) < _HUGE]
+    if len(usual) == 0:
+        return np.sign(levels)
+    step = max(usual[-1] - usual[0], 1.0)
+    return np.clip(levels, usual[0] - step, usual[-1] + step)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +153,29 @@ class Calibration:
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Calibration:
         """The map that gave ``state``; raises ``DataError`` where it makes no sense."""
-        levels = check_scores("levels", state["levels"])
-        cells = check_scores("cells", state["cells"])
-        if len(cells) != len(levels) + 1 or (np.diff(cells) < 0).any():
-            raise DataError("a calibration needs one more cell than levels, in increasing order.")
-        plateau = Plateau(**{name: float(number) for name, number in state["plateau"].items()})
-        return cls(levels, cells, plateau, float(state["ceiling"]), float(state["labelled_share"]))
+        try:
+            levels = check_scores("levels", state["levels"])
+            cells = check_scores("cells", state["cells"])
+            plateau = _plateau_from_state(**state["plateau"])
+            ceiling = check_real("ceiling", state["ceiling"], low=1.0)
+            share = check_prior("labelled_share", state["labelled_share"])
+        except (KeyError, TypeError, DRPUError) as error:
+            raise DataError(f"the state of a calibration is damaged: {error}") from error
+        if len(cells) != len(levels) + 1 or cells[0] < 0 or (np.diff(cells) < 0).any():
+            raise DataError("the cells of a calibration must be one more than its levels, and not fall.")
+        if (np.diff(levels) <= 0).any():
+            raise DataError("the levels of a calibration must ascend.")
+        return cls(levels, cells, plateau, ceiling, share)
+
+
+def _plateau_from_state(*, prior: Any, intercept: Any, slope: Any, labelled: Any) -> Plateau:
+    finite = np.finfo(np.float64).max
+    return Plateau(
+        check_prior("prior", prior),
+        check_real("intercept", intercept, low=-finite, high=finite),
+        check_real("slope", slope, low=0.0, high=finite),
+        check_fraction("labelled", labelled),
+    )
 
 
 def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -> Calibration:
