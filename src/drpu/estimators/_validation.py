@@ -131,6 +131,8 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[BoolArray, np.ndarray[An
     missing = _missing(labels)
     if missing.any():
         return _labels_with_gaps(labels, missing, pos_label), np.array([0, 1])
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        raise LabelError("y must not hold infinite values: a label is a name, not a size.")
 
     try:
         check_classification_targets(labels)
