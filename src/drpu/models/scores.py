@@ -84,11 +84,19 @@ class LinearScore(ScoreModel):
         self.random_state = random_state
 
     def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:  # noqa: D102
+        designs = self.designs(positive, unlabeled)
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        self.ridge_ = self._choose(objective, *designs, rng)
+        return self.set_solution(descend(objective, *designs, self.ridge_))
+
+    def designs(self, positive: Sample, unlabeled: Sample) -> tuple[Design, Design]:
+        """Features of both samples, placed by the unlabeled rows, of which a sample may do."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self._place(unlabeled, rng)
-        designs = self._design(positive), self._design(_at_most(MOST_ROWS, unlabeled, rng))
-        self.ridge_ = self._choose(objective, *designs, rng)
-        w = descend(objective, *designs, self.ridge_)
+        return self._design(positive), self._design(_at_most(MOST_ROWS, unlabeled, rng))
+
+    def set_solution(self, w: FloatArray) -> Self:
+        """Take the coefficients, the intercept last, that someone has found for these features."""
         self.coef_, self.intercept_ = w[:-1], float(w[-1])
         return self
 
@@ -101,7 +109,7 @@ class LinearScore(ScoreModel):
 
     def state(self) -> ModelState:  # noqa: D102
         arrays = {"shift": self.scaling_.shift, "scale": self.scaling_.scale, "coef": self.coef_}
-        config = {"ridge": self.ridge, "chosen": self.ridge_, "intercept": self.intercept_}
+        config = {"ridge": self.ridge, "chosen": getattr(self, "ridge_", None), "intercept": self.intercept_}
         return ModelState(self.kind, config, arrays)
 
     @classmethod
@@ -109,8 +117,9 @@ class LinearScore(ScoreModel):
         config, arrays = state.config, state.arrays
         model = cls(ridge=config["ridge"])
         model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
-        model.ridge_, model.coef_ = float(config["chosen"]), arrays["coef"]
-        model.intercept_ = float(config["intercept"])
+        if config["chosen"] is not None:
+            model.ridge_ = float(config["chosen"])
+        model.coef_, model.intercept_ = arrays["coef"], float(config["intercept"])
         return model
 
     def _place(self, unlabeled: Sample, rng: np.random.Generator) -> None:

@@ -1,0 +1,171 @@
+"""The prior that a risk needs: given, or estimated before the risk is minimised."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from drpu._checks import check_choice
+from drpu._typing import FloatArray, Rows
+from drpu.core.kernel_mean import KernelMeanPrior
+from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.proportion import PROPORTIONS
+from drpu.core.tails import ScoreTails
+from drpu.estimators._core import with_labelled, without_labelled
+from drpu.exceptions import PriorBoundaryWarning, PriorError
+from drpu.models._basis import Scaling
+from drpu.models.folds import FoldedRatio, Sample, cross_fit, resolve_holdout
+from drpu.models.fourier import FourierRatio
+from drpu.models.kernel import KernelRatio
+
+__all__ = [
+    "PRIOR_METHODS",
+    "Population",
+    "check_prior_parameter",
+    "estimate_population",
+    "off_the_edge",
+    "shifted_prior",
+]
+
+KERNEL_MEANS = ("km2", "km1")
+PRIOR_METHODS = (*KERNEL_MEANS, "auto", *PROPORTIONS)
+EDGE = 0.01  # an estimate closer to 0 or 1 than this would leave a class without weight
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Priors of the training data.
+
+    Attributes
+    ----------
+    prior : PriorEstimate
+        Share of positives in the population.
+    labelled_share : float
+        Share of the population that carries a label: 0 in a case-control study.
+    """
+
+    prior: PriorEstimate
+    labelled_share: float
+
+    @property
+    def unlabeled_prior(self) -> float:
+        """Share of positives among the rows without a label."""
+        return without_labelled(self.prior, self.labelled_share).value
+
+
+def check_prior_parameter(name: str, prior: Any) -> None:
+    """An error unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
+    if isinstance(prior, str):
+        check_choice(name, prior, PRIOR_METHODS)
+    else:
+        as_prior(name, prior)
+
+
+def estimate_population(
+    prior: Any, positive: Sample, unlabeled: Sample, labelled_share: float, rng: np.random.RandomState
+) -> Population:
+    """Priors of the training data, from what the user passed as ``prior``."""
+    if not isinstance(prior, str):
+        given = as_prior("prior", prior)
+        if not labelled_share < given.value < 1:
+            raise PriorError(
+                f"prior must lie strictly between {labelled_share:.4g} and 1, got {given.value!r}: "
+                "the labelled positives make up the lower limit, and each class needs some weight."
+            )
+        return Population(given, labelled_share)
+    if prior in KERNEL_MEANS:
+        estimate = _kernel_mean(prior, positive, unlabeled, rng)
+    else:
+        estimate = _from_scores(prior, positive, unlabeled, rng)
+    return Population(with_labelled(off_the_edge(estimate), labelled_share), labelled_share)
+
+
+def shifted_prior(
+    method: Any,
+    population: Population,
+    positive: Sample,
+    unlabeled: Sample,
+    test: Sample,
+    rng: np.random.RandomState,
+) -> PriorEstimate:
+    """Prior of unlabeled test rows, by kernel means where ``method`` says so, by matched scores otherwise."""
+    if isinstance(method, str) and method in KERNEL_MEANS:
+        return off_the_edge(_kernel_mean(method, positive, test, rng))
+    model, tails = _score_tails(positive, unlabeled, rng)
+    scores = model.fold_scores(_flat(test).rows)
+    copies = scores.shape[1]
+    weight = None if test.weight is None else np.repeat(test.weight, copies)
+    seen = tails.empty(copies=copies).update(scores.ravel(), weight)
+    base = without_labelled(population.prior, population.labelled_share)
+    return off_the_edge(prior_from_tails(seen, reference=tails, train_prior=base))
+
+
+def _kernel_mean(
+    method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
+) -> PriorEstimate:
+    """KM1 or KM2 on standardised columns; rows with weights are drawn by them."""
+    P, U = (_drawn(_flat(sample), rng) for sample in (positive, unlabeled))
+    scale = Scaling.of(U, None)
+    estimator = KernelMeanPrior(method, random_state=int(rng.randint(2**31 - 1)))
+    return estimator.estimate(_scaled(P, scale), _scaled(U, scale))
+
+
+def _from_scores(
+    method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
+) -> PriorEstimate:
+    return prior_from_tails(_score_tails(positive, unlabeled, rng)[1], method=method)
+
+
+def _score_tails(
+    positive: Sample, unlabeled: Sample, rng: np.random.RandomState
+) -> tuple[FoldedRatio, ScoreTails]:
+    """Smooth density ratios, each fitted without a fold, and the tails of the scores of that fold."""
+    positive, unlabeled = _flat(positive), _flat(unlabeled)
+    kind = KernelRatio if sparse.issparse(positive.rows) else FourierRatio
+    model, held = cross_fit(
+        kind(random_state=int(rng.randint(2**31 - 1))),
+        positive,
+        unlabeled,
+        holdout=resolve_holdout("auto", len(positive), len(unlabeled)),
+        random_state=rng,
+    )
+    tails = ScoreTails(held.positive, held.positive_weight)
+    return model, tails.update(held.unlabeled, held.unlabeled_weight)
+
+
+def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
+    """The estimate, moved with a warning where it would leave a class without weight."""
+    if EDGE <= prior.value <= 1 - EDGE:
+        return prior
+    value = min(max(prior.value, EDGE), 1 - EDGE)
+    warnings.warn(
+        f"the prior is estimated as {prior.value:.3f}, which leaves one class no weight: {value:g} is used. "
+        "Look whether the labels mean what they should, or give the prior if you know it.",
+        PriorBoundaryWarning,
+        stacklevel=6,
+    )
+    return PriorEstimate(value, min(prior.low, value), max(prior.high, value), prior.level, prior.method)
+
+
+def _flat(sample: Sample) -> Sample:
+    """Rows of one dimension: images as their pixels."""
+    if sample.rows.ndim == 2:
+        return sample
+    return Sample(sample.rows.reshape(len(sample), -1), sample.weight)
+
+
+def _drawn(sample: Sample, rng: np.random.RandomState) -> Rows:
+    if sample.weight is None or np.ptp(sample.weight) == 0:
+        return sample.rows
+    share: FloatArray = sample.weight / sample.weight.sum()
+    return sample.rows[rng.choice(len(sample), len(sample), p=share)]
+
+
+def _scaled(X: Rows, scaling: Scaling) -> Rows:
+    if bool(sparse.issparse(X)):  # distances do not need the centre, which would fill the matrix
+        return X @ sparse.diags_array(1 / scaling.scale)
+    return (X - scaling.shift) / scaling.scale

@@ -1,0 +1,229 @@
+"""What the other positive-unlabeled classifiers share: the door, the prior, labels and state."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import asdict
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import Tags, check_random_state
+
+from drpu._checks import check_fraction
+from drpu._typing import FloatArray, Rows
+from drpu.core.prior import PriorEstimate
+from drpu.estimators._priors import Population, check_prior_parameter, estimate_population
+from drpu.estimators._validation import PURows, check_rows, check_scenario, pair_pu, split_pu
+from drpu.models.base import ModelState
+from drpu.models.scores import ScoreModel, resolve_score, score_from_state
+
+__all__ = ["PURival", "ScoredRival"]
+
+
+class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier for one prior: what it has learnt holds for the population it was trained for.
+
+    A subclass writes ``_intake``, ``_learn`` and ``decision_function``, and the parts of
+    its state. Each row is treated alone: the same row gets the same label in any batch.
+    """
+
+    prior: Any
+    cost: float
+    scenario: str
+    random_state: Any
+
+    prior_: PriorEstimate
+    classes_: np.ndarray[Any, Any]
+    n_features_in_: int
+
+    def fit(self, X: Rows, y: Any, sample_weight: Any = None) -> Self:
+        """Learn from rows of which some are labelled positive.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            NumPy, pandas, polars, Arrow or torch, and scipy sparse where the model allows.
+        y : array-like of shape (n,)
+            Two labels: the labelled positives, and the rows without a label.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        self : classifier
+        """
+        self._check_parameters()
+        return self._fit(split_pu(self, X, y, sample_weight, model=self._intake()))
+
+    def fit_pu(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        *,
+        positive_weight: Any = None,
+        unlabeled_weight: Any = None,
+    ) -> Self:
+        """Learn from a positive and an unlabeled sample; labels are 1 and 0.
+
+        In the single-sample scenario ``unlabeled`` holds the rows without a label only.
+        """
+        self._check_parameters()
+        model = self._intake()
+        return self._fit(pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model))
+
+    def predict(self, X: Rows) -> np.ndarray[Any, Any]:
+        """Label of each row, in the coding of the training labels; a tie is negative."""
+        positive = self.decision_function(X) > 0
+        return self.classes_[positive.astype(np.intp)]
+
+    @abstractmethod
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Score of each row: positive rows lie above 0."""
+
+    @abstractmethod
+    def _intake(self) -> Any:
+        """Something that says which rows can be taken: ``accepts_sparse``, ``_nan``, ``_nd``."""
+
+    @abstractmethod
+    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
+        """Fit to checked rows."""
+
+    def _fit(self, rows: PURows, **more: Any) -> Self:
+        self._learn(rows, check_random_state(self.random_state), **more)
+        self.classes_ = rows.classes
+        return self
+
+    def _population(self, rows: PURows, rng: np.random.RandomState) -> Population:
+        """Priors of the training data."""
+        return estimate_population(self.prior, rows.positive, rows.unlabeled, self._labelled_share(rows), rng)
+
+    def _labelled_share(self, rows: PURows) -> float:
+        return rows.labelled_share if self.scenario == "single-sample" else 0.0
+
+    def _rows(self, X: Rows, model: Any) -> Rows:
+        self._check_fitted()
+        return check_rows(self, X, model=model)
+
+    def _check_parameters(self) -> None:
+        check_scenario(self.scenario)
+        check_fraction("cost", self.cost)
+        check_prior_parameter("prior", self.prior)
+
+    def _check_fitted(self) -> None:
+        if not self.__sklearn_is_fitted__():
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit or fit_pu first."
+            )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return hasattr(self, "classes_")
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # Rows with the smaller label are read as unlabeled, not as negative.
+        tags.classifier_tags.poor_score = True
+        intake = self._intake()
+        tags.input_tags.sparse, tags.input_tags.allow_nan = intake.accepts_sparse, intake.accepts_nan
+        return tags
+
+    # -- state ---------------------------------------------------------------------
+
+    _model_parameter: ClassVar[str] = "model"  # the parameter that a fitted model can stand for
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether what was fitted holds training rows as they were."""
+        return False
+
+    def state(self) -> ModelState:
+        """All that the fitted classifier needs to predict elsewhere."""
+        self._check_fitted()
+        config: dict[str, Any] = {
+            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
+            "columns": self.n_features_in_,
+            "prior": asdict(self.prior_),
+            "parameters": self._plain_parameters(),
+            "learnt": self._learnt(),
+        }
+        if hasattr(self, "feature_names_in_"):
+            config["names"] = self.feature_names_in_.tolist()
+        return ModelState(type(self).__name__, config, parts=self._parts())
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
+        """The fitted classifier that gave ``state``."""
+        config = state.config
+        parameters = {
+            name: PriorEstimate(**value) if isinstance(value, dict) else value
+            for name, value in config["parameters"].items()
+        }
+        classifier = cls(**parameters)
+        classes = config["classes"]
+        classifier.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+        classifier.prior_ = PriorEstimate(**config["prior"])
+        classifier.n_features_in_ = int(config["columns"])
+        if "names" in config:
+            classifier.feature_names_in_ = np.array(config["names"], dtype=object)
+        classifier._restore(config["learnt"], state.parts, module)
+        return classifier
+
+    def _learnt(self) -> dict[str, Any]:
+        """Fitted numbers beside the models, fit for JSON."""
+        return {}
+
+    @abstractmethod
+    def _parts(self) -> dict[str, ModelState]:
+        """States of the fitted models."""
+
+    @abstractmethod
+    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
+        """Take back what :meth:`_learnt` and :meth:`_parts` gave."""
+
+    def _plain_parameters(self) -> dict[str, Any]:
+        """Constructor arguments; what JSON cannot hold is replaced by what came of it."""
+        parameters = self.get_params(deep=False)
+        if not isinstance(parameters["random_state"], (int, np.integer)):
+            parameters["random_state"] = None
+        name = self._model_parameter
+        if not isinstance(parameters[name], str):
+            parameters[name] = None  # read back from the fitted model
+        return {name: _plain(value) for name, value in parameters.items()}
+
+
+class ScoredRival(PURival):
+    """A rival whose fitted part is one model of scores, in ``model_``."""
+
+    model: Any
+    model_: ScoreModel
+
+    def _intake(self) -> ScoreModel:
+        return resolve_score(self.model)
+
+    def _seeded(self, rng: np.random.RandomState) -> ScoreModel:
+        model = self._intake()
+        if model.random_state is None:
+            model.set_params(random_state=int(rng.randint(2**31 - 1)))
+        return model
+
+    def _scores(self, X: Rows) -> FloatArray:
+        self._check_fitted()
+        return self.model_.score(self._rows(X, self.model_))
+
+    def _parts(self) -> dict[str, ModelState]:
+        return {"model": self.model_.state()}
+
+    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
+        self.model_ = score_from_state(parts["model"], module=module)
+        if self.model is None:  # it was an object, for which an unfitted copy of what came of it stands
+            self.model = clone(self.model_)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PriorEstimate):
+        return asdict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value.item() if isinstance(value, np.generic) else value

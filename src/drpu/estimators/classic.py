@@ -1,0 +1,182 @@
+"""ElkanNotoClassifier: the classic, which divides by a constant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier
+
+from drpu._checks import check_fraction
+from drpu._typing import FloatArray, Rows
+from drpu.core.prior import PriorEstimate
+from drpu.estimators._priors import check_prior_parameter, estimate_population, off_the_edge
+from drpu.estimators._rival import PURival
+from drpu.estimators._validation import PURows, check_scenario
+from drpu.models.base import ModelState
+from drpu.models.classifier import ClassifierRatio
+from drpu.models.folds import cross_fit, resolve_holdout
+
+__all__ = ["ElkanNotoClassifier"]
+
+
+class ElkanNotoClassifier(PURival):
+    r"""Classifier of labelled against unlabeled rows, divided by the share that gets a label.
+
+    Parameters
+    ----------
+    classifier : scikit-learn classifier with ``predict_proba``, optional
+        Tells labelled from unlabeled rows; by default a forest of 200 randomised trees. It is
+        cloned, never fitted itself. Its probabilities should be honest.
+    prior : "elkan-noto", str, float or PriorEstimate, default="elkan-noto"
+        Where the constant comes from: the mean probability of held-out positives, or a
+        prior, which determines it, given or estimated by a method that
+        :class:`drpu.UPUClassifier` knows.
+    cost : float, default=0.5
+        False-positive cost in (0, 1), a level on the posterior.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        Where the labels come from, as in :class:`drpu.DRPUClassifier`. The single sample is
+        the setting of the original.
+    pos_label : label, optional
+        The label of the positives; the larger of the two when left out.
+    random_state : int, RandomState or None, default=None
+        Seeds the classifier and the folds.
+
+    Attributes
+    ----------
+    constant_ : float
+        Share of the positives, over all rows together, that carry a label.
+    prior_ : PriorEstimate
+        Prior of the training population that follows from it, without limits.
+    model_ : ClassifierRatio
+        The fitted classifier.
+    classes_ : ndarray of shape (2,)
+        The labels, the positive one last.
+
+    Notes
+    -----
+    With :math:`s` the label and :math:`c` the constant the posterior is
+    :math:`P(s=1|x)/c` in a single sample, and
+    :math:`\frac{1-c}{c} \frac{P(s=1|x)}{P(s=0|x)}` in a case-control study, whose population
+    are the unlabeled rows. The constant is the mean of :math:`P(s=1|x)` over positives
+    that the classifier has not seen (five folds), which is right where positives are
+    certain and too low elsewhere: then the prior is overestimated.
+
+    What comes out is no probability by construction: it exceeds 1 wherever the
+    classifier is more certain than the constant. ``predict_proba`` clips it to [0, 1],
+    ``decision_function`` does not, so that the ranking is kept.
+
+    References
+    ----------
+    C. Elkan and K. Noto, "Learning classifiers from only positive and unlabeled data", KDD 2008.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from drpu import ElkanNotoClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
+    >>> clf = ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(*data.X_y())
+    >>> bool(clf.score(data.test, data.test_labels) > 0.9)
+    True
+    """
+
+    _model_parameter = "classifier"
+
+    def __init__(
+        self,
+        classifier: Any = None,
+        *,
+        prior: Any = "elkan-noto",
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.classifier = classifier
+        self.prior = prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Logarithm of the posterior over the cost, without a ceiling: positive rows lie above 0."""
+        return np.asarray(self._log_posterior(X) - np.log(self.cost))
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class, in the order of ``classes_``, clipped to [0, 1]."""
+        posterior = np.exp(np.minimum(self._log_posterior(X), 0))
+        return np.column_stack([1 - posterior, posterior])
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the fitted classifier is made of the rows it has seen."""
+        return bool(self.model_.keeps_rows)
+
+    def _log_posterior(self, X: Rows) -> FloatArray:
+        self._check_fitted()
+        log_odds = self.model_.log_ratio(self._rows(X, self.model_)) + self._log_odds
+        if self.scenario == "single-sample":
+            return np.asarray(-np.logaddexp(0, -log_odds) - np.log(self.constant_))
+        return np.asarray(log_odds + np.log1p(-self.constant_) - np.log(self.constant_))
+
+    def _intake(self) -> ClassifierRatio:
+        default = ExtraTreesClassifier(n_estimators=200, min_samples_leaf=2)
+        return ClassifierRatio(default if self.classifier is None else self.classifier)
+
+    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
+        model = self._intake().set_params(random_state=int(rng.randint(2**31 - 1)))
+        positive, unlabeled = rows.positive, rows.unlabeled
+        self._log_odds = float(np.log(positive.total / unlabeled.total))
+        if isinstance(self.prior, str) and self.prior == "elkan-noto":
+            constant = self._held_out_constant(model, rows, rng)
+            self.prior_ = off_the_edge(self._prior_of(constant, rows.labelled_share))
+        else:
+            share = self._labelled_share(rows)
+            self.prior_ = estimate_population(self.prior, positive, unlabeled, share, rng).prior
+        self.constant_ = self._constant_at(self.prior_.value, rows.labelled_share)
+        self.model_ = clone(model).fit_ratio(
+            positive.rows,
+            unlabeled.rows,
+            positive_weight=positive.weight,
+            unlabeled_weight=unlabeled.weight,
+        )
+
+    def _held_out_constant(self, model: ClassifierRatio, rows: PURows, rng: np.random.RandomState) -> float:
+        holdout = resolve_holdout("auto", len(rows.positive), len(rows.unlabeled))
+        _, held = cross_fit(model, rows.positive, rows.unlabeled, holdout=holdout, random_state=rng)
+        probability = np.exp(-np.logaddexp(0, -(held.positive + self._log_odds)))
+        return float(np.average(probability, weights=held.positive_weight))
+
+    def _prior_of(self, constant: float, share: float) -> PriorEstimate:
+        """Prior of the population at which a share ``constant`` of the positives is labelled."""
+        prior = share / constant
+        if self.scenario == "case-control":
+            prior *= (1 - constant) / (1 - share)
+        return PriorEstimate(min(prior, 1.0), 0.0, 1.0, 0.95, "elkan-noto")
+
+    def _constant_at(self, prior: float, share: float) -> float:
+        """Share of the positives that is labelled at this prior of the population."""
+        if self.scenario == "single-sample":
+            return min(share / prior, 1.0)
+        return share / (share + prior * (1 - share))
+
+    def _check_parameters(self) -> None:
+        check_scenario(self.scenario)
+        check_fraction("cost", self.cost)
+        if not (isinstance(self.prior, str) and self.prior == "elkan-noto"):
+            check_prior_parameter("prior", self.prior)
+
+    def _learnt(self) -> dict[str, Any]:
+        default = self.classifier is None
+        return {"constant": self.constant_, "log_odds": self._log_odds, "default": default}
+
+    def _parts(self) -> dict[str, ModelState]:
+        return {"model": self.model_.state()}
+
+    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
+        self.model_ = ClassifierRatio.from_state(parts["model"])
+        self.constant_, self._log_odds = float(learnt["constant"]), float(learnt["log_odds"])
+        if not learnt["default"]:
+            self.classifier = clone(self.model_.classifier)

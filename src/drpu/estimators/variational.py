@@ -1,0 +1,184 @@
+"""VPUClassifier: a posterior without a prior, by the variational risk."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drpu._arrays import softplus
+from drpu._checks import check_fraction, check_real
+from drpu._typing import FloatArray, Rows
+from drpu.core.objective import VariationalRisk
+from drpu.core.prior import PriorEstimate
+from drpu.estimators._priors import check_prior_parameter, estimate_population
+from drpu.estimators._rival import ScoredRival
+from drpu.estimators._validation import PURows, check_scenario
+from drpu.exceptions import ParameterError
+from drpu.models.base import ModelState
+from drpu.models.scores import ScoreModel, resolve_score
+
+__all__ = ["VPUClassifier"]
+
+# What model="network" means here: the optimiser of the published method, and smaller batches.
+OPTIONS = {"batch_size": 200, "learning_rate": 3e-4, "betas": (0.5, 0.99), "weight_decay": 0.0}
+
+
+class VPUClassifier(ScoredRival):
+    r"""Classifier by the variational risk (VPU), which needs no prior.
+
+    A network's sigmoid :math:`\Phi` is trained to be proportional to the posterior. Where it
+    is largest on the training rows it is read as certainty, and a row is positive when
+    its share of that exceeds the cost.
+
+    Parameters
+    ----------
+    model : "network", torch module or NetworkRatio, default="network"
+        The network. The method has no linear or kernel form: it is MixUp between rows, inside
+        the training loop, that keeps :math:`\Phi` on the scale of a probability.
+    mixup : float, default=2.0
+        Weight of the MixUp penalty, at least 0.
+    concentration : float, default=0.3
+        The shares of MixUp are drawn from Beta(concentration, concentration).
+    prior : float, PriorEstimate or str, optional
+        Not needed. Where the prior is known, or to be estimated by a named method, the
+        scale of :math:`\Phi` is set to meet it on average instead of at the maximum.
+    cost : float, default=0.5
+        False-positive cost in (0, 1), a level on the posterior.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        Where the labels come from, as in :class:`drpu.DRPUClassifier`.
+    pos_label : label, optional
+        The label of the positives; the larger of the two when left out.
+    random_state : int, RandomState or None, default=None
+        Seeds the network.
+
+    Attributes
+    ----------
+    log_scale_ : float
+        Logarithm of the :math:`\Phi` that counts as certainty: by default the maximum over
+        the unlabeled training rows.
+    prior_ : PriorEstimate
+        Mean posterior of the training population, without limits, or the prior given.
+    model_ : ScoreModel
+        The fitted network.
+    classes_ : ndarray of shape (2,)
+        The labels, the positive one last.
+
+    Notes
+    -----
+    The epoch with the lowest variational risk on holdout rows is kept. Without that
+    the network goes on to separate labelled from unlabeled rows and the classifier
+    collapses: ``model=NetworkRatio(early_stopping=False)`` shows it.
+
+    ``predict_proba`` is a posterior as far as the row that was read as certain is certain.
+
+    References
+    ----------
+    H. Chen, F. Liu, Y. Wang, L. Zhao and H. Wu, "A variational approach for learning from
+    positive and unlabeled data", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from drpu import NetworkRatio, VPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
+    >>> clf = VPUClassifier(NetworkRatio(hidden=(32,), learning_rate=1e-2, epochs=20), random_state=0)
+    >>> bool(clf.fit(*data.X_y()).score(data.test, data.test_labels) > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any = "network",
+        *,
+        mixup: float = 2.0,
+        concentration: float = 0.3,
+        prior: Any = None,
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.mixup = mixup
+        self.concentration = concentration
+        self.prior = prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Logarithm of the posterior over the cost: positive rows lie above 0."""
+        return np.asarray(self._log_posterior(X) - np.log(self.cost))
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class, in the order of ``classes_``, up to the scale of the posterior."""
+        posterior = np.exp(np.minimum(self._log_posterior(X), 0))
+        return np.column_stack([1 - posterior, posterior])
+
+    def _log_posterior(self, X: Rows) -> FloatArray:
+        return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
+
+    def _intake(self) -> ScoreModel:
+        model = resolve_score(self.model)
+        if model.kind != "network-score":
+            raise ParameterError(
+                f"model must be a network for VPUClassifier, got {self.model!r}: "
+                "MixUp, which the method rests on, needs one."
+            )
+        return model.set_params(**OPTIONS) if isinstance(self.model, str) else model
+
+    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
+        share = self._labelled_share(rows)
+        objective = VariationalRisk(share, self.mixup, self.concentration)
+        self.model_ = self._seeded(rng).fit_score(rows.positive, rows.unlabeled, objective)
+        log_phi = [-softplus(-self.model_.score(part.rows)) for part in (rows.positive, rows.unlabeled)]
+        mass = _population_mass(rows, share)
+        if self.prior is None:
+            self.log_scale_ = float(log_phi[1].max())
+            self.prior_ = _mean_posterior(log_phi, mass, self.log_scale_)
+        else:
+            both = rows.positive, rows.unlabeled
+            self.prior_ = estimate_population(self.prior, *both, share, rng).prior
+            self.log_scale_ = _scale_at(self.prior_.value, log_phi, mass)
+
+    def _check_parameters(self) -> None:
+        check_scenario(self.scenario)
+        check_fraction("cost", self.cost)
+        if self.prior is not None:
+            check_prior_parameter("prior", self.prior)
+        check_real("mixup", self.mixup, low=0)
+        check_real("concentration", self.concentration, low=1e-3)
+
+    def _learnt(self) -> dict[str, Any]:
+        return {"log_scale": self.log_scale_}
+
+    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
+        super()._restore(learnt, parts, module)
+        self.log_scale_ = float(learnt["log_scale"])
+
+
+def _population_mass(rows: PURows, share: float) -> list[FloatArray]:
+    """Share of the population that each labelled and each unlabeled row stands for."""
+    masses = []
+    for sample, part in ((rows.positive, share), (rows.unlabeled, 1 - share)):
+        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+        masses.append(part * weight / weight.sum())
+    return masses
+
+
+def _mean_posterior(log_phi: list[FloatArray], mass: list[FloatArray], scale: float) -> PriorEstimate:
+    mean = sum(float(m @ np.exp(np.minimum(x - scale, 0))) for x, m in zip(log_phi, mass, strict=True))
+    return PriorEstimate(min(mean, 1.0), 0.0, 1.0, 0.95, "vpu")
+
+
+def _scale_at(prior: float, log_phi: list[FloatArray], mass: list[FloatArray]) -> float:
+    """The scale at which the posterior has the prior as its mean, by bisection."""
+    low, high = min(x.min() for x in log_phi), max(x.max() for x in log_phi) - np.log(prior)
+    for _ in range(100):
+        middle = (low + high) / 2
+        if _mean_posterior(log_phi, mass, middle).value > prior:
+            low = middle
+        else:
+            high = middle
+    return float(high)
