@@ -1,0 +1,56 @@
+"""What a classifier is and where it stands, as plain values."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+from drpu.artifact.manifest import read_manifest
+from drpu.artifact.store import MANIFEST
+from drpu.core.prior import PriorEstimate
+
+__all__ = ["learnt", "standing", "train_prior", "versions"]
+
+
+def versions(artifact: Path) -> dict[str, str]:
+    """What wrote the artifact."""
+    with zipfile.ZipFile(artifact) as archive:
+        found: dict[str, str] = read_manifest(archive.read(MANIFEST))["versions"]
+    return found
+
+
+def train_prior(classifier: Any) -> PriorEstimate:
+    """Prior of the population that the classifier learnt from."""
+    prior: PriorEstimate = getattr(classifier, "train_prior_", classifier.prior_)
+    return prior
+
+
+def standing(classifier: Any) -> dict[str, Any]:
+    """Where the classifier stands, for JSON."""
+    expected = classifier.expected_performance()
+    return {
+        "train_prior": train_prior(classifier),
+        "prior": classifier._current_prior,
+        "cost": classifier._current_cost,
+        "threshold": classifier.threshold_,
+        "expected": {
+            name: getattr(expected, name) for name in ("accuracy", "precision", "recall", "flagged", "cost")
+        },
+    }
+
+
+def learnt(classifier: Any) -> dict[str, Any]:
+    """What the classifier is, for JSON."""
+    core = classifier._core
+    names = getattr(classifier, "feature_names_in_", None)
+    return {
+        "kind": type(classifier).__name__,
+        "model": f"{len(core.model.models)} x {type(core.model.models[0]).__name__}",
+        "n_columns": classifier.n_features_in_,
+        "columns": None if names is None else names.tolist(),
+        "classes": classifier.classes_,
+        "positives": core.tails.n_positive,
+        "unlabeled": core.tails.n,
+        "labelled_share": core.labelled_share,
+    } | standing(classifier)

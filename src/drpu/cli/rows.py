@@ -1,0 +1,119 @@
+"""From the words of a command and a file to what the library takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drpu.cli.tables import Loaded
+from drpu.exceptions import ArtifactError, DataError
+
+__all__ = [
+    "answers_for",
+    "as_label",
+    "groups",
+    "kept_columns",
+    "labelled",
+    "load_classifier",
+    "number_or_word",
+    "rows_for",
+    "weighted_rows",
+    "words",
+]
+
+
+def load_classifier(path: Path) -> Any:
+    """The classifier in the file, if it is one that can be moved to another prior."""
+    from drpu import AdaptedClassifier, DRPUClassifier, load
+
+    classifier = load(path)
+    if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
+        raise ArtifactError(f"{path} holds a {type(classifier).__name__}, which has no prior to move.")
+    return classifier
+
+
+def words(text: str | None) -> list[str]:
+    """The parts of a comma-separated list."""
+    return [] if text is None else [word for word in (part.strip() for part in text.split(",")) if word]
+
+
+def number_or_word(text: str) -> Any:
+    """A number where the text is one, otherwise the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def as_label(text: str | None, y: Any) -> Any:
+    """The word of the command line as a label of the same kind as those in the file."""
+    if text is None or y.dtype.kind not in "iuf":
+        return text
+    number = number_or_word(text)
+    return number if isinstance(number, str) or y.dtype.kind == "f" else int(number)
+
+
+def labelled(
+    loaded: Loaded, label: str, columns: str | None, drop: str | None, weight: str | None
+) -> tuple[Any, Any, Any]:
+    """Rows, labels and weights of a file with a column of labels."""
+    y = loaded.column(label)
+    X, w = weighted_rows(loaded, columns, drop, weight, without=label)
+    return X, y, w
+
+
+def weighted_rows(
+    loaded: Loaded, columns: str | None, drop: str | None, weight: str | None, *, without: str | None = None
+) -> tuple[Any, Any]:
+    """Rows and weights; the columns of labels and weights are not among the rows."""
+    aside = [name for name in (without, weight) if name is not None]
+    chosen = [name for name in words(columns) if name not in aside]
+    X = loaded.rows(columns=chosen, drop=[*words(drop), *aside])
+    return X, None if weight is None else loaded.column(weight)
+
+
+def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | None) -> Any:
+    """The columns that the classifier knows, in its order; by position where it knows no names."""
+    names = getattr(classifier, "feature_names_in_", None)
+    if names is None or loaded.table is None or columns or drop:
+        return loaded.rows(columns=words(columns), drop=words(drop))
+    absent = [name for name in names if name not in loaded.names]
+    if absent:
+        raise DataError(
+            f"{loaded.path}: column {absent[0]!r} is not there, and the classifier was trained with it "
+            f"({len(absent)} of {len(names)} are absent): name the columns as in training."
+        )
+    return loaded.rows(columns=list(names))
+
+
+def groups(loaded: Loaded, by: str | None) -> list[tuple[str, Loaded]]:
+    """The file as a whole, or one part for each value of a column, with a name to show."""
+    if by is None:
+        return [(loaded.path, loaded)]
+    if loaded.table is None:
+        raise DataError(f"{loaded.path}: --by works on tables, not on NumPy archives.")
+    values = loaded.column(by)
+    found = sorted(set(values.tolist()), key=lambda value: (value is None, value))
+    parts = [loaded.table.filter(np.asarray(values == value)) for value in found]
+    return [(f"{by}={value}", Loaded(loaded.path, part)) for value, part in zip(found, parts, strict=True)]
+
+
+def answers_for(classifier: Any, X: Any, prefix: str) -> dict[str, Any]:
+    """Label, probability and ratio of each row, by the names of their columns."""
+    return {
+        f"{prefix}label": classifier.predict(X),
+        f"{prefix}probability": classifier.predict_proba(X)[:, 1],
+        f"{prefix}ratio": classifier.ratio(X),
+    }
+
+
+def kept_columns(loaded: Loaded, keep: str | None) -> Any:
+    """The input columns that go into the output; None where the input has no columns."""
+    if loaded.table is None:
+        return None
+    if keep is None:
+        return loaded.table
+    loaded._check_names(words(keep))
+    return loaded.table.select(words(keep))

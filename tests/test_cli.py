@@ -1,0 +1,257 @@
+"""The command line, used as from a shell: words in, text and exit codes out."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+import pytest
+from numpy.testing import assert_allclose
+
+from drpu import DRPUClassifier, load, make_gaussian_pu
+from drpu.cli import main
+from drpu.cli.tables import read
+
+SEED = 3
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A training file, two test files and a classifier."""
+    folder = tmp_path_factory.mktemp("cli")
+    data = make_gaussian_pu(
+        200, 600, prior=0.5, test_prior=0.2, n_test=500, separation=4, dimensions=2, random_state=SEED
+    )
+    X, y = data.X_y()
+    train = pa.table({"id": np.arange(len(X)), "a": X[:, 0], "b": X[:, 1], "y": y})
+    pa.parquet.write_table(train, folder / "train.parquet")
+    pa.csv.write_csv(train, folder / "train.csv")
+    june = pa.table({"id": np.arange(500), "b": data.test[:, 1], "a": data.test[:, 0]})
+    pa.csv.write_csv(june, folder / "june.csv")
+    pa.feather.write_feather(june, folder / "june.arrow")
+    pa.parquet.write_table(june, folder / "june.parquet")
+    np.savez(folder / "train.npz", X=X, y=y)
+    words = ["fit", str(folder / "train.parquet"), "--label", "y", "--drop", "id", "--model", "classifier"]
+    assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(folder, capsys, monkeypatch):
+    """Run a command in the folder; return its exit code, output and errors."""
+    monkeypatch.chdir(folder)
+
+    def run(line):
+        capsys.readouterr()
+        code = main(line.split())
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def answer(result):
+    code, out, _ = result
+    assert code == 0
+    return json.loads(out)
+
+
+# -- what the commands do -----------------------------------------------------------------------
+
+
+def test_fit_gives_the_classifier_that_python_gives(folder):
+    table = pa.parquet.read_table(folder / "train.parquet")
+    X, y = table.select(["a", "b"]), table.column("y").to_numpy()
+    clf = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    assert load(folder / "toy.drpu").prior_ == clf.prior_
+
+
+@pytest.mark.parametrize("file", ["train.csv", "train.parquet"])
+def test_every_format_gives_the_same_fit(run, folder, file):
+    result = answer(run(f"fit {file} --label y --columns a,b --model classifier --out again.drpu --json"))
+    assert_allclose(result["prior"]["value"], load(folder / "toy.drpu").prior_.value, rtol=1e-6)
+    assert result["positives"] == 200
+    assert result["columns"] == ["a", "b"]
+
+
+def test_numpy_archives_are_read_by_the_names_of_their_arrays(run, folder):
+    result = answer(run("fit train.npz --label y --model classifier --out numpy.drpu --json"))
+    assert_allclose(result["prior"]["value"], load(folder / "toy.drpu").prior_.value, rtol=1e-6)
+
+
+def test_positives_and_unlabeled_rows_may_come_in_two_files(run, folder):
+    table = pa.parquet.read_table(folder / "train.parquet")
+    for name, label in (("positive", 1), ("unlabeled", 0)):
+        part = table.filter(pa.compute.equal(table["y"], label)).select(["a", "b"])
+        pa.feather.write_feather(part, folder / f"{name}.feather")
+    words = "fit positive.feather --unlabeled unlabeled.feather --model classifier --out two.drpu --json"
+    result = answer(run(words))
+    assert (result["positives"], result["unlabeled"]) == (200, 600)
+
+
+@pytest.mark.parametrize("file", ["june.csv", "june.arrow", "june.parquet"])
+def test_columns_are_found_by_name_whatever_their_order(run, folder, file):
+    june = pa.parquet.read_table(folder / "june.parquet").select(["a", "b"])
+    expected = load(folder / "toy.drpu").adapt(june)
+    result = answer(run(f"adapt toy.drpu {file} --cost 0.8 --json"))
+    assert_allclose(result["prior"]["value"], expected.prior_.value, rtol=1e-6)
+    assert_allclose(result["threshold"], expected.at_prior(expected.prior_, cost=0.8).threshold_, rtol=1e-6)
+
+
+def test_an_adapted_classifier_is_written_and_used(run):
+    adapted = answer(run("adapt toy.drpu june.csv --out june.drpu --json"))
+    inspected = answer(run("inspect june.drpu --json"))
+    assert inspected["kind"] == "AdaptedClassifier"
+    assert inspected["prior"] == adapted["prior"]
+
+
+def test_predictions_stand_beside_the_kept_columns(run, folder):
+    code, _, _ = run("predict toy.drpu june.parquet --adapt --cost 0.8 --keep id --out scored.parquet")
+    assert code == 0
+    scored = pa.parquet.read_table(folder / "scored.parquet")
+    assert scored.column_names == ["id", "drpu_label", "drpu_probability", "drpu_ratio"]
+    june = pa.parquet.read_table(folder / "june.parquet").select(["a", "b"])
+    classifier = load(folder / "toy.drpu").adapt(june, cost=0.8)
+    np.testing.assert_array_equal(scored["drpu_label"].to_numpy(), classifier.predict(june))
+
+
+def test_a_known_prior_needs_no_adaptation(run, folder):
+    result = answer(run("predict toy.drpu june.csv --prior 0.02 --out scored.csv --json"))
+    assert result["prior"]["value"] == 0.02
+    assert read(str(folder / "scored.csv")).names[:3] == ["id", "b", "a"]
+
+
+def test_a_pipe_carries_rows_in_and_answers_out(run, folder, monkeypatch):
+    rows = io.TextIOWrapper(io.BytesIO((folder / "june.csv").read_bytes()))
+    monkeypatch.setattr(sys, "stdin", rows)
+    code, out, err = run("predict toy.drpu - --adapt --keep id")
+    assert code == 0
+    answers = pa.csv.read_csv(io.BytesIO(out.encode()))
+    assert answers.num_rows == 500
+    assert answers.column_names[0] == "id"
+    assert "rows flagged" in err
+    assert "\x1b" not in out + err  # no colours in a pipe
+
+
+def test_priors_come_file_by_file_and_group_by_group(run, folder):
+    months = np.where(np.arange(500) < 250, "may", "june")
+    table = pa.parquet.read_table(folder / "june.parquet").append_column("month", pa.array(months))
+    pa.parquet.write_table(table, folder / "year.parquet")
+    by_month = answer(run("prior toy.drpu year.parquet --by month --json"))
+    assert [item["data"] for item in by_month["found"]] == ["month=june", "month=may"]
+    code, out, _ = run("prior toy.drpu june.csv june.arrow")
+    assert code == 0
+    lines = [line.split("\t") for line in out.splitlines()]
+    assert [line[0] for line in lines] == ["data", "(training)", "june.csv", "june.arrow"]
+    assert lines[2][1:] == lines[3][1:]
+
+
+def test_the_page_is_written_with_and_without_new_rows(run, folder):
+    for words in ("report toy.drpu --out plain.html", "report toy.drpu june.csv --out june.html"):
+        code, out, _ = run(words)
+        assert code == 0
+        assert words.split()[-1] in out
+    assert (folder / "june.html").read_text().startswith("<!doctype html>")
+
+
+def test_people_are_told_what_was_found(run):
+    code, out, _ = run("inspect toy.drpu")
+    assert code == 0
+    assert "share of positives" not in out  # inspect names the prior it was trained at
+    assert "training prior" in out
+    assert "200 positives" in out
+    _, out, _ = run("adapt toy.drpu june.csv")
+    assert "95% interval" in out
+
+
+# -- when something is wrong ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("adapt absent.drpu june.csv", "absent.drpu: no such file"),
+        ("adapt june.csv june.csv", "cannot be read as a drpu artifact"),
+        ("adapt toy.drpu absent.csv", "absent.csv"),
+        ("adapt toy.drpu toy.drpu", "the ending '.drpu' is not known"),
+        ("adapt toy.drpu june.csv --columns a,c", "no column 'c'"),
+        ("adapt toy.drpu june.csv --columns a", "feature names"),
+        ("fit train.csv --label z --out x.drpu", "no column 'z'"),
+        ("fit train.csv --label y --model forest --out x.drpu", "model must be one of"),
+        ("fit train.csv --label y --prior 30 --out x.drpu", "not a percentage"),
+        ("predict toy.drpu june.csv --cost 2 --out x.csv", "cost must lie"),
+        ("predict toy.drpu june.csv --out x.xlsx", "'.xlsx' is not known"),
+    ],
+)
+def test_bad_data_is_one_line_and_exit_code_one(run, line, words):
+    code, out, err = run(line)
+    assert code == 1
+    assert out == ""
+    assert err.startswith("error: ")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit",
+        "fit train.csv --out x.drpu",
+        "adapt toy.drpu",
+        "predict toy.drpu june.csv --adapt --prior 0.1",
+        "foo",
+    ],
+)
+def test_wrong_usage_is_exit_code_two(run, line):
+    code, out, err = run(line)
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_text_columns_are_refused_with_the_way_out(run, folder):
+    (folder / "text.csv").write_text("a,b,colour,y\n1,2,red,1\n2,1,blue,0\n")
+    code, _, err = run("fit text.csv --label y --out x.drpu")
+    assert code == 1
+    assert "--drop colour" in err
+
+
+def test_more_than_two_labels_are_refused(run, folder):
+    (folder / "three.csv").write_text("a,y\n" + "1,0\n2,1\n3,2\n" * 20)
+    code, _, err = run("fit three.csv --label y --out x.drpu")
+    assert code == 1
+    assert "two labels, got 3" in err
+
+
+def test_a_traceback_comes_only_when_asked_for(run):
+    with pytest.raises(FileNotFoundError):
+        run("adapt absent.drpu june.csv --traceback")
+
+
+def test_warnings_are_short_lines_and_part_of_the_json(run, folder):
+    rows = pa.parquet.read_table(folder / "train.parquet").slice(150, 400)
+    pa.csv.write_csv(rows, folder / "few.csv")
+    code, out, err = run("fit few.csv --label y --drop id --model classifier --out few.drpu --json")
+    assert code == 0
+    assert err.startswith("warning: [few-positives] 50 labelled positives")
+    assert json.loads(out)["warnings"][0].startswith("[few-positives]")
+
+
+def test_a_missing_extra_says_what_to_install(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "typer", None)
+    monkeypatch.delitem(sys.modules, "drpu.cli.app", raising=False)
+    assert main(["--help"]) == 1
+    assert 'pip install "drpu[cli]"' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["fit", "adapt", "predict", "prior", "inspect", "report", "demo"])
+def test_help_teaches_by_example(run, command):
+    code, out, _ = run(f"{command} --help")
+    assert code == 0
+    assert f"drpu {command}" in out
+    assert "Example" in out
+    assert "--json" in out
