@@ -296,7 +296,7 @@ def test_samples_of_one_class_have_priors_at_the_edge(method, truth):
     assert prior.high >= truth - 0.02
     # Where U looks like P everywhere, nothing in one sample shows a plateau or a lowest point.
     if truth == 0 or method not in ("combined", "paper", "plateau"):
-        assert abs(prior.value - truth) < 0.05
+        assert abs(prior.value - truth) < 0.1
 
 
 @pytest.mark.parametrize("method", SHIFTS)
