@@ -17,7 +17,7 @@ from drpu.models.base import ModelState, RatioModel
 if TYPE_CHECKING:
     from torch import nn
 
-    from drpu.models._training.ratio import Fitted
+    from drpu.models._training.ratio import Fitted, Watch
 
 __all__ = ["NetworkRatio", "fit_many"]
 
@@ -286,6 +286,7 @@ def fit_many(
     holdout: Any = None,
     positive_weight: Any = None,
     unlabeled_weight: Any = None,
+    on_epoch: Watch | None = None,
 ) -> list[NetworkRatio]:
     """Networks of one shape, trained together as a stack.
 
@@ -305,7 +306,13 @@ def fit_many(
     holdout : pair of rows, or a list of pairs, optional
         As in ``fit_ratio``, for all models or a list with one pair for each.
     positive_weight, unlabeled_weight : array-like, or a list of them, optional
-        Weights of the rows, for all models or a list with one array for each.
+        Weights of the rows, for all models or a list with one array for each. Rows of
+        weight 0 are as good as absent: models that share one array and differ in
+        weights share its memory.
+    on_epoch : callable, optional
+        Called after every epoch as ``on_epoch(epoch, log_ratio)``; ``log_ratio(X)`` scores rows,
+        or a list with rows for each model, with the networks as they are then, shape
+        (models, n). Needs a given ``alpha``.
 
     Returns
     -------
@@ -348,19 +355,23 @@ def fit_many(
         w_p = None if w_p is None else check_weights("positive_weight", w_p, len(p))
         w_u = None if w_u is None else check_weights("unlabeled_weight", w_u, len(u))
         samples.append((Sample(p, u, w_p, w_u), kept))
-    _train(models, samples)
+    if on_epoch is not None and any(isinstance(model.alpha, str) for model in models):
+        raise ParameterError("alpha must be a number with on_epoch: 'auto' trains several networks a model.")
+    _train(models, samples, on_epoch)
     return list(models)
 
 
 def _train(
-    models: Sequence[NetworkRatio], samples: Sequence[tuple[Sample, tuple[Rows, Rows] | None]]
+    models: Sequence[NetworkRatio],
+    samples: Sequence[tuple[Sample, tuple[Rows, Rows] | None]],
+    on_epoch: Watch | None = None,
 ) -> None:
     require("torch", extra="torch", for_="NetworkRatio")
     from drpu.models._training.ratio import fit_together
     from drpu.models._training.tasks import make_task
 
     tasks = [make_task(model, *sample) for model, sample in zip(models, samples, strict=True)]
-    for model, (sample, _), fitted in zip(models, samples, fit_together(tasks), strict=True):
+    for model, (sample, _), fitted in zip(models, samples, fit_together(tasks, on_epoch), strict=True):
         model._take(fitted, sample.positive.shape[1:])
 
 

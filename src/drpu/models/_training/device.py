@@ -41,16 +41,21 @@ def weight_dtype(dtype: str) -> torch.dtype:
 
 @contextmanager
 def precision(dtype: str, device: torch.device) -> Iterator[None]:
-    """Products of matrices at the precision that ``dtype`` names."""
+    """Products of matrices, and convolutions, at the precision that ``dtype`` names."""
     before = torch.get_float32_matmul_precision()
+    cudnn = torch.backends.cudnn
+    convolutions = cudnn.allow_tf32, cudnn.benchmark
     if dtype == "tf32":
         torch.set_float32_matmul_precision("high")
+    # shapes never change within a run, so trying all algorithms once pays
+    cudnn.allow_tf32, cudnn.benchmark = dtype == "tf32", True
     try:
         with torch.autocast(
             device.type, dtype=torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False
         ):
             yield
     finally:
+        cudnn.allow_tf32, cudnn.benchmark = convolutions
         if dtype == "tf32":
             torch.set_float32_matmul_precision(before)
 
@@ -77,6 +82,7 @@ class Recorded:
         self.enabled = device.type == "cuda"
         self.calls: Counter[tuple[int, int]] = Counter()
         self.graphs: dict[tuple[int, int], tuple[Any, Tensor, Tensor]] = {}
+        self.side = torch.cuda.Stream(device) if self.enabled else None  # type: ignore[no-untyped-call]
 
     def __call__(self, positive: Tensor, unlabeled: Tensor) -> None:
         """Make one step on the batch at these positions."""
@@ -93,14 +99,13 @@ class Recorded:
         graph.replay()
 
     def _plain(self, positive: Tensor, unlabeled: Tensor) -> None:
-        if not self.enabled:
+        if self.side is None:
             self.step(positive, unlabeled)
             return
-        side = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(side):
+        self.side.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(self.side):  # a recording wants its libraries warmed up off the main stream
             self.step(positive, unlabeled)
-        torch.cuda.current_stream(self.device).wait_stream(side)
+        torch.cuda.current_stream(self.device).wait_stream(self.side)
 
     def _record(self, shape: tuple[int, int], positive: Tensor, unlabeled: Tensor) -> None:
         static = positive.clone(), unlabeled.clone()

@@ -97,6 +97,8 @@ class Training:
         epoch; otherwise the last one stands.
     criterion : Criterion, optional
         Lower is better; read on the holdout rows after each epoch.
+    on_epoch : callable, optional
+        Called with the number of each epoch, from 1, when it is over.
     """
 
     def __init__(
@@ -110,7 +112,9 @@ class Training:
         *,
         holdout: tuple[Pool, Pool] | None = None,
         criterion: Criterion | None = None,
+        on_epoch: Callable[[int], None] | None = None,
     ) -> None:
+        self.on_epoch = on_epoch
         self.stack, self.loss, self.settings, self.seeds = stack, loss, settings, seeds
         self.positive, self.unlabeled = positive, unlabeled
         self.holdout, self.criterion = holdout, criterion
@@ -151,6 +155,8 @@ class Training:
                     holdout_risk.append(self.measure())
                 if best:
                     best.keep(epoch + 1, holdout_risk[-1], *self.current())
+                if self.on_epoch:
+                    self.on_epoch(epoch + 1)
         weights, fixed = (best.weights, best.fixed) if best else self.current()
         return Outcome(
             stack,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,14 +15,14 @@ from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
 from drpu.models._holdout import Sample, carve
 from drpu.models._training.device import pick_device, private_random, weight_dtype
-from drpu.models._training.heads import START, RatioObjective, make_head
+from drpu.models._training.heads import START, Head, RatioObjective, make_head
 from drpu.models._training.loop import Outcome, Settings, Training, on_outputs
 from drpu.models._training.perceptron import Scaling, perceptron
 from drpu.models._training.pools import Pool, count_steps
 from drpu.models._training.stack import Stack
 from drpu.models._training.tasks import Task
 
-__all__ = ["Fitted", "build_module", "fit_together", "score_rows"]
+__all__ = ["Fitted", "Scorer", "Watch", "build_module", "fit_together", "score_rows"]
 
 SCORING_ROWS = 16_384
 
@@ -49,7 +50,12 @@ class _Plan:
     alphas: tuple[float, ...]
 
 
-def fit_together(tasks: Sequence[Task]) -> list[Fitted]:
+# Log-ratios of the networks as they are now, (models, n), for rows of all or a list of rows for each.
+Scorer: TypeAlias = Callable[[Any], FloatArray]
+Watch: TypeAlias = Callable[[int, Scorer], None]
+
+
+def fit_together(tasks: Sequence[Task], watch: Watch | None = None) -> list[Fitted]:
     """One trained network a task, all of them trained as one stack."""
     first = tasks[0]
     device, dtype = pick_device(first.device), weight_dtype(first.settings.dtype)
@@ -65,7 +71,7 @@ def fit_together(tasks: Sequence[Task]) -> list[Fitted]:
     objective = RatioObjective(first.generator, make_head(first.head, bound[:, None]), alpha)
     pools = _Pools(plans, scalings, [i for i, _ in lines], device, dtype)
 
-    outcome = Training(
+    training = Training(
         stack,
         pools.train("positive"),
         pools.train("unlabeled"),
@@ -74,7 +80,11 @@ def fit_together(tasks: Sequence[Task]) -> list[Fitted]:
         [tasks[i].seed for i, _ in lines],
         holdout=pools.held() if plans[0].held else None,
         criterion=objective.criterion,
-    ).run()
+    )
+    if watch is not None:
+        scorer = _scorer(training, scalings, make_head(first.head, bound[:, None]))
+        training.on_epoch = lambda epoch: watch(epoch, scorer)
+    outcome = training.run()
     return [
         _fitted(outcome, [n for n, (j, _) in enumerate(lines) if j == i], plan, scaling)
         for i, (plan, scaling) in enumerate(zip(plans, scalings, strict=True))
@@ -110,6 +120,28 @@ def score_rows(module: nn.Module, X: Rows, scaling: Scaling | None, head: str, b
         parts.append(module(rows).reshape(-1).cpu().double())
     link = make_head(head, torch.tensor(bound, dtype=torch.float64))
     return np.asarray(link.log_ratio(torch.cat(parts)).numpy(), dtype=np.float64)
+
+
+def _scorer(training: Training, scalings: Sequence[Scaling | None], head: Head) -> Scorer:
+    """What a watcher scores rows with; rows that come again are on the device already."""
+    stack = training.stack
+    pools: dict[tuple[int, ...], tuple[Any, Pool]] = {}
+
+    def scorer(rows: Any) -> FloatArray:
+        each = rows if isinstance(rows, list) else [rows] * len(stack)
+        if (key := tuple(map(id, each))) not in pools:
+            unique = {id(part): i for i, part in reversed(list(enumerate(each)))}
+            tensors, starts, start = [], {}, 0
+            for name, i in unique.items():
+                scaling = scalings[i]
+                part = torch.as_tensor(each[i] if scaling is None else scaling(each[i]))
+                tensors.append(part.to(device=stack.device, dtype=stack.dtype))
+                starts[name], start = start, start + len(part)
+            index = torch.stack([torch.arange(len(part)) + starts[id(part)] for part in each])
+            pools[key] = each, Pool(torch.cat(tensors), index.to(stack.device))  # kept, so ids stay theirs
+        return np.asarray(head.log_ratio(training.score(pools[key][1])).cpu().numpy(), dtype=np.float64)
+
+    return scorer
 
 
 def _plan(task: Task) -> _Plan:
