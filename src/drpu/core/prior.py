@@ -9,8 +9,8 @@ from typing import Any, Self, TypeAlias
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu.core.interval import Limits, ratio_limits, shift_limits
-from drpu.core.proportion import PROPORTIONS
-from drpu.core.shift import SHIFTS, em_on_ratios
+from drpu.core.proportion import PROPORTIONS, combined
+from drpu.core.shift import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
 
@@ -18,7 +18,7 @@ __all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prio
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
-METHODS = ("auto", *PROPORTIONS, *SHIFTS)
+METHODS = ("auto", *PROPORTIONS, "blended", *SHIFTS)
 
 WEAK_SEPARATION = 0.45  # Youden's index below which intervals stop covering the prior
 
@@ -100,7 +100,7 @@ def estimate_prior(
         Scores of the rows whose share of positives is wanted.
     method : str or callable, default="auto"
         One sample: ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``. A second sample
-        beside its reference: ``"efficient"``, ``"matching"``, ``"em"``. ``"auto"`` chooses by what
+        beside its reference: ``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``. ``"auto"`` chooses by what
         is given. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
@@ -160,7 +160,7 @@ def prior_from_tails(
     if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
     if method == "auto":
-        method = "combined" if reference is None else "efficient"
+        method = "combined" if reference is None else "blended"
 
     if method in PROPORTIONS:
         estimate = _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method)
@@ -186,7 +186,30 @@ def _shifted(
         else as_prior("train_prior", train_prior)
     )
     limits = shift_limits(tails, reference, level, train_prior=base.value if base.method == "given" else None)
-    return _estimate(SHIFTS[method](tails, reference, base.value), limits, level, method)
+    if method == "blended":
+        value = _blended(tails, reference, base)
+    else:
+        value = SHIFTS[method](tails, reference, base.value)
+    return _estimate(value, limits, level, method)
+
+
+def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
+    """Prior of ``tails`` from both ways to it, weighted by how little each is in doubt.
+
+    One way carries the training prior over, and its error with it, times the growth
+    of the negatives. The other reads the new rows alone. Weights are inverse squares
+    of the widths of their intervals; a known training prior has no width and takes all.
+    """
+    carried = efficient(tails, reference, train_prior.value)
+    width = train_prior.high - train_prior.low
+    if width == 0 or train_prior.value == 1:
+        return carried
+    limits = ratio_limits(tails, train_prior.level)
+    of_carried = ((1 - carried) / (1 - train_prior.value) * width) ** 2
+    of_direct = (limits.high - limits.low) ** 2
+    if of_carried + of_direct == 0:
+        return carried
+    return (of_direct * carried + of_carried * combined(tails)) / (of_carried + of_direct)
 
 
 def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorEstimate:

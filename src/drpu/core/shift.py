@@ -10,11 +10,9 @@ from scipy.optimize import brentq
 from drpu._typing import FloatArray
 from drpu.core.calibration import cell_middles, fit_plateau, monotone_cells
 from drpu.core.decision import ratio_posterior
-from drpu.core.interval import ratio_limits
-from drpu.core.proportion import combined
 from drpu.core.tails import ScoreTails
 
-__all__ = ["SHIFTS", "blended", "efficient", "em", "em_on_ratios", "match_negatives", "matching"]
+__all__ = ["SHIFTS", "efficient", "em", "em_on_ratios", "match_negatives", "matching"]
 
 _ROUNDS = 5  # the moment settles in three
 
@@ -78,27 +76,6 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
         at = np.clip(q, 0.02, 0.98)
         h = (positive - negative) / (at * positive + (1 - at) * negative)
     return q
-
-
-def blended(
-    tails: ScoreTails, reference: ScoreTails, train_prior: float, train_width: float, level: float
-) -> float:
-    """Prior of ``tails`` from both ways to it, weighted by how little each is in doubt.
-
-    One way carries the training prior over (:func:`efficient`) and its error with it,
-    times the growth of the negatives. The other reads the new rows alone
-    (:func:`~drpu.core.proportion.combined`). Weights are inverse squares of the
-    widths of their intervals; a known training prior has width 0 and takes all.
-    """
-    carried = efficient(tails, reference, train_prior)
-    if train_prior == 1 or train_width == 0:
-        return carried
-    limits = ratio_limits(tails, level)
-    of_carried = ((1 - carried) / (1 - train_prior) * train_width) ** 2
-    of_direct = (limits.high - limits.low) ** 2
-    if of_carried + of_direct == 0:
-        return carried
-    return float((of_direct * carried + of_carried * combined(tails)) / (of_carried + of_direct))
 
 
 def em(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:

@@ -17,7 +17,14 @@ from drpu.core.tails import ScoreTails
 from drpu.estimators._core import RatioCore, with_labelled, without_labelled
 from drpu.estimators._validation import PURows, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
-from drpu.exceptions import FewPositivesWarning, ParameterError, PriorBoundaryWarning, PriorError
+from drpu.exceptions import (
+    AlphaWarning,
+    FewPositivesWarning,
+    ParameterError,
+    PriorBoundaryWarning,
+    PriorError,
+    SeenPositivesWarning,
+)
 from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
 from drpu.models.resolve import resolve_model, seeded
 
@@ -42,8 +49,9 @@ class DRPUClassifier(Adaptable):
     holdout : "auto", float or int, default="auto"
         A share of the rows to keep out, or a number of folds. Priors and calibration
         are read from scores of rows that the scoring model has not seen. ``"auto"``
-        takes five folds up to 2000 positives and a fifth of the rows above; below ten
-        positives there is nothing to spare and the model's own rows are scored.
+        takes ten folds below 100 positives, five up to 2000, and a fifth of the rows
+        above; below ten positives there is nothing to spare and the model's own rows
+        are scored.
     calibrate : bool, default=True
         Whether scores are mapped to ratios by held-out rows. The ranking and the
         priors stay as they are.
@@ -181,6 +189,7 @@ class DRPUClassifier(Adaptable):
         share = rows.labelled_share if self.scenario == "single-sample" else 0.0
         tails = ScoreTails(held.positive, held.positive_weight).update(held.unlabeled, held.unlabeled_weight)
         prior = self._resolve_prior(tails, share)
+        _warn_of_alpha(folds, without_labelled(prior, share))
         calibration = self._calibration(tails, prior, share) if self.calibrate else None
         method = self.prior if isinstance(self.prior, str) else "auto"
         self._core = RatioCore(folds, calibration, tails, prior, share, rows.classes, method)
@@ -259,16 +268,29 @@ class DRPUClassifier(Adaptable):
         return tags
 
 
+def _warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
+    """The non-negative correction is right only while alpha is at most the prior of the unlabeled rows."""
+    alpha = max(getattr(model, "alpha_", None) or 0.0 for model in folds.models)
+    if alpha > prior.high:
+        warnings.warn(
+            f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
+            f"({prior}): its ratios are pulled down. Use a smaller alpha, or 'auto'.",
+            AlphaWarning,
+            stacklevel=4,
+        )
+
+
 def _warn_of_few_positives(n: int, *, split: bool) -> None:
-    if n >= FEW_POSITIVES:
-        return
-    cause = (
-        "the prior and its interval are rough"
-        if split
-        else "too few to keep any out, so priors are read from scores of rows that the model has seen"
-    )
-    warnings.warn(
-        f"{n} labelled positives: {cause}. Label more, or give the prior if you know it.",
-        FewPositivesWarning,
-        stacklevel=4,
-    )
+    if n < FEW_POSITIVES:
+        warnings.warn(
+            f"{n} labelled positives: the prior and its interval are rough. Label more, or give the prior if you know it.",
+            FewPositivesWarning,
+            stacklevel=4,
+        )
+    if not split:
+        warnings.warn(
+            "no rows were kept out, so priors are read from scores of rows that the model has seen: "
+            "the prior is too low and its interval too narrow. Label ten positives or more.",
+            SeenPositivesWarning,
+            stacklevel=4,
+        )

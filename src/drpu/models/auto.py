@@ -23,10 +23,11 @@ from drpu.models.registry import model_from_state
 __all__ = ["AutoRatio"]
 
 FEW = 10  # positives below which trees would only learn them by heart
+FOREST_WEIGHT = 2.0  # it errs the least where positives are few, which is where averaging matters
 
 
 class AutoRatio(RatioModel):
-    """Mean log-ratio of a forest, boosted trees and a smooth logistic fit.
+    """Mean log-ratio of a forest, boosted trees and a smooth logistic fit; the forest counts twice.
 
     Each member tells positives from unlabeled rows and fails in its own way: the
     forest is steady on few rows, boosting follows steps and interactions, the smooth
@@ -94,7 +95,8 @@ class AutoRatio(RatioModel):
         if not self.saw_gaps_ and has_gaps(X):
             _warn_of_gaps()
         scores = [member.log_ratio(self._filled(X, member)) for member in self.members_]
-        return np.asarray(np.mean(scores, axis=0))
+        weights = [FOREST_WEIGHT if isinstance(member, ForestRatio) else 1.0 for member in self.members_]
+        return np.asarray(np.average(scores, axis=0, weights=weights))
 
     def _filled(self, X: Rows, member: RatioModel) -> Rows:
         """Rows as the member can take them: with medians in the gaps unless it knows what to do."""

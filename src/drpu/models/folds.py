@@ -22,6 +22,7 @@ from drpu.models.registry import model_from_state
 __all__ = ["FoldedRatio", "HeldOut", "Sample", "cross_fit", "resolve_holdout"]
 
 FEWEST_TO_SPLIT = 10  # positives below which a fold would hold one or none
+FEW_TO_SPLIT = 100  # positives below which each fold should cost as few of them as possible
 MOST_TO_FOLD = 2000  # positives above which one share kept out tells as much as folds do
 
 
@@ -113,7 +114,9 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int) -> int | fl
     if isinstance(holdout, str) and holdout == "auto":
         if few < FEWEST_TO_SPLIT:
             return 0
-        return 5 if n_positive <= MOST_TO_FOLD else 0.2
+        if n_positive > MOST_TO_FOLD:
+            return 0.2
+        return min(10, few) if n_positive < FEW_TO_SPLIT else 5
     if isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
         folds = check_integer("holdout", holdout, low=2)
         if folds > few:
