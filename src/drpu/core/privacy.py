@@ -7,7 +7,7 @@ how far the curves between them can be off. It hides single scores; it promises 
 against somebody who knows all rows but one.
 
 :func:`privatize` does. Rows are counted on a grid that is the same for all data,
-:math:`-\infty, -5, -4.9, \dots, 5`, and each count gets two-sided geometric noise,
+:math:`-\infty, -4, -3.75, \dots, 4`, and each count gets two-sided geometric noise,
 :math:`P(k) \propto e^{-\varepsilon |k|}`. A row lies in one cell of one of the two
 histograms, so adding or removing it changes one count by one, and whatever is made of
 the noisy counts is :math:`\varepsilon`-differentially private: sizes, tails, prior,
@@ -16,6 +16,7 @@ calibration. Replacing a row is removing one and adding another, :math:`2 \varep
 
 from __future__ import annotations
 
+import math
 import random
 from dataclasses import dataclass
 from fractions import Fraction
@@ -31,13 +32,15 @@ from drpu.exceptions import DataError
 
 __all__ = ["GRID", "Coarse", "GridCounts", "coarsen", "discrete_laplace", "privatize"]
 
-GRID_END, GRID_STEP = 5.0, 0.1
-# Edges of the cells: log-ratios beyond the ends share the outer cells. log(1/prior) is the
-# most that a log-ratio can be, so 5 leaves room for priors from 0.7 % on.
+GRID_END, GRID_STEP = 4.0, 0.25
+# Lower edges of the cells: log-ratios beyond the ends share the outer cells. log(1/prior) is
+# the most that a log-ratio can be, so 4 leaves room for priors from 2 % on; finer cells would
+# each bring noise of their own.
 GRID: FloatArray = np.concatenate(
     ([-np.inf], np.arange(-round(GRID_END / GRID_STEP), round(GRID_END / GRID_STEP) + 1) * GRID_STEP)
 )
 
+_CLEAR = 3.0  # standard deviations of noise that the positives of a cell must exceed
 _TIES = 2.0**-30  # levels relatively closer than this differ by rounding, not by evidence
 _ROOM = 16  # a level moves down by at most this part of the gap below it
 
@@ -208,9 +211,11 @@ def privatize(counts: GridCounts, epsilon: float, *, random_state: int | None = 
     Notes
     -----
     Noise is drawn by integer arithmetic alone, so no rounding of floats gives it away.
-    Counts summed from the top are made to fall by isotonic regression and to stay at 0
-    or above; levels that no noisy positive is left in are dropped. All that comes after
-    the noise costs no privacy.
+    From the top down, cells are joined until their positives exceed three standard
+    deviations of the noise in them: a level kept for noise would look like a place that
+    only positives reach, and pull the prior down. Unlabeled counts summed from the top
+    are then made to fall by isotonic regression, and to stay at 0 or above. All that
+    comes after the noise costs no privacy.
 
     Examples
     --------
@@ -224,16 +229,15 @@ def privatize(counts: GridCounts, epsilon: float, *, random_state: int | None = 
     if random_state is not None:
         check_integer("random_state", random_state, low=0)
     rng = random.SystemRandom() if random_state is None else random.Random(random_state)
-    noisy = [
-        _repaired(exact + discrete_laplace(epsilon, len(GRID), rng))
-        for exact in (counts.positive, counts.unlabeled)
-    ]
-    if not noisy[0].any() or not noisy[1].any():
+    positive = counts.positive + discrete_laplace(epsilon, len(GRID), rng)
+    unlabeled = counts.unlabeled + discrete_laplace(epsilon, len(GRID), rng)
+    kept = _clear_levels(positive, epsilon)
+    if len(kept) == 0 or unlabeled.sum() <= 0:
         raise DataError(
             f"nothing is left of the counts under the noise of epsilon={epsilon:g}: "
             "take a larger epsilon, or more rows."
         )
-    return _tails(*noisy)
+    return _tails(positive, unlabeled, kept)
 
 
 def discrete_laplace(epsilon: float, size: int, rng: random.Random) -> IntArray:
@@ -270,27 +274,37 @@ def _bernoulli_exp(rate: Fraction, rng: random.Random) -> bool:
     return k % 2 == 1
 
 
-def _repaired(noisy: IntArray) -> IntArray:
-    """Counts that are not negative, and whose sums from the top are nearest to the noisy ones."""
-    above = noisy[::-1].cumsum()[::-1].astype(np.float64)
-    falling = np.rint(np.maximum(isotonic_regression(above, increasing=False).x, 0))
-    return (falling - np.append(falling[1:], 0)).astype(np.int64)
+def _clear_levels(positive: IntArray, epsilon: float) -> IntArray:
+    """Cells from whose lower edge up to the next one kept the positives stand out of the noise."""
+    deviation = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
+    kept, total, cells = [], 0, 0
+    for cell in range(len(positive) - 1, -1, -1):
+        total, cells = total + int(positive[cell]), cells + 1
+        if total >= max(_CLEAR * deviation * math.sqrt(cells), 1):
+            kept.append(cell)
+            total, cells = 0, 0
+    return np.array(kept[::-1], dtype=np.int64)
 
 
-def _tails(positive: IntArray, unlabeled: IntArray) -> ScoreTails:
-    """Tails over the grid, less the levels at which no positive lies."""
-    kept = np.flatnonzero(positive)
-    cells = np.concatenate(([0], kept)) if kept[0] > 0 else kept
-    counts = np.add.reduceat(unlabeled, cells)
-    if kept[0] == 0:  # nothing lies below minus infinity
-        counts = np.concatenate(([0], counts))
+def _tails(positive: IntArray, unlabeled: IntArray, kept: IntArray) -> ScoreTails:
+    """Legal tails over the kept levels; positives below them are counted with the lowest."""
+    P = np.add.reduceat(positive, kept)
+    P[0] = max(positive.sum() - P[1:].sum(), 1)
+    U = _fallen(np.concatenate(([unlabeled[: kept[0]].sum()], np.add.reduceat(unlabeled, kept))))
     return ScoreTails.from_state(
         {
             "levels": GRID[kept],
-            "positive_counts": np.concatenate(([0], positive[kept])),
-            "counts": counts,
-            "n_positive": float(positive.sum()),
+            "positive_counts": np.concatenate(([0], P)),
+            "counts": U,
+            "n_positive": float(P.sum()),
             "copies": 1,
             "weight_squares": 0.0,
         }
     )
+
+
+def _fallen(noisy: IntArray) -> IntArray:
+    """Counts that are not negative, and whose sums from the top are nearest to the noisy ones."""
+    above = noisy[::-1].cumsum()[::-1].astype(np.float64)
+    falling = np.rint(np.maximum(isotonic_regression(above, increasing=False).x, 0))
+    return np.asarray(falling - np.append(falling[1:], 0), dtype=np.int64)
