@@ -20,11 +20,18 @@ _SHELF = {
     "BoostedRatio": "drpu.models.boosting",
     "ClassifierRatio": "drpu.models.classifier",
     "DRPUClassifier": "drpu.estimators.drpu",
+    "ElkanNotoClassifier": "drpu.estimators.classic",
+    "GenPUClassifier": "drpu.estimators.generative",
     "KernelMeanPrior": "drpu.core.kernel_mean",
     "KernelRatio": "drpu.models.kernel",
+    "NNPUClassifier": "drpu.estimators.risk",
     "NetworkRatio": "drpu.models.network",
+    "PULDClassifier": "drpu.estimators.margin",
+    "PUaClassifier": "drpu.estimators.risk",
     "PriorEstimate": "drpu.core.prior",
     "ScoreTails": "drpu.core.tails",
+    "UPUClassifier": "drpu.estimators.risk",
+    "VPUClassifier": "drpu.estimators.variational",
     "estimate_prior": "drpu.core.prior",
     "fit_many": "drpu.models.network",
     "load": "drpu.artifact.store",
@@ -36,7 +43,7 @@ _SHELF = {
     "shift_posterior": "drpu.core.decision",
 }
 
-__all__ = sorted([*_SHELF, "exceptions"])  # noqa: PLE0605
+__all__ = sorted([*_SHELF, "exceptions"])
 
 try:
     __version__ = version("drpu")

@@ -8,7 +8,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio
-from drpu.exceptions import DataError, DataTypeError, ImputationWarning, LabelError
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    FewPositivesWarning,
+    ImputationWarning,
+    LabelError,
+)
 
 
 def light(**parameters):
@@ -29,7 +35,7 @@ def as_polars(X):
 
 
 def as_arrow(X):
-    return pa.table({name: column for name, column in zip(NAMES, X.T, strict=True)})
+    return pa.table(dict(zip(NAMES, X.T, strict=True)))
 
 
 @pytest.mark.parametrize(
@@ -40,10 +46,14 @@ def test_rows_mean_the_same_in_every_container(toy, fitted, container):
     X, y = toy.X_y()
     clf = DRPUClassifier("classifier", random_state=0).fit(container(X), y)
     assert_allclose(clf.ratio(container(toy.test)), fitted.ratio(toy.test), rtol=1e-6)
-    assert_allclose(clf.adapt(container(toy.test)).prior_.value, fitted.adapt(toy.test).prior_.value, rtol=1e-6)
+    assert_allclose(
+        clf.adapt(container(toy.test)).prior_.value, fitted.adapt(toy.test).prior_.value, rtol=1e-6
+    )
 
 
-@pytest.mark.parametrize("container", [sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array, sparse.csc_array])
+@pytest.mark.parametrize(
+    "container", [sparse.csr_matrix, sparse.csc_matrix, sparse.csr_array, sparse.csc_array]
+)
 def test_sparse_rows_mean_the_same_as_dense_ones(toy, container):
     X, y = toy.X_y()
     model = KernelRatio(width=1.0, ridge=0.1, n_centres=50)
@@ -85,7 +95,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
         monkeypatch.setattr(kind, "toarray", refuse)
         monkeypatch.setattr(kind, "todense", refuse)
     y = (np.arange(400) < 30).astype(int)
-    with pytest.warns(UserWarning):
+    with pytest.warns(FewPositivesWarning, match="30 labelled positives"):
         clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X, y)
     assert clf.predict_proba(X).shape == (400, 2)
 

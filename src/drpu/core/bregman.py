@@ -250,6 +250,6 @@ def nonnegative_bregman_risk(
 
 
 def _times_log(ratio: Array) -> Array:
-    """t log t, which is 0 at 0."""
+    """Give t log t, which is 0 at 0."""
     xp = namespace(ratio)
     return xp.where(ratio > 0, ratio * xp.log(xp.where(ratio > 0, ratio, ratio * 0 + 1)), ratio * 0)

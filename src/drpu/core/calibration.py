@@ -14,7 +14,15 @@ from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUError
 
-__all__ = ["Calibration", "Plateau", "calibrate", "cell_middles", "fit_plateau", "monotone_cells", "population_ratio"]
+__all__ = [
+    "Calibration",
+    "Plateau",
+    "calibrate",
+    "cell_middles",
+    "fit_plateau",
+    "monotone_cells",
+    "population_ratio",
+]
 
 _HUGE = 1e100  # scores beyond it are ranks, like infinity
 
@@ -141,6 +149,7 @@ class Calibration:
     labelled_share: float = 0.0
 
     def __call__(self, scores: Any) -> FloatArray:
+        """Ratio at each score."""
         values = check_scores("scores", scores, allow_empty=True)
         steps = self.cells[np.searchsorted(self.levels, values, side="right")]
         parts = np.minimum([steps, self.plateau(values)], self.ceiling)

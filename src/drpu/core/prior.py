@@ -99,9 +99,10 @@ def estimate_prior(
     unlabeled_scores : array-like of shape (n,)
         Scores of the rows whose share of positives is wanted.
     method : str or callable, default="auto"
-        One sample: ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``. A second sample
-        beside its reference: ``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``. ``"auto"`` chooses by what
-        is given. A callable gets the :class:`ScoreTails` and returns the value.
+        One sample: ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``, ``"scott"``,
+        ``"dedpul"``. A second sample beside its reference: ``"blended"``, ``"efficient"``,
+        ``"matching"``, ``"em"``. ``"auto"`` is ``"combined"`` or, with a reference,
+        ``"blended"``. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
     reference : ScoreTails, optional
@@ -133,7 +134,9 @@ def estimate_prior(
     tails = ScoreTails(positive_scores).update(unlabeled)
     if method == "em" and reference is None:
         if train_prior is None:
-            raise ParameterError("train_prior must be given for method='em': the prior that the ratios belong to.")
+            raise ParameterError(
+                "train_prior must be given for method='em': the prior that the ratios belong to."
+            )
         known = as_prior("train_prior", train_prior)
         return _estimate(em_on_ratios(unlabeled, known.value), ratio_limits(tails, level), level, "em")
     return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)

@@ -46,8 +46,8 @@ def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -
     enough = b > least / gamma
     if not enough.any():
         warnings.warn(
-            f"{tails.n_positive:g} held-out positives are too few for the paper's prior, which wants a recall "
-            f"above {least / gamma:.2f}: best-bin answers instead.",
+            f"{tails.n_positive:g} held-out positives are too few for the paper's prior, which wants a "
+            f"recall above {least / gamma:.2f}: best-bin answers instead.",
             FewPositivesWarning,
             stacklevel=4,
         )

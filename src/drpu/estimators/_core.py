@@ -49,7 +49,7 @@ class RatioCore:
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the mean ratio over the fold models, without a ceiling."""
         scores = self.model.fold_scores(X)
-        return np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300))
+        return np.asarray(np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300)))
 
     def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
         """Tails of new rows; each row counts once for each fold model."""

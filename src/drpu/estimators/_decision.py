@@ -41,9 +41,7 @@ class RatioDecision(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def threshold_(self) -> float:
         """Ratio above which a row is called positive."""
         self._check_fitted()
-        return ratio_threshold(
-            self._core.prior.value, self._current_prior.value, cost=self._current_cost
-        )
+        return ratio_threshold(self._core.prior.value, self._current_prior.value, cost=self._current_cost)
 
     @property
     def classes_(self) -> np.ndarray[Any, Any]:
@@ -64,8 +62,8 @@ class RatioDecision(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Log of the ratio over the threshold: positive rows lie above 0."""
         log_ratio, threshold = self._log_ratio(X), self.threshold_
         if np.isinf(threshold):  # one class is left; keep the ranking and stay finite
-            return log_ratio - np.copysign(2 * LOG_LIMIT, threshold)
-        return log_ratio - np.log(threshold)
+            return np.asarray(log_ratio - np.copysign(2 * LOG_LIMIT, threshold))
+        return np.asarray(log_ratio - np.log(threshold))
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
         """Label of each row, in the coding of the training labels; a tie is negative."""

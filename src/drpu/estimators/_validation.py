@@ -90,9 +90,7 @@ def pair_pu(
     return PURows(_sample(rows, weight, first), _sample(rows, weight, ~first), np.array([0, 1]))
 
 
-def check_rows(
-    estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X"
-) -> Rows:
+def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:
     """Rows as a float array or CSR matrix, with the columns the estimator was fitted on."""
     if sparse.issparse(X) and not model.accepts_sparse:
         raise DataTypeError(
@@ -151,7 +149,7 @@ def read_labels(y: Any, pos_label: Any = None) -> tuple[BoolArray, np.ndarray[An
 def _missing(labels: np.ndarray[Any, Any]) -> BoolArray:
     """Which labels are NaN, None or another library's word for nothing."""
     if labels.dtype.kind == "f":
-        return np.isnan(labels)
+        return np.asarray(np.isnan(labels))
     if labels.dtype.kind != "O":
         return np.zeros(len(labels), dtype=bool)
 
@@ -159,15 +157,15 @@ def _missing(labels: np.ndarray[Any, Any]) -> BoolArray:
         differs = value != value  # NaN differs from itself; pandas' NA will not even say
         return value is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
-    return np.fromiter(map(gap, labels), dtype=bool, count=len(labels))
+    return np.array([gap(label) for label in labels], dtype=bool)
 
 
 def _labels_with_gaps(labels: np.ndarray[Any, Any], missing: BoolArray, pos_label: Any) -> BoolArray:
     present = {value for value, gap in zip(labels.tolist(), missing, strict=True) if not gap}
     if present != {1} or pos_label not in (None, 1):
         raise LabelError(
-            f"y holds missing values, which mean unlabeled only beside labels of 1, got {sorted(map(str, present))}: "
-            "fill the gaps with a label of your own first."
+            "y holds missing values, which mean unlabeled only beside labels of 1, "
+            f"got {sorted(map(str, present))}: fill the gaps with a label of your own first."
         )
     return ~missing
 
@@ -176,8 +174,8 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     shown = ", ".join(map(repr, values[:5].tolist())) + (", ..." if len(values) > 5 else "")
     if len(values) == 1:
         return (
-            f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows are both "
-            "needed; fit_pu(positive, unlabeled) takes them apart."
+            f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
+            "are both needed; fit_pu(positive, unlabeled) takes them apart."
         )
     return (
         f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "
@@ -190,7 +188,8 @@ def _sample(X: Rows, weight: FloatArray | None, mask: BoolArray) -> Sample:
     sample = Sample(X, weight).take(index)
     if sample.weight is not None and sample.weight.sum() <= 0:
         raise DataError(
-            "sample_weight leaves one class only: it must not be zero for every positive or for every unlabeled row."
+            "sample_weight leaves one class only: it must not be zero for every positive or for every "
+            "unlabeled row."
         )
     return sample
 

@@ -75,7 +75,6 @@ class Adaptable(RatioDecision):
         self._check_fitted()
         return AdaptedClassifier(self, prior, cost=cost)
 
-
     def expected_performance(self) -> Performance:
         """Accuracy, precision, recall and cost to expect at the current prior, with no labels.
 
@@ -208,8 +207,8 @@ def _warn_of_other_shift(test: MixtureTest) -> None:
         return
     warnings.warn(
         f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; about "
-        f"{test.misfit:.0%} of them would have to move): more than the prior has changed, and neither the prior "
-        "found here nor the labels can be trusted. Compare the columns with those of training.",
+        f"{test.misfit:.0%} of them would have to move): more than the prior has changed, and neither the "
+        "prior found here nor the labels can be trusted. Compare the columns with those of training.",
         ShiftWarning,
         stacklevel=3,
     )

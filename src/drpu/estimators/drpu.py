@@ -239,8 +239,8 @@ class DRPUClassifier(Adaptable):
             prior = as_prior("prior", self.prior)
             if prior.value < share:
                 raise PriorError(
-                    f"prior must be at least {share:.4f}, the share of labelled positives in a single sample, "
-                    f"got {prior.value!r}."
+                    f"prior must be at least {share:.4f}, the share of labelled positives in a single "
+                    f"sample, got {prior.value!r}."
                 )
             return prior
         prior = with_labelled(prior_from_tails(tails, method=self.prior), share)
@@ -283,7 +283,8 @@ def _warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
 def _warn_of_few_positives(n: int, *, split: bool) -> None:
     if n < FEW_POSITIVES:
         warnings.warn(
-            f"{n} labelled positives: the prior and its interval are rough. Label more, or give the prior if you know it.",
+            f"{n} labelled positives: the prior and its interval are rough. Label more, or give the prior "
+            "if you know it.",
             FewPositivesWarning,
             stacklevel=4,
         )

@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.models._rows import n_rows, take_rows
+from drpu.models._rows import is_sparse, n_rows, take_rows
 
 __all__ = ["MIN_ROWS", "Basis", "Kind", "Scaling", "make_basis", "median_distance"]
 
@@ -35,7 +35,7 @@ class Scaling:
     @classmethod
     def of(cls, X: Rows, weight: FloatArray | None) -> Scaling:
         """Mean and standard deviation of the columns; constant columns keep their scale."""
-        if _is_sparse(X):
+        if is_sparse(X):
             mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=weight)
         else:
             mean = np.average(X, axis=0, weights=weight).astype(np.float64)
@@ -50,13 +50,13 @@ class Scaling:
 
     def times(self, X: Rows, M: FloatArray) -> FloatArray:
         """Standardised rows times the matrix ``M``; sparse rows stay sparse."""
-        if _is_sparse(X):
+        if is_sparse(X):
             return np.asarray(X @ (M / self.scale[:, None]) - (self.shift / self.scale) @ M)
         return np.asarray(((X - self.shift) / self.scale) @ M)
 
     def squared_norms(self, X: Rows) -> FloatArray:
         """Squared length of each standardised row."""
-        if not _is_sparse(X):
+        if not is_sparse(X):
             Z = (X - self.shift) / self.scale
             return np.asarray(np.einsum("ij,ij->i", Z, Z))
         inverse = self.scale**-2.0
@@ -118,7 +118,7 @@ def median_distance(X: Rows, scaling: Scaling, rng: np.random.Generator) -> floa
 
 def _some_rows(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> FloatArray:
     Z, origin = _standardised(take_rows(X, rng.permutation(n_rows(X))[:size]), scaling)
-    return np.asarray((Z.toarray() if _is_sparse(Z) else Z) - origin)
+    return np.asarray((Z.toarray() if is_sparse(Z) else Z) - origin)
 
 
 def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> FloatArray:
@@ -132,7 +132,7 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
     counts = np.bincount(groups, minlength=size)
     member = sparse.csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), (size, len(groups)))
     sums = member @ Z
-    sums = sums.toarray() if _is_sparse(sums) else sums
+    sums = sums.toarray() if is_sparse(sums) else sums
     large = counts >= MIN_ROWS
     return np.asarray(sums[large] / counts[large, None] - origin)
 
@@ -150,10 +150,6 @@ def _standardised(X: Rows, scaling: Scaling) -> tuple[Rows, FloatArray]:
     Centring would fill a sparse matrix, so there the origin moves instead.
     """
     origin = scaling.shift / scaling.scale
-    if _is_sparse(X):
+    if is_sparse(X):
         return (X.astype(np.float64) @ sparse.diags_array(1 / scaling.scale)).tocsr(), origin
     return (X - scaling.shift) / scaling.scale, np.zeros_like(origin)
-
-
-def _is_sparse(X: Any) -> bool:
-    return bool(sparse.issparse(X))

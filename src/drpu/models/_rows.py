@@ -12,12 +12,10 @@ from drpu._arrays import as_numpy
 from drpu._typing import Rows
 from drpu.exceptions import DataError, DataTypeError
 
-__all__ = ["as_rows", "n_rows", "stack_rows", "take_rows"]
+__all__ = ["as_rows", "is_sparse", "n_rows", "stack_rows", "take_rows"]
 
 
-def as_rows(
-    name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False
-) -> Rows:
+def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False) -> Rows:
     """``X`` as a numeric array or CSR matrix, or an error that says what is wrong with it."""
     if sparse.issparse(X) and not sparse_ok:
         raise DataTypeError(f"{name} is sparse, which this model cannot take: pass {name}.toarray().")
@@ -34,6 +32,11 @@ def as_rows(
         raise DataTypeError(f"{name}: {error}") from error
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether ``X`` is a scipy sparse matrix or array."""
+    return bool(sparse.issparse(X))
 
 
 def n_rows(X: Rows) -> int:

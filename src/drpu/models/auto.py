@@ -6,13 +6,12 @@ import warnings
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ImputationWarning
-from drpu.models._rows import n_rows, stack_rows
+from drpu.models._rows import is_sparse, n_rows, stack_rows
 from drpu.models.base import ModelState, RatioModel
 from drpu.models.boosting import BoostedRatio
 from drpu.models.classifier import ClassifierRatio
@@ -82,7 +81,7 @@ class AutoRatio(RatioModel):
     def _choose(self, rows: Rows) -> list[RatioModel]:
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
-        smooth = ClassifierRatio() if sparse.issparse(rows) else FourierRatio(random_state=seeds[0])
+        smooth = ClassifierRatio() if is_sparse(rows) else FourierRatio(random_state=seeds[0])
         if n_rows(rows) < FEW:
             return [smooth]
         return [
@@ -123,19 +122,19 @@ class AutoRatio(RatioModel):
 
 def has_gaps(X: Rows) -> bool:
     """Whether any value is missing."""
-    return bool(np.isnan(X.data if sparse.issparse(X) else X).any())
+    return bool(np.isnan(X.data if is_sparse(X) else X).any())
 
 
 def _medians(X: Rows) -> FloatArray:
     """Median of each column without its gaps; 0 for a column of nothing else, and for sparse rows."""
-    if sparse.issparse(X):
+    if is_sparse(X):
         return np.zeros(X.shape[1])
     medians = SimpleImputer(strategy="median", keep_empty_features=True).fit(X).statistics_
     return np.asarray(medians, dtype=np.float64)
 
 
 def _fill_gaps(X: Rows, medians: FloatArray) -> Rows:
-    if sparse.issparse(X):
+    if is_sparse(X):
         X = X.copy()
         X.data[np.isnan(X.data)] = 0
         return X
@@ -144,8 +143,8 @@ def _fill_gaps(X: Rows, medians: FloatArray) -> Rows:
 
 def _warn_of_gaps() -> None:
     warnings.warn(
-        "the rows have missing values: the trees take them as they are, the smooth member sees column medians "
-        "instead (zeros in sparse rows).",
+        "the rows have missing values: the trees take them as they are, the smooth member sees column "
+        "medians instead (zeros in sparse rows).",
         ImputationWarning,
         stacklevel=2,
     )

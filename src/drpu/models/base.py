@@ -89,9 +89,9 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
             positive,
             unlabeled,
             self._holdout_rows(holdout, positive.shape[1:]),
-            None if positive_weight is None else check_weights("positive_weight", positive_weight, n_rows(positive)),
-            None if unlabeled_weight is None else check_weights("unlabeled_weight", unlabeled_weight, n_rows(unlabeled)),
-        )  # fmt: skip
+            _weights("positive_weight", positive_weight, positive),
+            _weights("unlabeled_weight", unlabeled_weight, unlabeled),
+        )
         return self
 
     def log_ratio(self, X: Rows) -> FloatArray:
@@ -132,9 +132,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         """A fitted model from its state."""
 
     def _rows(self, name: str, X: Any) -> Rows:
-        return as_rows(
-            name, X, sparse_ok=self.accepts_sparse, nan_ok=self.accepts_nan, nd_ok=self.accepts_nd
-        )
+        return as_rows(name, X, sparse_ok=self.accepts_sparse, nan_ok=self.accepts_nan, nd_ok=self.accepts_nd)
 
     def _holdout_rows(
         self, holdout: tuple[Rows, Rows] | None, columns: tuple[int, ...]
@@ -151,3 +149,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         if any(rows.shape[1:] != columns for rows in kept):
             raise DataError(f"holdout must have the columns of the training rows, {columns}.")
         return kept
+
+
+def _weights(name: str, weight: Any, rows: Rows) -> FloatArray | None:
+    return None if weight is None else check_weights(name, weight, n_rows(rows))

@@ -166,7 +166,9 @@ def cross_fit(
         return FoldedRatio([fitted]), HeldOut(*scores, positive.weight, unlabeled.weight)
 
     rng = check_random_state(random_state)
-    splits = list(zip(_splits(len(positive), holdout, rng), _splits(len(unlabeled), holdout, rng), strict=True))
+    splits = list(
+        zip(_splits(len(positive), holdout, rng), _splits(len(unlabeled), holdout, rng), strict=True)
+    )
     work = (delayed(_fit_split)(clone(model), positive, unlabeled, *split) for split in splits)
     done = Parallel(n_jobs=n_jobs, return_as="generator")(work)
     fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))

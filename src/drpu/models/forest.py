@@ -98,7 +98,7 @@ class ForestRatio(RatioModel):
         share = self.booster_.predict(tree_rows(X), num_threads=0 if self.n_jobs == -1 else self.n_jobs)
         least = 0.25 / self.booster_.current_iteration()
         share = np.clip(np.asarray(share, dtype=np.float64), least, 1 - least)
-        return np.log(share / (1 - share)) - self.offset_
+        return np.asarray(np.log(share / (1 - share)) - self.offset_)
 
     def state(self) -> ModelState:
         """The trees in LightGBM's own text, and the odds of the two samples."""

@@ -30,9 +30,11 @@ def resolve_model(model: Any) -> RatioModel:
             raise ParameterError(f"model must be one of {', '.join(map(repr, MODELS))}, got {model!r}.")
         return _make(model)
     if isinstance(model, RatioModel):
-        return clone(model)
+        return _copy(model)
     if isinstance(model, type):
-        raise ParameterError(f"model must be an instance, got the class {model.__name__}: write {model.__name__}().")
+        raise ParameterError(
+            f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
+        )
     if hasattr(model, "predict_proba") and hasattr(model, "fit"):
         return _make("classifier", model)
     torch = sys.modules.get("torch")
@@ -46,9 +48,15 @@ def resolve_model(model: Any) -> RatioModel:
 
 def seeded(model: RatioModel, rng: np.random.RandomState) -> RatioModel:
     """A clone whose free random states are fixed, inner ones too."""
-    model = clone(model)
+    model = _copy(model)
     free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
-    return model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
+    model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
+    return model
+
+
+def _copy(model: RatioModel) -> RatioModel:
+    unfitted: RatioModel = clone(model)
+    return unfitted
 
 
 def _is_seed(name: str) -> bool:
