@@ -87,7 +87,7 @@ def test_every_method_finds_the_prior(sample, reference, method):
     assert abs(prior.value - 0.6) < (0.1 if method == "paper" else 0.06)
     assert prior.low <= prior.value <= prior.high
     assert prior.level == 0.95
-    assert prior.method == ("efficient" if method == "auto" else method)
+    assert prior.method == ("blended" if method == "auto" else method)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -104,7 +104,33 @@ def test_auto_uses_the_reference_where_there_is_one(sample, reference):
     positive, _, new = sample
     alone, beside = estimate_prior(positive, new), estimate_prior(positive, new, reference=reference)
     assert alone == estimate_prior(positive, new, method="combined")
-    assert beside == estimate_prior(positive, new, method="efficient", reference=reference)
+    assert beside == estimate_prior(positive, new, method="blended", reference=reference)
+
+
+def test_blended_lies_between_the_two_ways_to_a_prior(sample, reference):
+    positive, _, new = sample
+    carried, direct, both = (
+        estimate_prior(positive, new, method=method, reference=reference).value
+        for method in ("efficient", "combined", "blended")
+    )
+    assert min(carried, direct) < both < max(carried, direct)
+
+
+@pytest.mark.parametrize("train_prior", [0.3, 1.0])
+def test_blended_carries_a_known_training_prior_over(sample, reference, train_prior):
+    carried, both = (
+        estimate_prior(*sample[::2], method=method, reference=reference, train_prior=train_prior).value
+        for method in ("efficient", "blended")
+    )
+    assert both == carried
+
+
+def test_blended_trusts_the_way_that_is_less_in_doubt(sample, reference):
+    def blend(width):
+        vague = PriorEstimate(0.2, 0.2 - width / 2, 0.2 + width / 2, 0.95, "guess")  # .3 is the truth
+        return estimate_prior(*sample[::2], reference=reference, train_prior=vague, method="blended").value
+
+    assert abs(blend(0.4) - 0.6) < abs(blend(0.02) - 0.6)
 
 
 @pytest.mark.parametrize("method", PROPORTIONS)
