@@ -12,6 +12,7 @@ from typing import Any
 import safetensors.numpy
 
 from drpu.artifact.manifest import digest, flatten, read_manifest, unflatten, write_manifest
+from drpu.artifact.protect import protect
 from drpu.estimators.states import classifier_from_state, classifier_state, keeps_rows
 from drpu.exceptions import ArtifactError, MissingExtraError
 
@@ -22,7 +23,15 @@ ARRAYS = "arrays.safetensors"
 BLOBS = "blobs/"
 
 
-def save(classifier: Any, path: str | os.PathLike[str], *, keep_rows: bool = False) -> None:
+def save(
+    classifier: Any,
+    path: str | os.PathLike[str],
+    *,
+    keep_rows: bool = False,
+    levels: int | None = None,
+    epsilon: float | None = None,
+    random_state: int | None = None,
+) -> None:
     """Write a fitted classifier to ``path``, without training rows and without pickle.
 
     Parameters
@@ -34,6 +43,15 @@ def save(classifier: Any, path: str | os.PathLike[str], *, keep_rows: bool = Fal
     keep_rows : bool, default=False
         Whether a model that is made of training rows may be written with them: nearest
         neighbours, support vectors, kernels centred on rows.
+    levels : int, optional
+        Keep at most this many levels instead of the score of every held-out positive.
+        Curves are then off by at most ``2 / levels``; 100 costs next to nothing.
+    epsilon : float, optional
+        Keep noisy counts instead, with differential privacy: adding or removing a row
+        changes the chance of any outcome by a factor of at most ``exp(epsilon)``, given
+        the model. Each such save spends ``epsilon`` again.
+    random_state : int, optional
+        Seed of that noise, for experiments only: whoever knows it can take the noise off.
 
     See Also
     --------
@@ -43,7 +61,9 @@ def save(classifier: Any, path: str | os.PathLike[str], *, keep_rows: bool = Fal
     -----
     The file is a zip archive of a JSON manifest, numeric arrays (safetensors) and the
     backends' own texts (LightGBM) or archives (skops). It holds the scores of the
-    held-out positives, which adaptation needs.
+    held-out positives, which adaptation needs, unless ``levels`` or ``epsilon`` is given;
+    the manifest then says what was done. Neither covers the model itself: trees and
+    weights are learnt from the rows and written as they are.
 
     Examples
     --------
@@ -56,7 +76,7 @@ def save(classifier: Any, path: str | os.PathLike[str], *, keep_rows: bool = Fal
     >>> load(path).prior_ == clf.prior_
     True
     """
-    state = classifier_state(classifier)
+    state = classifier_state(protect(classifier, levels=levels, epsilon=epsilon, random_state=random_state))
     if not keep_rows and keeps_rows(classifier):
         raise ArtifactError(
             "the model is made of training rows and would be written with them. Choose one that is not "
@@ -109,7 +129,9 @@ def _read_parts(file: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, by
         for name, entry in manifest["parts"].items():
             part = archive.read(name)
             if digest(part) != entry["sha256"]:
-                raise ArtifactError(f"part {name!r} of the artifact has been changed: its digest does not match.")
+                raise ArtifactError(
+                    f"part {name!r} of the artifact has been changed: its digest does not match."
+                )
             parts[name] = part
     arrays = safetensors.numpy.load(parts.pop(ARRAYS))
     return manifest["state"], arrays, {name.removeprefix(BLOBS): part for name, part in parts.items()}
@@ -123,7 +145,9 @@ def _write_whole(path: Path, parts: dict[str, bytes]) -> None:
             with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
                 for part, content in parts.items():
                     # A fixed date: the same classifier gives the same bytes.
-                    archive.writestr(zipfile.ZipInfo(part, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+                    archive.writestr(
+                        zipfile.ZipInfo(part, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED
+                    )
             file.flush()
             os.fsync(file.fileno())
         os.replace(name, path)
@@ -131,4 +155,3 @@ def _write_whole(path: Path, parts: dict[str, bytes]) -> None:
         with suppress(FileNotFoundError):
             name.unlink()
         raise
-

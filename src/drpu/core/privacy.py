@@ -30,7 +30,7 @@ from drpu._typing import FloatArray, IntArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = ["GRID", "Coarse", "GridCounts", "coarsen", "discrete_laplace", "privatize"]
+__all__ = ["GRID", "Coarse", "GridCounts", "Protection", "coarsen", "discrete_laplace", "privatize"]
 
 GRID_END, GRID_STEP = 4.0, 0.25
 # Lower edges of the cells: log-ratios beyond the ends share the outer cells. log(1/prior) is
@@ -43,6 +43,46 @@ GRID: FloatArray = np.concatenate(
 _CLEAR = 3.0  # standard deviations of noise that the positives of a cell must exceed
 _TIES = 2.0**-30  # levels relatively closer than this differ by rounding, not by evidence
 _ROOM = 16  # a level moves down by at most this part of the gap below it
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """What was done to the counts that an artifact keeps; its manifest says so in these words.
+
+    Attributes
+    ----------
+    mechanism : {"quantiles", "discrete-laplace"}
+        Fewer levels with exact counts, or noisy counts on a fixed grid.
+    levels : int
+        Levels that are left.
+    positive_error, unlabeled_error : float or None
+        Quantiles: the most by which either curve can be off between two levels.
+    epsilon : float or None
+        Noise: the budget that was spent.
+    neighbours : str or None
+        Noise: the data sets that epsilon keeps from being told apart.
+    grid : tuple of three floats or None
+        Noise: the first and the last edge of the cells, and the step between.
+    randomness : {"operating system", "seeded"} or None
+        Noise: where it came from. Whoever has the seed can take it off.
+    not_covered : tuple of str
+        What else is in the file and was learnt from rows.
+    """
+
+    mechanism: str
+    levels: int
+    positive_error: float | None = None
+    unlabeled_error: float | None = None
+    epsilon: float | None = None
+    neighbours: str | None = None
+    grid: tuple[float, float, float] | None = None
+    randomness: str | None = None
+    not_covered: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        # JSON has lists only.
+        object.__setattr__(self, "grid", None if self.grid is None else tuple(self.grid))
+        object.__setattr__(self, "not_covered", tuple(self.not_covered))
 
 
 # -- fewer levels --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 from drpu._typing import FloatArray, Rows
 from drpu.core.calibration import Calibration, population_ratio
 from drpu.core.prior import PriorEstimate, prior_from_tails
+from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
 from drpu.models.folds import FoldedRatio
 
@@ -36,6 +37,11 @@ class RatioCore:
         The user's labels, negative first.
     method : str
         How priors of new rows are estimated.
+    grid : GridCounts or None
+        The rows of ``tails`` on cells that do not depend on them, for an artifact with
+        differential privacy; None where rows had weights.
+    protection : Protection or None
+        What was done to ``tails`` when they were saved; None where they are exact.
     """
 
     model: FoldedRatio
@@ -45,6 +51,8 @@ class RatioCore:
     labelled_share: float
     classes: np.ndarray[Any, Any]
     method: str = "auto"
+    grid: GridCounts | None = None
+    protection: Protection | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the mean ratio over the fold models, without a ceiling."""

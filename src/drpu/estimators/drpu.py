@@ -12,6 +12,7 @@ from drpu._checks import check_choice, check_fraction
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
 from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.estimators._core import RatioCore, with_labelled, without_labelled
@@ -192,7 +193,8 @@ class DRPUClassifier(Adaptable):
         _warn_of_alpha(folds, without_labelled(prior, share))
         calibration = self._calibration(tails, prior, share) if self.calibrate else None
         method = self.prior if isinstance(self.prior, str) else "auto"
-        self._core = RatioCore(folds, calibration, tails, prior, share, rows.classes, method)
+        grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
+        self._core = RatioCore(folds, calibration, tails, prior, share, rows.classes, method, grid)
         return self
 
     @property

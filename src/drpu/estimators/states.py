@@ -10,6 +10,7 @@ from sklearn.base import clone
 
 from drpu.core.calibration import Calibration
 from drpu.core.prior import PriorEstimate
+from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
 from drpu.estimators._core import RatioCore
 from drpu.estimators.adapted import AdaptedClassifier
@@ -47,6 +48,10 @@ def classifier_state(classifier: Any) -> ModelState:
         kept = calibration.state()
         arrays |= {f"calibration.{name}": kept.pop(name) for name in ("levels", "cells")}
         config["calibration"] = kept
+    if core.grid is not None:
+        arrays |= {"grid.positive": core.grid.positive, "grid.unlabeled": core.grid.unlabeled}
+    if core.protection is not None:
+        config["protection"] = asdict(core.protection)
     if isinstance(classifier, AdaptedClassifier):
         config |= {"at": {"prior": asdict(classifier.prior), "cost": classifier.cost}}
     else:
@@ -98,7 +103,9 @@ def _plain(value: Any) -> Any:
 
 def _core_from_state(state: ModelState, module: Any) -> RatioCore:
     config, arrays = state.config, state.arrays
-    tails = {name.removeprefix("tails."): array for name, array in arrays.items() if name.startswith("tails.")}
+    tails = {
+        name.removeprefix("tails."): array for name, array in arrays.items() if name.startswith("tails.")
+    }
     calibration = None
     if "calibration" in config:
         kept = {name: arrays[f"calibration.{name}"] for name in ("levels", "cells")}
@@ -112,6 +119,8 @@ def _core_from_state(state: ModelState, module: Any) -> RatioCore:
         float(config["labelled_share"]),
         np.array(classes["values"], dtype=np.dtype(classes["dtype"])),
         str(config["method"]),
+        GridCounts(arrays["grid.positive"], arrays["grid.unlabeled"]) if "grid.positive" in arrays else None,
+        Protection(**config["protection"]) if "protection" in config else None,
     )
 
 

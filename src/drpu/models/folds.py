@@ -35,6 +35,11 @@ class HeldOut:
     positive_weight: FloatArray | None
     unlabeled_weight: FloatArray | None
 
+    @property
+    def weighted(self) -> bool:
+        """Whether rows of either sample have weights."""
+        return self.positive_weight is not None or self.unlabeled_weight is not None
+
 
 @dataclass(frozen=True, slots=True)
 class Sample:

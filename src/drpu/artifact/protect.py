@@ -1,0 +1,131 @@
+"""A classifier as it may be written: exact, over fewer levels, or of noisy counts."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from typing import Any
+
+from drpu.core.calibration import Calibration, calibrate
+from drpu.core.prior import PriorEstimate, prior_from_tails
+from drpu.core.privacy import GRID_END, GRID_STEP, GridCounts, Protection, coarsen, privatize
+from drpu.core.tails import ScoreTails
+from drpu.estimators._core import RatioCore, with_labelled, without_labelled
+from drpu.estimators.adapted import AdaptedClassifier
+from drpu.estimators.drpu import DRPUClassifier
+from drpu.exceptions import DataError, ParameterError
+
+__all__ = ["protect"]
+
+
+def protect(classifier: Any, *, levels: int | None, epsilon: float | None, random_state: int | None) -> Any:
+    """``classifier`` itself where nothing is asked for, otherwise a copy that keeps less of its rows."""
+    if levels is None and epsilon is None:
+        if random_state is not None:
+            raise ParameterError("random_state seeds the noise of epsilon: without epsilon it has no use.")
+        return classifier
+    if levels is not None and (epsilon is not None or random_state is not None):
+        raise ParameterError("levels cannot be given with epsilon or random_state: choose one protection.")
+    core = _exact_core(classifier)
+    if levels is not None:
+        return _with_core(classifier, _coarse(core, levels))
+    assert epsilon is not None  # one of the two was given
+    adapted = isinstance(classifier, AdaptedClassifier) and classifier.prior.method != "given"
+    return _forgotten(_with_core(classifier, _private(core, epsilon, random_state, adapted=adapted)))
+
+
+def _exact_core(classifier: Any) -> RatioCore:
+    core = getattr(classifier, "_core", None)
+    if not isinstance(core, RatioCore):
+        raise ParameterError(
+            f"levels and epsilon are for a fitted DRPUClassifier or AdaptedClassifier, "
+            f"got {type(classifier).__name__}: it keeps no held-out scores, or is not fitted."
+        )
+    if core.protection is not None:
+        raise ParameterError(
+            f"this classifier was saved with {core.protection.mechanism} before: what was left out then "
+            "cannot be protected again. Save it as it is."
+        )
+    return core
+
+
+def _coarse(core: RatioCore, levels: int) -> RatioCore:
+    coarse = coarsen(core.tails, levels)
+    protection = Protection(
+        "quantiles",
+        len(coarse.tails.levels),
+        positive_error=coarse.positive_error,
+        unlabeled_error=coarse.unlabeled_error,
+        not_covered=("model",),
+    )
+    return replace(
+        core,
+        tails=coarse.tails,
+        calibration=_recalibrated(core, coarse.tails, core.prior, core.labelled_share),
+        grid=None,
+        protection=protection,
+    )
+
+
+def _private(core: RatioCore, epsilon: float, random_state: int | None, *, adapted: bool) -> RatioCore:
+    """Everything that was read from exact counts is read again from noisy ones."""
+    tails = privatize(_grid(core), epsilon, random_state=random_state)
+    # In a single sample the share of labels tells the sizes, which are noisy now.
+    share = tails.n_positive / (tails.n_positive + tails.n) if core.labelled_share > 0 else 0.0
+    prior = core.prior
+    if prior.method != "given":
+        prior = with_labelled(prior_from_tails(tails, method=core.method, level=prior.level), share)
+    protection = Protection(
+        "discrete-laplace",
+        len(tails.levels),
+        epsilon=float(epsilon),
+        neighbours="data sets that differ by one row more or less, scored by the same model",
+        grid=(-GRID_END, GRID_END, GRID_STEP),
+        randomness="operating system" if random_state is None else "seeded",
+        not_covered=("model", "adapted prior") if adapted else ("model",),
+    )
+    return replace(
+        core,
+        tails=tails,
+        calibration=_recalibrated(core, tails, prior, share),
+        prior=prior,
+        labelled_share=share,
+        grid=None,
+        protection=protection,
+    )
+
+
+def _grid(core: RatioCore) -> GridCounts:
+    if core.grid is None:
+        raise DataError(
+            "epsilon needs rows that count once each, and these had weights (or were fitted before grids "
+            "were kept): fit without sample_weight, or use levels."
+        )
+    return core.grid
+
+
+def _recalibrated(
+    core: RatioCore, tails: ScoreTails, prior: PriorEstimate, share: float
+) -> Calibration | None:
+    if core.calibration is None:
+        return None
+    return calibrate(tails, without_labelled(prior, share).value, labelled_share=share)
+
+
+def _with_core(classifier: Any, core: RatioCore) -> Any:
+    """A copy with another core."""
+    new = copy.copy(classifier)
+    new._core = core
+    return new
+
+
+def _forgotten(classifier: Any) -> Any:
+    """``classifier`` without the settings that hold a number read from exact counts."""
+    prior = classifier.prior
+    if (
+        isinstance(classifier, DRPUClassifier)
+        and isinstance(prior, PriorEstimate)
+        and prior.method != "given"
+    ):
+        classifier.prior = "auto"
+    return classifier
