@@ -63,7 +63,10 @@ class ForestRatio(RatioModel):
         sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
         settings = self._settings(n_rows(positive) + n_rows(unlabeled), self.n_features_in_)
         data = lightgbm.Dataset(
-            tree_rows(sample.stacked()), sample.flags(), weight=sample.weights(), params=settings
+            tree_rows(sample.stacked()),
+            sample.flags(),
+            weight=_of_mean_one(sample.weights()),
+            params=settings,
         )
         self.trees_ = lightgbm.train(settings, data, self.n_trees).model_to_string()
         self.booster_ = read_trees(self.trees_)
@@ -83,7 +86,7 @@ class ForestRatio(RatioModel):
             "feature_fraction_bynode": min(1.0, at_node / in_tree),
             "num_leaves": max(8, rows // leaf),
             "min_data_in_leaf": leaf,
-            "min_sum_hessian_in_leaf": 0.0,
+            "min_sum_hessian_in_leaf": 1e-3,  # at 0, LightGBM can choose a leaf without rows and give up
             "max_bin": 31,
             "min_data_in_bin": 1,
             "feature_pre_filter": False,
@@ -118,3 +121,8 @@ class ForestRatio(RatioModel):
         model.booster_ = read_trees(model.trees_)
         model.offset_, model.n_features_in_ = float(state.config["offset"]), int(state.config["columns"])
         return model
+
+
+def _of_mean_one(weight: FloatArray | None) -> FloatArray | None:
+    """Weights in the unit that the least weight of a leaf is meant in."""
+    return None if weight is None else weight / weight.mean()
