@@ -1,0 +1,137 @@
+"""``python -m paper``: run, tables, figures, page."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tarfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from paper.configs import DATASETS, FLAVOURS, METHODS
+from paper.run import Options, plan, run
+from paper.store import RESULTS
+
+EXPERIMENTS = ("synthetic", "benchmark", "n_positive")
+OF_FIGURE = {1: "synthetic", 2: "benchmark", 3: "n_positive"}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Do what the command line says."""
+    chosen = _parser().parse_args(arguments)
+    match chosen.command:
+        case "run":
+            _run(chosen)
+        case "km2":
+            from paper.km2 import run_km2
+
+            run_km2(
+                chosen.dataset or list(DATASETS), range(chosen.trials), chosen.data, chosen.out, chosen.jobs
+            )
+        case "select":
+            from paper.select import select
+
+            select(chosen.dataset or ["mnist", "fashion_mnist", "cifar10"], _options(chosen))
+        case "smoke":
+            from paper.smoke import smoke
+
+            smoke(chosen.device, chosen.profile)
+        case "tables":
+            from paper.tables import write_tables
+
+            write_tables(chosen.out, chosen.to)
+        case "figures":
+            from paper.figures import write_figures
+
+            write_figures(chosen.out, chosen.to)
+        case _:
+            from paper.page import write_page
+
+            write_page(chosen.out, chosen.to)
+    if getattr(chosen, "pack", None):
+        _pack(chosen.out, chosen.pack)
+
+
+def _run(chosen: argparse.Namespace) -> None:
+    options = _options(chosen)
+    experiments = _experiments(chosen)
+    trials = range(chosen.first, chosen.first + chosen.trials)
+    if "synthetic" in experiments:
+        from paper.synthetic import run_synthetic
+
+        run_synthetic(chosen.flavour or FLAVOURS, trials, options.out)
+    deep = [experiment for experiment in experiments if experiment != "synthetic"]
+    for experiment in deep:
+        # figure 3 is about two methods on two data sets
+        few = experiment == "n_positive"
+        datasets = chosen.dataset or (["mnist", "cifar10"] if few else list(DATASETS))
+        methods = chosen.method or (["drpu", "nnpu"] if few else METHODS)
+        flavours = chosen.flavour or FLAVOURS
+        run(plan([experiment], datasets, flavours, methods, trials, options, labels=chosen.labels), options)
+
+
+def _experiments(chosen: argparse.Namespace) -> list[str]:
+    asked = set(chosen.experiment or [])
+    asked |= {"benchmark"} if chosen.table else set()
+    asked |= {OF_FIGURE[figure] for figure in chosen.figure or []}
+    return [experiment for experiment in EXPERIMENTS if experiment in asked or not asked]
+
+
+def _options(chosen: argparse.Namespace) -> Options:
+    return Options(
+        data=chosen.data,
+        out=chosen.out,
+        device=chosen.device,
+        stack=chosen.stack,
+        keep_scores=chosen.keep_scores,
+        epochs=chosen.epochs,
+        verbose=chosen.verbose,
+    )
+
+
+def _pack(folder: Path, target: Path) -> None:
+    with tarfile.open(target, "w:gz") as archive:
+        for path in sorted(folder.glob("*.json")):
+            archive.add(path, arcname=path.name)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name in ("run", "select", "km2"):
+        command = commands.add_parser(name)
+        _add_run_options(command)
+        if name == "km2":
+            command.add_argument("--jobs", type=int, default=1, help="estimates at a time")
+    smoke = commands.add_parser("smoke", help="check and time the loop on this device")
+    smoke.add_argument("--device", default="auto")
+    smoke.add_argument("--profile", action="store_true")
+    for name, place in (("tables", "tables"), ("figures", "figures"), ("page", "../docs/paper.md")):
+        command = commands.add_parser(name)
+        command.add_argument("--out", type=Path, default=RESULTS, help="folder of the result files")
+        command.add_argument("--to", type=Path, default=Path(__file__).parent / place)
+    return parser
+
+
+def _add_run_options(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--experiment", nargs="+", choices=EXPERIMENTS)
+    command.add_argument("--table", nargs="+", type=int, choices=(2, 3, 4))
+    command.add_argument("--figure", nargs="+", type=int, choices=(1, 2, 3))
+    command.add_argument("--dataset", nargs="+", choices=list(DATASETS))
+    command.add_argument("--flavour", nargs="+", choices=FLAVOURS)
+    command.add_argument("--method", nargs="+", choices=METHODS)
+    command.add_argument("--labels", choices=("shirt", "bag"), default="shirt", help="of Fashion-MNIST")
+    command.add_argument("--trials", type=int, default=10)
+    command.add_argument("--first", type=int, default=0, help="number of the first trial")
+    command.add_argument("--device", default="auto")
+    command.add_argument("--data", default=os.environ.get("DRPU_DATA"), help="folder with NAME.npz")
+    command.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
+    command.add_argument("--stack", type=int, default=10, help="trials trained together")
+    command.add_argument("--keep-scores", type=Path, help="folder for the scores themselves")
+    command.add_argument("--epochs", type=int, help="instead of the recipe's, to try things out")
+    command.add_argument("--pack", type=Path, help="a .tar.gz to put all result files in")
+    command.add_argument("--verbose", type=int, default=0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,98 @@
+"""From scores to the numbers of a table."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import roc_auc_score
+
+from drpu import ScoreTails, ratio_threshold
+from drpu.core.calibration import calibrate
+from drpu.core.proportion import infimum
+from drpu.exceptions import DRPUWarning
+
+__all__ = ["Outcome", "by_margin", "by_ratio"]
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What one model gives: the estimated training prior and a line for each test prior."""
+
+    train_prior: float | None
+    tests: list[dict[str, Any]]
+
+
+def by_ratio(
+    held: tuple[Floats, Floats],
+    tests: dict[float, tuple[Floats, npt.NDArray[np.bool_]]],
+    *,
+    best: bool,
+    known: float | None = None,
+) -> Outcome:
+    """Accuracy, AUC and priors of a density ratio.
+
+    Parameters
+    ----------
+    held : pair of ndarray
+        Log-ratios of the held-out positive and unlabeled rows.
+    tests : dict
+        Log-ratios and true labels by test prior.
+    best : bool
+        Calibrated ratios with the library's priors, or the network's own ratios with the
+        paper's: the smallest ratio of tails, for either sample alone.
+    known : float, optional
+        The prior of both samples, where an experiment takes it as known.
+    """
+    tails = ScoreTails(held[0]).update(held[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        train = known if known is not None else (tails.estimate().value if best else infimum(tails))
+        to_ratio = calibrate(tails, train) if best else np.exp
+        lines = []
+        for prior, (scores, labels) in tests.items():
+            seen = tails.empty().update(scores)
+            if known is not None:
+                found = known
+            elif best:
+                found = seen.estimate(reference=tails, train_prior=train).value
+            else:
+                found = infimum(seen)
+            called = to_ratio(scores) > ratio_threshold(train, found)
+            lines.append(_line(prior, called, scores, labels, found))
+    return Outcome(float(train), lines)
+
+
+def by_margin(
+    tests: dict[float, tuple[Floats, npt.NDArray[np.bool_]]],
+    *,
+    train_prior: float | None = None,
+    test_priors: dict[float, float] | None = None,
+) -> Outcome:
+    """Accuracy and AUC of scores that are positive for positives."""
+    found = test_priors or {}
+    lines = [
+        _line(prior, scores > 0, scores, labels, found.get(prior))
+        for prior, (scores, labels) in tests.items()
+    ]
+    return Outcome(train_prior, lines)
+
+
+def _line(
+    prior: float,
+    called: npt.NDArray[np.bool_],
+    scores: Floats,
+    labels: npt.NDArray[np.bool_],
+    found: float | None,
+) -> dict[str, Any]:
+    return {
+        "test_prior": prior,
+        "accuracy": float((called == labels).mean()),
+        "auc": float(roc_auc_score(labels, scores)),
+        "estimated_prior": None if found is None else float(found),
+    }

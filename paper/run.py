@@ -1,0 +1,256 @@
+"""The runner: which results are missing, trained a stack at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drpu import NetworkRatio, fit_many
+from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
+from paper.evaluate import Floats, Outcome, by_ratio
+from paper.networks import make_network
+from paper.progress import progress
+from paper.splits import Images, Split, is_reduced, load_images, split
+from paper.store import RESULTS, Key, versions, write_result
+
+__all__ = ["Job", "Options", "plan", "run", "run_job"]
+
+WATCHED = 20  # points of an error curve
+LIMIT = 690.0  # of a log-ratio: a ratio of 0 keeps a rank
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How to run: where the data are, where results go, on what."""
+
+    data: str | Path | None = None
+    out: Path = RESULTS
+    device: str = "auto"
+    stack: int = 10
+    keep_scores: Path | None = None
+    epochs: int | None = None
+    verbose: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """Trials of one cell that are trained together."""
+
+    experiment: str
+    data: Benchmark
+    recipe: Recipe
+    trials: tuple[int, ...]
+    n_positive: int | None = None
+
+    def key(self, trial: int) -> Key:
+        """What the result of a trial is called."""
+        d, r = self.data, self.recipe
+        return Key(self.experiment, d.name, r.flavour, r.method, trial, d.labels, self.n_positive, d.protocol)
+
+    @property
+    def known_prior(self) -> float | None:
+        """The prior that does not move and need not be estimated, where there is one."""
+        return self.data.prior if self.experiment == "n_positive" else None
+
+    def split(self, images: Images, trial: int) -> Split:
+        """The rows of a trial."""
+        priors = TEST_PRIORS if self.known_prior is None else (self.known_prior,)
+        return split(self.data, images, trial, n_positive=self.n_positive, priors=priors)
+
+
+def plan(
+    experiments: Sequence[str],
+    datasets: Sequence[str],
+    flavours: Sequence[str],
+    methods: Sequence[str],
+    trials: Sequence[int],
+    options: Options,
+    *,
+    labels: str = "shirt",
+) -> list[Job]:
+    """What is still to be done, in stacks."""
+    jobs = []
+    for experiment in experiments:
+        sizes: Sequence[int | None] = N_POSITIVE if experiment == "n_positive" else [None]
+        for dataset in datasets:
+            data = benchmark(dataset, labels=labels, reduced=is_reduced(dataset, options.data))
+            for flavour in flavours:
+                for method in methods:
+                    made = recipe(flavour, method, data)
+                    for size in sizes:
+                        job = Job(experiment, data, made, tuple(trials), size)
+                        jobs += _missing(job, options)
+    return jobs
+
+
+def _missing(job: Job, options: Options) -> list[Job]:
+    """The trials of a job without a result, ``options.stack`` at a time."""
+    left = [trial for trial in job.trials if not (options.out / job.key(trial).name).is_file()]
+    stacks = [left[i : i + options.stack] for i in range(0, len(left), options.stack)]
+    return [replace(job, trials=tuple(stack)) for stack in stacks]
+
+
+def run(jobs: Sequence[Job], options: Options) -> None:
+    """Do the jobs; whatever is done has its file."""
+    images: tuple[str, Images] | None = None
+    for job in progress(jobs, [len(job.trials) for job in jobs], "models"):
+        which = f"{job.data.name} {job.data.protocol}"
+        if images is None or images[0] != which:
+            images = which, load_images(job.data, options.data)
+        run_job(job, images[1], options)
+
+
+def run_job(job: Job, images: Images, options: Options) -> None:
+    """Train the trials of one job together and write a result for each."""
+    from paper import rivals
+
+    splits = [job.split(images, trial) for trial in job.trials]
+    if job.recipe.method != "drpu":
+        rivals.run_job(job, images, splits, options)
+        return
+    start = time.perf_counter()
+    models, curves, watching = train(job, images, splits, options)
+    seconds = (time.perf_counter() - start - watching) / len(models)
+    for trial, part, model, curve in zip(job.trials, splits, models, curves, strict=True):
+        outcome = _measure(job, images, part, model.log_ratio, options, job.key(trial))
+        content = {
+            "alpha": model.alpha_,
+            "best_epoch": model.best_epoch_,
+            "history": {name: np.round(values, 6).tolist() for name, values in model.history_.items()},
+            "curve": curve,
+        }
+        record(job, trial, outcome, seconds, content, options)
+
+
+def train(
+    job: Job, images: Images, splits: Sequence[Split], options: Options
+) -> tuple[list[NetworkRatio], list[list[dict[str, Any]]], float]:
+    """The networks of all trials, their errors by epoch, and the seconds that took to follow."""
+    models = [
+        NetworkRatio(
+            make_network(job.data.network, batch_norm=job.recipe.batch_norm),
+            random_state=trial,
+            device=options.device,
+            verbose=options.verbose,
+            **network_options(job.recipe, options),
+        )
+        for trial in job.trials
+    ]
+    held = [(images.train[s.positive[1]], images.train[s.unlabeled[1]]) for s in splits]
+    watch = _Watch(job, images, splits, held, max(1, job.data.epochs // WATCHED))
+    followed = job.experiment == "benchmark" and job.recipe.flavour != "ours"
+    # one array for all, and a mask for each: the rows travel to the device once
+    n = len(images.train)
+    fit_many(
+        models,
+        images.train,
+        images.train,
+        holdout=held,
+        positive_weight=[_mask(s.positive[0], n) for s in splits],
+        unlabeled_weight=[_mask(s.unlabeled[0], n) for s in splits],
+        on_epoch=watch if followed else None,
+    )
+    return models, watch.curves, watch.seconds
+
+
+def network_options(made: Recipe, options: Options) -> dict[str, Any]:
+    """Options of the network on this device: the fast precisions are the GPU's."""
+    import torch
+
+    values = dict(made.options)
+    on_cuda = options.device.startswith("cuda") or (options.device == "auto" and torch.cuda.is_available())
+    if not on_cuda:
+        values["dtype"] = "float32"
+    if options.epochs is not None:
+        values["epochs"] = options.epochs
+    return values
+
+
+def record(
+    job: Job, trial: int, outcome: Outcome, seconds: float, content: dict[str, Any], options: Options
+) -> None:
+    """Write the result of one trial."""
+    import torch
+
+    device = "cuda" if options.device != "cpu" and torch.cuda.is_available() else "cpu"
+    write_result(
+        job.key(trial),
+        {
+            "seconds": round(seconds, 4),
+            "stack": len(job.trials),
+            "train_prior": job.data.prior,
+            "estimated_train_prior": outcome.train_prior,
+            "tests": outcome.tests,
+            **content,
+            "seed": trial,
+            "settings": job.recipe.settings(),
+            "versions": versions(device),
+        },
+        options.out,
+    )
+
+
+def labelled_tests(
+    data: Benchmark, images: Images, part: Split, scores: Floats
+) -> dict[float, tuple[Floats, npt.NDArray[np.bool_]]]:
+    """Scores and labels of every test set, from scores of all test images."""
+    positive = np.isin(images.test_classes, data.positive)
+    return {prior: (scores[rows], positive[rows]) for prior, rows in part.tests.items()}
+
+
+def _measure(job: Job, images: Images, part: Split, log_ratio: Any, options: Options, key: Key) -> Outcome:
+    held = log_ratio(images.train[part.positive[1]]), log_ratio(images.train[part.unlabeled[1]])
+    scores = log_ratio(images.test)
+    if options.keep_scores is not None:
+        options.keep_scores.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(
+            options.keep_scores / Path(key.name).with_suffix(".npz"),
+            held_positive=held[0].astype(np.float32),
+            held_unlabeled=held[1].astype(np.float32),
+            test=scores.astype(np.float32),
+        )
+    return _outcome(job, images, part, held, scores)
+
+
+def _outcome(job: Job, images: Images, part: Split, held: tuple[Floats, Floats], scores: Floats) -> Outcome:
+    tests = labelled_tests(job.data, images, part, scores)
+    return by_ratio(held, tests, best=job.recipe.prior == "best", known=job.known_prior)
+
+
+class _Watch:
+    """Errors of every model at some epochs, and how long it took to find them."""
+
+    def __init__(
+        self,
+        job: Job,
+        images: Images,
+        splits: Sequence[Split],
+        held: Sequence[tuple[Any, Any]],
+        every: int,
+    ) -> None:
+        self.job, self.images, self.splits, self.every = job, images, splits, every
+        self.held = [p for p, _ in held], [u for _, u in held]
+        self.curves: list[list[dict[str, Any]]] = [[] for _ in splits]
+        self.seconds = 0.0
+
+    def __call__(self, epoch: int, log_ratio: Any) -> None:
+        if epoch % self.every and epoch != 1:
+            return
+        start = time.perf_counter()
+        parts = [log_ratio(rows).clip(-LIMIT, LIMIT) for rows in (*self.held, self.images.test)]
+        for curve, part, p, u, test in zip(self.curves, self.splits, *parts, strict=True):
+            outcome = _outcome(self.job, self.images, part, (p, u), test)
+            curve.append({"epoch": epoch, "errors": [round(1 - t["accuracy"], 4) for t in outcome.tests]})
+        self.seconds += time.perf_counter() - start
+
+
+def _mask(rows: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.float32]:
+    mask = np.zeros(n, dtype=np.float32)
+    mask[rows] = 1
+    return mask

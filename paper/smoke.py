@@ -1,0 +1,131 @@
+"""Whether the torch loop is right on this device, and how fast."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+
+from drpu import NetworkRatio, fit_many
+from paper.networks import make_network
+
+__all__ = ["smoke"]
+
+SHAPES = {"mlp": (1, 28, 28), "lenet": (1, 28, 28), "cifar": (3, 32, 32)}
+AS_RUN = {
+    "generator": "lsif", "head": "relu", "optimizer": "adam", "weight_decay": 5e-3, "decay": "step",
+    "ema": None, "early_stopping": False, "accumulate_gradients": True, "learning_rate": 2e-5, "alpha": 0.4,
+}  # fmt: skip
+PLAIN = {
+    "generator": "bkl",
+    "early_stopping": False,
+    "learning_rate": 1e-3,
+    "alpha": 0.4,
+    "weight_decay": 0.1,
+}
+
+
+def smoke(device: str, profile: bool = False) -> None:
+    """Check the loop and print milliseconds a step."""
+    torch.zeros(1, device="cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
+    for name in SHAPES:
+        _check(name, device)
+    cases = [
+        ("mlp", 1, "tf32"), ("mlp", 10, "tf32"), ("mlp", 10, "float32"), ("mlp", 40, "tf32"),
+        ("lenet", 1, "tf32"), ("lenet", 10, "tf32"), ("lenet", 10, "bfloat16"),
+        ("cifar", 1, "tf32"), ("cifar", 1, "bfloat16"), ("cifar", 4, "bfloat16"),
+    ]  # fmt: skip
+    for name, models, dtype in cases:
+        _attempt(f"time {name} x{models} {dtype}", lambda: _time(name, models, dtype, device))  # noqa: B023
+    if profile:
+        for name, models in (("mlp", 1), ("cifar", 1)):
+            _attempt(f"profile {name}", lambda: _profile(name, models, device))  # noqa: B023
+
+
+def _attempt(label: str, task: Callable[[], str]) -> None:
+    try:
+        print(f"{label}: {task()}", flush=True)
+    except Exception as error:  # one failure must not cost the measurements after it
+        print(f"{label}: FAILED {type(error).__name__}: {error}", flush=True)
+
+
+def _rows(name: str, n: int, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed)
+    return rng.random((n, *SHAPES[name]), dtype=np.float32)
+
+
+def _models(name: str, n: int, device: str, **options: Any) -> list[NetworkRatio]:
+    return [NetworkRatio(make_network(name), random_state=i, device=device, **options) for i in range(n)]
+
+
+def _check(name: str, device: str) -> None:
+    """Stacked and single runs, recorded and plain ones, and the fast precisions, side by side."""
+    positive, unlabeled = _rows(name, 60, 1) * 0.8 + 0.1, _rows(name, 1200)
+    x = _rows(name, 300, 2)
+    small: dict[str, Any] = {"epochs": 3, "batch_size": 100}
+
+    def fit(n: int, where: str = device, **options: Any) -> Any:
+        models = fit_many(_models(name, n, where, **(small | options)), positive, unlabeled)
+        return np.stack([np.clip(model.ratio(x), 1e-3, None) for model in models])
+
+    def compare(label: str, a: Any, b: Any) -> str:
+        return f"{label} {np.linalg.norm(a - b) / np.linalg.norm(b):.1e}"
+
+    def check() -> str:
+        found = []
+        for what, options in (("plain", PLAIN), ("as-run", AS_RUN)):
+            stacked = fit(3, dtype="float32", **options)
+            single = np.concatenate(
+                [
+                    np.clip(m.fit_ratio(positive, unlabeled).ratio(x), 1e-3, None)[None]
+                    for m in _models(name, 3, device, **(small | options))
+                ]
+            )
+            found.append(compare(f"{what}: stacked/single", stacked, single))
+            found.append(
+                compare("gpu/cpu start", fit(1, epochs=1, **options), fit(1, "cpu", epochs=1, **options))
+            )
+            for dtype in ("tf32", "bfloat16"):
+                found.append(compare(dtype, fit(3, dtype=dtype, **options), stacked))
+        return ", ".join(found)
+
+    _attempt(f"check {name}", check)
+
+
+def _time(name: str, models: int, dtype: str, device: str) -> str:
+    """Milliseconds a step: the difference between a longer and a shorter run."""
+    n_unlabeled, n_positive = (45_000, 2500) if name == "cifar" else (50_000, 2500)
+    steps = n_unlabeled // 500
+    positive, unlabeled = _rows(name, n_positive, 1), _rows(name, n_unlabeled)
+    options = AS_RUN | {"dtype": dtype, "batch_size": 500}
+
+    def seconds(epochs: int) -> float:
+        start = time.perf_counter()
+        fit_many(_models(name, models, device, epochs=epochs, **options), positive, unlabeled)
+        return time.perf_counter() - start
+
+    few, many = 1, 1 + max(2, 600 // steps // models)
+    first, second = seconds(few), seconds(many)
+    recorded = (
+        "" if not torch.cuda.is_available() else f", peak {torch.cuda.max_memory_allocated() / 2**30:.1f} GiB"
+    )
+    if torch.cuda.is_available():
+        torch.cuda.reset_peak_memory_stats()
+    per_step = 1000 * (second - first) / ((many - few) * steps)
+    return f"{per_step:.3f} ms a step, {per_step / models:.3f} a model, start {first:.2f} s{recorded}"
+
+
+def _profile(name: str, models: int, device: str) -> str:
+    from torch.profiler import ProfilerActivity
+    from torch.profiler import profile as record
+
+    positive, unlabeled = _rows(name, 2500, 1), _rows(name, 45_000)
+    dtype = "bfloat16" if name == "cifar" else "tf32"
+    options = AS_RUN | {"dtype": dtype, "batch_size": 500, "epochs": 1}
+    with record(activities=[ProfilerActivity.CUDA]) as seen:
+        fit_many(_models(name, models, device, **options), positive, unlabeled)
+    table = seen.key_averages().table(sort_by="self_cuda_time_total", row_limit=30, max_name_column_width=90)
+    return "\n" + "\n".join(line[:150] for line in table.splitlines())

@@ -1,0 +1,165 @@
+"""The paper's runner on tiny images: splits, result files, resuming."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+pytest.importorskip("torch")
+
+from paper.__main__ import main
+from paper.configs import DATASETS, TEST_PRIORS, benchmark, recipe
+from paper.run import Job, Options, run_job, train
+from paper.splits import Images, load_images, split
+from paper.store import read_results
+
+KEYS = {"experiment", "labels", "flavour", "dataset", "method", "trial", "seconds", "tests", "settings"}
+KEYS |= {"seed", "versions"}
+
+
+def fake_images(n_train=700, n_test=400, shape=(1, 28, 28), seed=0) -> Images:
+    """Images whose class is written in the brightness of a corner."""
+    rng = np.random.default_rng(seed)
+
+    def draw(n):
+        classes = np.arange(n) % 10
+        rows = rng.random((n, *shape), dtype=np.float32) * 0.5
+        rows[:, :, :4, :4] += (classes[:, None, None, None] % 2 == 0) * 0.5
+        return rows, classes.astype(np.uint8)
+
+    return Images(*draw(n_train), *draw(n_test))
+
+
+def small(name="mnist"):
+    return replace(
+        DATASETS[name], n_unlabeled=(500, 200), n_positive=(50, 30), n_test=100, epochs=2, network="mlp"
+    )
+
+
+def job(flavour="as-run", trials=(0, 1), **changes) -> Job:
+    data = small()
+    made = recipe(flavour, "drpu", data)
+    options = made.options | {"batch_size": 100, "epochs": 2}
+    return Job("benchmark", data, replace(made, options=options | changes), trials)
+
+
+def test_splits_are_those_of_the_authors_code():
+    data, images = small(), fake_images()
+    part = split(data, images, 0)
+
+    together = np.concatenate(part.unlabeled)
+    assert len(np.unique(together)) == 700  # every image is unlabeled, once, in one of the two parts
+    assert [len(rows) for rows in part.unlabeled] == [500, 200]
+    assert [len(rows) for rows in part.positive] == [50, 30]
+    for positive, unlabeled in zip(part.positive, part.unlabeled, strict=True):
+        assert np.isin(positive, unlabeled).all()  # labelled rows are rows of U
+        assert np.isin(images.train_classes[positive], data.positive).all()
+    for prior, rows in part.tests.items():
+        assert len(rows) == len(np.unique(rows)) == 100
+        share = np.isin(images.test_classes[rows], data.positive).mean()
+        assert share == pytest.approx(prior, abs=0.15)
+
+
+def test_splits_depend_on_the_trial_alone():
+    data, images = small(), fake_images()
+    first, again, other = (split(data, images, trial) for trial in (3, 3, 4))
+    assert_array_equal(first.positive[0], again.positive[0])
+    assert_array_equal(first.tests[0.4], again.tests[0.4])
+    assert not np.array_equal(first.unlabeled[0], other.unlabeled[0])
+
+
+def test_shirt_and_bag_are_different_labels():
+    assert 6 in benchmark("fashion_mnist").positive
+    assert 8 in benchmark("fashion_mnist", labels="bag").positive
+    assert benchmark("fashion_mnist", labels="bag").labels == "bag"
+
+
+@pytest.mark.parametrize("flavour", ["as-run", "as-written", "ours"])
+def test_results_have_the_published_keys(flavour, tmp_path):
+    made = job(flavour) if flavour != "ours" else job(flavour, alpha=0.3)
+    run_job(made, fake_images(), Options(out=tmp_path, device="cpu"))
+    results = read_results(tmp_path)
+    assert [result["trial"] for result in results] == [0, 1]
+    for result in results:
+        assert set(result) >= KEYS
+        assert result["flavour"] == flavour
+        assert [line["test_prior"] for line in result["tests"]] == list(TEST_PRIORS)
+        for line in result["tests"]:
+            assert set(line) == {"test_prior", "accuracy", "auc", "estimated_prior"}
+            assert 0 <= line["accuracy"] <= 1
+            assert 0 <= line["estimated_prior"] <= 1
+
+
+def test_only_as_run_accumulates_gradients():
+    data = small()
+    accumulates = {
+        flavour: recipe(flavour, "drpu", data).options.get("accumulate_gradients", False)
+        for flavour in ("as-run", "as-written", "ours")
+    }
+    assert accumulates == {"as-run": True, "as-written": False, "ours": False}
+    images, options = fake_images(), Options(device="cpu")
+    learnt = []
+    for flavour in ("as-run", "as-written"):
+        made = job(flavour, trials=(0,), learning_rate=1e-3)
+        made = replace(made, recipe=replace(made.recipe, batch_norm=True))
+        (model,), _, _ = train(made, images, [made.split(images, 0)], options)
+        learnt.append(model.ratio(images.test))
+    assert not np.allclose(*learnt)
+
+
+def test_stacked_trials_equal_single_ones():
+    images, options = fake_images(), Options(device="cpu")
+    made = job(trials=(0, 1))
+    splits = [made.split(images, trial) for trial in made.trials]
+    together, _, _ = train(made, images, splits, options)
+    alone, _, _ = train(replace(made, trials=(1,)), images, splits[1:], options)
+    np.testing.assert_allclose(together[1].ratio(images.test), alone[0].ratio(images.test), atol=2e-4)
+
+
+def test_curves_follow_the_run(tmp_path):
+    run_job(job(trials=(0,)), fake_images(), Options(out=tmp_path, device="cpu"))
+    (result,) = read_results(tmp_path)
+    assert [point["epoch"] for point in result["curve"]] == [1, 2]
+    last = [1 - line["accuracy"] for line in result["tests"]]
+    np.testing.assert_allclose(result["curve"][-1]["errors"], last, atol=1e-4)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder with the 10,000 test images of a set, made up."""
+    images = fake_images(n_train=10, n_test=10_000)
+    pixels = (images.test[:, 0] * 255).astype(np.uint8)
+    np.savez(tmp_path / "kmnist-test.npz", x_test=pixels, y_test=images.test_classes)
+    return tmp_path
+
+
+def test_test_images_alone_give_a_reduced_protocol(folder):
+    data = benchmark("kmnist", reduced=True)
+    images = load_images(data, folder)
+    part = split(data, images, 0)
+    assert len(images.train) == 7000
+    assert [len(rows) for rows in part.unlabeled] == [5600, 1400]
+
+
+def test_a_second_run_skips_what_is_done(folder, monkeypatch):
+    out = folder / "results"
+    command = "run --experiment benchmark --dataset kmnist --flavour as-run --method drpu --device cpu "
+    command += f"--trials 1 --epochs 1 --data {folder} --out {out} --pack {folder / 'all.tar.gz'}"
+    main(command.split())
+    (path,) = out.glob("*.json")
+    assert path.name == "benchmark-kmnist-reduced-as-run-drpu-00.json"
+    content = json.loads(path.read_text())
+    assert content["protocol"] == "reduced"
+    assert (folder / "all.tar.gz").is_file()
+
+    monkeypatch.setattr("paper.run.run_job", lambda *_: pytest.fail("there is nothing left to do"))
+    main(command.split())
+
+
+def test_half_written_results_are_not_results(tmp_path):
+    (tmp_path / "benchmark-mnist-as-run-drpu-00.123.partial").write_text("{")
+    assert read_results(tmp_path) == []
