@@ -1,0 +1,96 @@
+"""The README's numbers and picture, from result files.
+
+    python -m benchmarks.readme
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._results import read_results
+from benchmarks.shift import PRIORS
+
+ROOT = Path(__file__).parent.parent
+BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"
+NAMES = {"digits": "digits, even or odd", "breast_cancer": "breast cancer, malignant or benign"}
+
+
+def table() -> str:
+    """What the default reaches when the share moves and nobody is told."""
+    shift = read_results("shift")
+    seeds = len(shift["sets"]["digits"]["trials"])
+    lines = [
+        f"One training sample with half positives, 30 % of them labelled; unlabeled test samples with 20, 50 and 80 % "
+        f"positives; {seeds} seeds; nobody is told a share (`{shift['command']}`).",
+        "",
+        "| | as trained | adapted | both shares known | error of the share found | a fit |",
+        "|---|---|---|---|---|---|",
+    ]
+    for name, title in NAMES.items():
+        s = shift["sets"][name]["summary"]
+        lines.append(
+            f"| {title} | {s['accuracy_as_trained']:.1%} | **{s['accuracy']:.1%}** ± {s['accuracy_standard_error']:.1%} "
+            f"| {s['accuracy_priors_known']:.1%} | {s['test_prior_error']:.3f} | {s['fit_seconds']:.1f} s |"
+        )
+    return "\n".join(lines)
+
+
+def filled(readme: str) -> str:
+    """The README with its results between the markers."""
+    head, rest = readme.split(BEGIN)
+    _, tail = rest.split(END)
+    return f"{head}{BEGIN}\n{table()}\n{END}{tail}"
+
+
+def draw(path: Path) -> None:
+    """Shares found over all seeds, and what adapting is worth."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    shift = read_results("shift")
+    figure, axes = pyplot.subplots(1, 4, figsize=(12, 3), layout="constrained", width_ratios=(1, 1, 1, 1))
+    for (name, title), (left, right) in zip(NAMES.items(), (axes[:2], axes[2:]), strict=True):
+        trials = shift["sets"][name]["trials"]
+        _shares(left, trials, title)
+        _accuracy(right, trials, title)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=150)
+    pyplot.close(figure)
+
+
+def _shares(axis: Any, trials: list[dict[str, Any]], title: str) -> None:
+    found = np.array([trial["test_priors"] for trial in trials])
+    jitter = np.linspace(-0.02, 0.02, len(trials))
+    axis.plot([0, 1], [0, 1], color="0.7", linewidth=1)
+    for column, prior in zip(found.T, PRIORS, strict=True):
+        axis.plot(prior + jitter, column, ".", color="tab:blue", markersize=4)
+    axis.set(xlim=(0, 1), ylim=(0, 1), xlabel="true share of positives", ylabel="share found")
+    axis.set_title(title, fontsize=9)
+
+
+def _accuracy(axis: Any, trials: list[dict[str, Any]], title: str) -> None:
+    for key, label, style in (
+        ("accuracy_as_trained", "as trained", "o--"),
+        ("accuracy", "adapted", "o-"),
+        ("accuracy_known", "shares known", "o:"),
+    ):
+        axis.plot(PRIORS, np.mean([trial[key] for trial in trials], axis=0), style, label=label, markersize=4)
+    axis.set(xlabel="true share of positives", ylabel="accuracy", xlim=(0, 1))
+    axis.set_title(title, fontsize=9)
+    axis.legend(frameon=False, fontsize=8)
+
+
+def main() -> None:
+    readme = ROOT / "README.md"
+    readme.write_text(filled(readme.read_text()))
+    draw(ROOT / "docs" / "images" / "shift.png")
+    print("wrote README.md and docs/images/shift.png")
+
+
+if __name__ == "__main__":
+    main()
