@@ -23,6 +23,7 @@ from drpu.artifact.store import load, save
 from drpu.core.prior import PriorEstimate
 from drpu.datasets.sampling import draw_at_prior, make_pu
 from drpu.estimators.drpu import DRPUClassifier
+from drpu.report.page import write_report
 
 __all__ = ["Row", "main"]
 
@@ -66,16 +67,25 @@ def main(arguments: list[str] | None = None) -> None:
     unlabeled = int((train.y == 0).sum())
     print(INTRO.format(labelled=train.y.sum(), unlabeled=unlabeled, truth=train.prior, found=clf.prior_))
 
-    told = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED).fit(train.X, train.y)
+    told = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED).fit(
+        train.X, train.y
+    )
     rows = [_row(clf, told, *sample) for sample in _test_samples(X_test, y_test)]
     print(table(rows))
     print(OUTRO)
 
     artifact = options.out / "digits.drpu"
     save(clf, artifact)
-    print(f"Saved to {artifact} ({artifact.stat().st_size / 1e6:.1f} MB, no training rows). In a new process:", flush=True)
+    print(
+        f"Saved to {artifact} ({artifact.stat().st_size / 1e6:.1f} MB, no training rows). In a new process:",
+        flush=True,
+    )
     subprocess.run([sys.executable, "-m", "drpu.demo", "--again", str(artifact)], check=True)
     print(f"\nPicture: {draw(rows, options.out / 'shift.png')}")
+
+    page = options.out / "report.html"
+    write_report(clf, _test_samples(X_test, y_test)[0][0], page, title="Even digits, rarer than in training")
+    print(f"Page:    {page}, with sliders to play with: open it in a browser, it needs no network.")
 
 
 def _data() -> tuple[Any, tuple[Any, Any]]:

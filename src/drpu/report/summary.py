@@ -1,0 +1,217 @@
+"""The values behind every picture, from counts alone: no drawing here, no rows anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from drpu._typing import FloatArray, IntArray, Rows
+from drpu.core.decision import ratio_threshold
+from drpu.core.diagnostics import Performance, expected_performance
+from drpu.core.interval import ratio_limits
+from drpu.core.prior import PriorEstimate
+from drpu.core.tails import ScoreTails
+from drpu.estimators._core import RatioCore
+from drpu.estimators._validation import check_rows
+
+__all__ = [
+    "CalibrationBins",
+    "Outlook",
+    "RatioCurve",
+    "Roc",
+    "ScoreBins",
+    "calibration_bins",
+    "count_rows",
+    "level_ratios",
+    "outlook",
+    "ratio_curve",
+    "roc",
+    "score_bins",
+]
+
+
+def count_rows(classifier: Any, X: Rows) -> ScoreTails:
+    """Counts of new rows over the held-out positives of a fitted classifier."""
+    core: RatioCore = classifier._core
+    return core.count(check_rows(classifier, X, model=core.model))
+
+
+def level_ratios(core: RatioCore) -> FloatArray:
+    """Density ratio at each held-out positive score."""
+    return core._ratios(core.tails.levels)
+
+
+# -- where the scores lie ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBins:
+    """Shares of the samples in ranges of the score.
+
+    ``edges`` has one more entry than each list of shares. The first range gathers what
+    lies below, so its left edge is a place to draw it and no score.
+    """
+
+    edges: FloatArray
+    positive: FloatArray
+    unlabeled: FloatArray
+    new: FloatArray | None
+
+    def density(self, shares: FloatArray) -> FloatArray:
+        """Shares for each unit of score."""
+        return shares / np.diff(self.edges)
+
+
+def score_bins(tails: ScoreTails, new: ScoreTails | None = None, *, bins: int = 24) -> ScoreBins:
+    """Shares of positives, training rows and new rows in ranges of the score.
+
+    Ranges end at held-out positive scores: finer than that, nothing was counted.
+    """
+    levels, b = tails.levels, tails.positive_survival
+    inner = levels[(b <= 0.99) & (b >= 0.01)]
+    if len(inner) < 2:
+        inner = levels
+    cuts = np.linspace(inner[0], inner[-1], bins)[:-1]
+    first = np.unique(np.searchsorted(levels, cuts, side="left"))  # the level each range starts at
+    width = max(float(inner[-1] - inner[0]) / bins, 1e-9)
+    edges = np.concatenate(
+        ([levels[first[0]] - 2 * width], levels[first], [max(inner[-1], levels[first[-1]] + width)])
+    )
+
+    def shares(survival: FloatArray) -> FloatArray:
+        return -np.diff(np.concatenate(([1.0], survival[first], [0.0])))
+
+    return ScoreBins(edges, shares(b), shares(tails.survival), None if new is None else shares(new.survival))
+
+
+# -- where the prior was read ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RatioCurve:
+    """Share of unlabeled rows over share of positives above each threshold.
+
+    No threshold can put the curve below the prior, so its low, flat part shows it.
+    ``read`` is the threshold that decided the upper limit.
+    """
+
+    recall: FloatArray
+    ratio: FloatArray
+    read: tuple[float, float]
+
+
+def ratio_curve(tails: ScoreTails, *, level: float = 0.95) -> RatioCurve:
+    """The curve a/b by recall, at thresholds that keep three positives or more."""
+    b, a = tails.positive_survival, tails.survival
+    keep = b * tails.n_positive >= min(3, tails.n_positive) - 1e-9
+    recall = ratio_limits(tails, level).recall
+    at = int(np.argmin(np.abs(b - recall)))
+    return RatioCurve(b[keep], a[keep] / b[keep], (float(b[at]), float(a[at] / b[at])))
+
+
+# -- how well the score tells the classes apart ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Roc:
+    """Recall by false-positive rate, and the area below."""
+
+    false_positive_rate: FloatArray
+    recall: FloatArray
+    area: float
+
+
+def roc(tails: ScoreTails, prior: float) -> Roc:
+    """ROC curve with no labels of negatives.
+
+    ``prior`` is the share of positives among the rows that ``tails`` counts. What is left of
+    the unlabeled rows without their positives are the negatives. Where noise would let
+    the rate fall, neighbours are pooled.
+    """
+    b = np.concatenate(([1.0], tails.positive_survival, [0.0]))
+    a = np.concatenate(([1.0], tails.survival, [0.0]))
+    wrong = (a - prior * b) / (1 - prior) if prior < 1 else a
+    wrong = np.clip(isotonic_regression(wrong[::-1]).x, 0, 1)
+    wrong[0], wrong[-1], recall = 0.0, 1.0, b[::-1]
+    return Roc(wrong, recall, float(np.trapezoid(recall, wrong)))
+
+
+# -- whether probabilities are shares ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationBins:
+    """Probability said and share seen in ranges of the score, with two standard errors."""
+
+    said: FloatArray
+    seen: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def calibration_bins(core: RatioCore, *, bins: int = 10) -> CalibrationBins:
+    """Probabilities of the training population beside the shares that the counts show."""
+    tails, share, pi = core.tails, core.labelled_share, core.prior.value
+    start = _equal_mass(tails, bins)
+    b = np.add.reduceat(tails.positive_counts / tails.positive_counts.sum(), start)
+    a = np.add.reduceat(tails.counts / tails.counts.sum(), start)
+    ratio = np.concatenate(([level_ratios(core)[0]], level_ratios(core)))
+    mass = share * tails.positive_counts / tails.positive_counts.sum()
+    mass = mass + (1 - share) * tails.counts / tails.counts.sum()
+    population = np.add.reduceat(mass, start)
+    use = population > 0
+    said = np.minimum(pi * np.add.reduceat(mass * ratio, start)[use] / population[use], 1)
+    seen = pi * b[use] / population[use]
+    b, a = np.maximum(b[use], 0.5 / tails.n_positive), np.maximum(a[use], 0.5 / tails.n)
+    spread = 2 * np.sqrt((1 - b) / (tails.n_positive * b) + (1 - a) / (tails.n * a))
+    return CalibrationBins(
+        said, np.minimum(seen, 1), np.minimum(seen * np.exp(-spread), 1), np.minimum(seen * np.exp(spread), 1)
+    )
+
+
+def _equal_mass(tails: ScoreTails, bins: int) -> IntArray:
+    mass = tails.positive_counts / tails.positive_counts.sum() + tails.counts / tails.counts.sum()
+    below = np.concatenate(([0.0], mass.cumsum()[:-1]))
+    return np.unique(
+        np.searchsorted(below, np.linspace(0, 2, bins + 1)[:-1], side="left").clip(0, len(mass) - 1)
+    )
+
+
+# -- what to expect ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Expected performance over test priors, with and without adapting to them."""
+
+    prior: FloatArray
+    adapted: Performance
+    as_trained: Performance
+
+
+def outlook(classifier: Any, *, cost: float | None = None, points: int = 99) -> Outlook:
+    """What to expect at each test prior: threshold moved along, or left as trained."""
+    core: RatioCore = classifier._core
+    c = classifier._current_cost if cost is None else cost
+    priors = np.linspace(0, 1, points + 2)[1:-1]
+    fixed = _performance(core, core.prior, c, priors)
+    moved = [_performance(core, PriorEstimate.given(float(q)), c, np.array([q])) for q in priors]
+    adapted = Performance(
+        *(np.concatenate([getattr(one, field.name) for one in moved]) for field in fields(Performance))
+    )
+    return Outlook(priors, adapted, fixed)
+
+
+def _performance(core: RatioCore, tuned: PriorEstimate, cost: float, priors: FloatArray) -> Performance:
+    """Performance at each prior with the threshold that is right for ``tuned``."""
+    theta = ratio_threshold(core.prior.value, tuned.value, cost=cost)
+    at = theta if np.isinf(theta) else core.score_above(theta)
+    each = [
+        expected_performance(core.tails, core.unlabeled_prior.value, float(q), at, cost=cost) for q in priors
+    ]
+    return Performance(
+        *(np.array([getattr(one, field.name) for one in each]) for field in fields(Performance))
+    )

@@ -1,0 +1,23 @@
+import pytest
+
+from drpu import DRPUClassifier, make_gaussian_pu
+
+SEED = 5
+
+
+@pytest.fixture(scope="session")
+def data():
+    return make_gaussian_pu(
+        250, 900, prior=0.5, test_prior=0.2, n_test=600, separation=3, dimensions=2, random_state=SEED
+    )
+
+
+@pytest.fixture(scope="session")
+def classifier(data):
+    return DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
+
+
+@pytest.fixture(scope="session")
+def single(data):
+    """A classifier whose labelled rows were picked out of the population."""
+    return DRPUClassifier("classifier", scenario="single-sample", random_state=0).fit(*data.X_y())

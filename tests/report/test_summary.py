@@ -1,0 +1,89 @@
+"""The values behind the pictures."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from drpu import ScoreTails
+from drpu.report.summary import (
+    calibration_bins,
+    count_rows,
+    level_ratios,
+    outlook,
+    ratio_curve,
+    roc,
+    score_bins,
+)
+
+
+@pytest.fixture(scope="module")
+def tails():
+    rng = np.random.default_rng(0)
+    scores = np.concatenate([rng.normal(2, 1, 4000), rng.normal(0, 1, 6000)])
+    return ScoreTails(rng.normal(2, 1, 3000)).update(scores)  # a prior of 0.4
+
+
+def test_every_sample_is_binned_whole(tails):
+    new = tails.empty().update(np.random.default_rng(1).normal(0, 1, 500))
+    bins = score_bins(tails, new)
+    for shares in (bins.positive, bins.unlabeled, bins.new):
+        assert_allclose(shares.sum(), 1)
+        assert (shares >= 0).all()
+        assert len(bins.edges) == len(shares) + 1
+    assert (np.diff(bins.edges) > 0).all()
+
+
+@pytest.mark.parametrize("positive", [[1.0], [1.0, 1.0], [0.0, 1.0], [-690.0, 0.0, 690.0]])
+def test_few_and_tied_scores_are_binned_too(positive):
+    tails = ScoreTails(positive).update([0.0, 0.5, 2.0])
+    bins = score_bins(tails)
+    assert_allclose(bins.unlabeled.sum(), 1)
+    assert (np.diff(bins.edges) > 0).all()
+
+
+def test_no_point_of_the_ratio_curve_lies_far_below_the_prior(tails):
+    curve = ratio_curve(tails)
+    assert curve.ratio[curve.recall > 0.05].min() > 0.36
+    assert abs(curve.read[1] - 0.4) < 0.05
+
+
+def test_the_roc_of_positives_and_unlabeled_rows_is_that_of_the_two_classes(tails):
+    from scipy.stats import norm
+
+    curve = roc(tails, 0.4)
+    assert (np.diff(curve.false_positive_rate) >= 0).all()
+    assert (np.diff(curve.recall) >= 0).all()
+    assert abs(curve.area - norm.cdf(2 / np.sqrt(2))) < 0.02
+
+
+def test_a_calibrated_classifier_lies_on_the_diagonal(classifier, single):
+    for clf in (classifier, single):
+        bins = calibration_bins(clf._core)
+        inside = (bins.low <= bins.said) & (bins.said <= bins.high)
+        assert inside.mean() >= 0.8
+        assert (bins.low <= bins.seen).all()
+        assert (bins.seen <= bins.high).all()
+
+
+def test_ratios_at_the_levels_rise(classifier):
+    assert (np.diff(level_ratios(classifier._core)) >= 0).all()
+
+
+def test_counts_of_new_rows_are_those_that_adapt_reads(classifier, data):
+    tails = count_rows(classifier, data.test)
+    assert tails.n == len(data.test)
+    assert classifier._core.prior_of(tails) == classifier.adapt(data.test).prior_
+
+
+def test_adapting_lowers_the_expected_cost_over_all_priors(classifier):
+    view = outlook(classifier, cost=0.5)
+    assert view.adapted.cost.mean() < view.as_trained.cost.mean()
+    at_the_ends = [0, -1]
+    assert (view.adapted.cost[at_the_ends] < view.as_trained.cost[at_the_ends]).all()
+
+
+def test_the_outlook_is_what_the_classifier_expects(classifier):
+    view = outlook(classifier, points=9)
+    expected = classifier.at_prior(float(view.prior[2])).expected_performance()
+    assert_allclose(view.adapted.accuracy[2], expected.accuracy)
+    assert_allclose(view.adapted.flagged[2], expected.flagged)
