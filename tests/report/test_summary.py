@@ -75,11 +75,16 @@ def test_counts_of_new_rows_are_those_that_adapt_reads(classifier, data):
     assert classifier._core.prior_of(tails) == classifier.adapt(data.test).prior_
 
 
-def test_adapting_lowers_the_expected_cost_over_all_priors(classifier):
-    view = outlook(classifier, cost=0.5)
-    assert view.adapted.cost.mean() < view.as_trained.cost.mean()
-    at_the_ends = [0, -1]
-    assert (view.adapted.cost[at_the_ends] < view.as_trained.cost[at_the_ends]).all()
+def test_without_adapting_accuracy_is_linear_in_the_prior(classifier):
+    view = outlook(classifier, cost=0.7)
+    assert_allclose(np.diff(view.as_trained.accuracy, 2), 0, atol=1e-12)
+    assert_allclose(view.as_trained.recall, view.as_trained.recall[0])
+
+
+def test_recall_rises_with_the_prior_where_the_threshold_follows(classifier):
+    view = outlook(classifier)
+    assert (np.diff(view.adapted.recall) >= 0).all()
+    assert view.adapted.recall[0] < view.as_trained.recall[0] < view.adapted.recall[-1]
 
 
 def test_the_outlook_is_what_the_classifier_expects(classifier):
