@@ -1,0 +1,16 @@
+"""Probabilities that are shares.
+
+In each range of scores, the probability said is compared with the share of positives that the
+counts show.
+"""
+
+from matplotlib import pyplot
+
+from drpu import DRPUClassifier, make_gaussian_pu
+from drpu.report import CalibrationDisplay
+
+data = make_gaussian_pu(300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0)
+clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
+
+CalibrationDisplay.from_classifier(clf)
+pyplot.show()

@@ -1,0 +1,86 @@
+"""Displays hold numbers and draw them."""
+
+import runpy
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib import pyplot
+from numpy.testing import assert_allclose
+
+from drpu import PriorEstimate
+from drpu.exceptions import ParameterError
+from drpu.report import (
+    CalibrationDisplay,
+    PerformanceDisplay,
+    PriorDisplay,
+    RocDisplay,
+    ScoreDisplay,
+    TailRatioDisplay,
+)
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
+
+
+@pytest.fixture(autouse=True)
+def _no_window():
+    matplotlib.use("Agg")
+    yield
+    pyplot.close("all")
+
+
+@pytest.mark.parametrize(
+    "display", [CalibrationDisplay, PerformanceDisplay, RocDisplay, ScoreDisplay, TailRatioDisplay]
+)
+def test_a_display_is_drawn_on_the_axes_it_is_given(display, classifier):
+    _, ax = pyplot.subplots()
+    drawn = display.from_classifier(classifier, ax=ax)
+    assert drawn.ax_ is ax
+    assert ax.get_xlabel()
+    assert ax.get_ylabel()
+    assert drawn.plot().ax_ is not ax  # new axes when none are given
+
+
+def test_priors_are_drawn_with_their_limits():
+    may = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
+    ax = PriorDisplay({"May": may, "June": PriorEstimate.given(0.2)}).plot().ax_
+    (segment, _) = ax.collections[0].get_segments()
+    assert_allclose(segment[:, 1], [0.3, 0.6])
+
+
+def test_priors_of_samples_stand_beside_that_of_training(classifier, data):
+    display = PriorDisplay.from_classifier(classifier, {"June": data.test})
+    assert list(display.priors) == ["training", "June"]
+    assert display.priors["June"] == classifier.adapt(data.test).prior_
+
+
+def test_new_rows_are_a_third_distribution(classifier, data):
+    assert ScoreDisplay.from_classifier(classifier).bins.new is None
+    display = ScoreDisplay.from_classifier(classifier, data.test)
+    assert_allclose(display.bins.new.sum(), 1)
+    assert [text.get_text() for text in display.ax_.get_legend().get_texts()][-1] == "new rows"
+
+
+def test_the_roc_dot_is_the_current_decision(classifier):
+    june = classifier.at_prior(0.1)
+    expected = june.expected_performance()
+    dot = RocDisplay.from_classifier(june).ax_.lines[-1]
+    assert_allclose(np.ravel(dot.get_data()), [expected.false_positive_rate, expected.recall])
+
+
+def test_an_unknown_figure_is_refused(classifier):
+    with pytest.raises(ParameterError, match="figure must be one of"):
+        PerformanceDisplay.from_classifier(classifier, figure="f1")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_draws_a_picture(example):
+    runpy.run_path(str(example), run_name="__main__")
+    assert pyplot.get_fignums()
+
+
+def test_every_display_has_an_example():
+    text = "".join(path.read_text() for path in EXAMPLES)
+    for name in ("Calibration", "Performance", "Prior", "Roc", "Score", "TailRatio"):
+        assert f"{name}Display.from_classifier" in text
