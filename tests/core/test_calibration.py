@@ -11,9 +11,9 @@ from drpu.core.calibration import (
     Calibration,
     Plateau,
     calibrate,
-    cell_middles,
     fit_plateau,
     monotone_cells,
+    normal_scores,
     population_ratio,
 )
 from drpu.core.tails import ScoreTails
@@ -133,7 +133,7 @@ def test_gradient_is_the_slope_of_the_likelihood(objective, prior):
 @pytest.mark.parametrize("prior", [0.1, 0.5, 0.9])
 def test_no_nearby_plateau_is_likelier(prior):
     tails = mixture(np.random.default_rng(1), 150, 600, prior)
-    s, positive, unlabeled = cell_middles(tails), tails.positive_counts, tails.counts
+    s, positive, unlabeled = normal_scores(tails), tails.positive_counts, tails.counts
 
     def likelihood(rho, intercept, slope):
         c = tails.n_positive / (tails.n_positive + tails.n)
@@ -150,27 +150,24 @@ def test_no_nearby_plateau_is_likelier(prior):
 
 
 @pytest.mark.parametrize("prior", [0.2, 0.5, 0.8])
-def test_a_logistic_plateau_is_recovered(prior):
+def test_a_binormal_plateau_is_recovered(prior):
     # Classes N(2, 1) and N(-1, 1): the posterior is logistic in the score with slope 3.
     rng = np.random.default_rng(3)
     label = rng.random(60_000) < prior
     tails = counted(rng.normal(2, 1, 6000), rng.normal(np.where(label, 2, -1), 1))
     fit = fit_plateau(tails)
     assert abs(fit.prior - prior) < 0.02
-    s = np.linspace(-0.5, 2.5, 50)
-    odds = np.exp(3 * s - 1.5)
-    assert_allclose(fit(s), odds / (prior * odds + 1 - prior), rtol=0.15, atol=0.03)
+    z = np.linspace(-2.5, 0.5, 50)
+    odds = np.exp(3 * (z + 2) - 1.5)
+    assert_allclose(fit(z), odds / (prior * odds + 1 - prior), rtol=0.15, atol=0.03)
 
 
-def test_plateau_of_a_shifted_and_stretched_score_is_the_same_function():
+def test_no_increasing_change_of_the_scores_alters_the_plateau():
     rng = np.random.default_rng(4)
     positive, scores = rng.normal(3, 1, 200), np.r_[rng.normal(3, 1, 400), rng.normal(0, 1, 600)]
-    first, second = (
-        fit_plateau(counted(positive, scores)),
-        fit_plateau(counted(50 * positive - 7, 50 * scores - 7)),
-    )
-    assert_allclose(second.prior, first.prior, rtol=1e-3)
-    assert_allclose(second(50 * positive - 7), first(positive), rtol=1e-2)
+    plain = fit_plateau(counted(positive, scores))
+    for change in (np.exp, np.arctan, lambda s: 50 * s - 7):
+        assert fit_plateau(counted(change(positive), change(scores))) == plain
 
 
 @given(st.floats(0, 1), st.floats(-5, 5), st.floats(0.1, 5), st.floats(0.01, 0.99))
@@ -205,13 +202,11 @@ def test_scores_without_shape_still_have_a_plateau(positive, scores):
     assert np.isfinite([fit.intercept, fit.slope]).all()
 
 
-def test_one_score_a_cell_lies_in_or_near_it():
-    tails = mixture(np.random.default_rng(5), 30, 200, 0.5)
-    middles = cell_middles(tails)
-    assert len(middles) == len(tails.counts)
-    assert (np.diff(middles) >= 0).all()
-    assert (middles[1:-1] >= tails.levels[:-1]).all()
-    assert (middles[1:-1] <= tails.levels[1:]).all()
+def test_normal_scores_rank_the_cells_and_are_symmetric():
+    z = normal_scores(mixture(np.random.default_rng(5), 31, 200, 0.5))
+    assert len(z) == 32
+    assert (np.diff(z) > 0).all()
+    assert_allclose(z, -z[::-1], atol=1e-12)
 
 
 # -- the map -----------------------------------------------------------------------------
@@ -232,12 +227,12 @@ def test_calibrated_ratios_increase_below_their_ceiling(tails, prior, share):
     assert ratio.max() <= population_ratio(min(ceiling, 1e12), share) * (1 + 1e-12)
 
 
-def test_calibrated_ratio_is_the_mean_of_the_step_and_the_plateau(tails):
+def test_calibrated_ratio_is_the_mean_of_the_step_and_the_curve(tails):
     fit = calibrate(tails, 0.4)
     scores = np.linspace(-3, 3, 50)
     steps = monotone_cells(tails)[np.searchsorted(tails.levels, scores, side="right")]
-    expected = (np.minimum(steps, 2.5) + np.minimum(fit_plateau(tails)(scores), 2.5)) / 2
-    assert_allclose(fit(scores), expected, rtol=1e-12)
+    curve = np.interp(scores, tails.levels, (fit.curve[:-1] + fit.curve[1:]) / 2, fit.curve[0], fit.curve[-1])
+    assert_allclose(fit(scores), (np.minimum(steps, 2.5) + np.minimum(curve, 2.5)) / 2, rtol=1e-12)
 
 
 def test_calibrated_ratios_approach_the_true_ones():
@@ -266,21 +261,17 @@ def test_a_state_makes_an_equal_map(tails, share):
 
 DAMAGE = {
     "no levels": lambda s: s.pop("levels"),
-    "no plateau": lambda s: s.pop("plateau"),
+    "no curve": lambda s: s.pop("curve"),
     "no ceiling": lambda s: s.pop("ceiling"),
-    "a cell less": lambda s: s.update(cells=s["cells"][1:]),
-    "falling cells": lambda s: s.update(cells=s["cells"][::-1]),
-    "negative cells": lambda s: s.update(cells=s["cells"] - 10),
-    "NaN in cells": lambda s: s.update(cells=np.where(s["cells"] > 1, np.nan, s["cells"])),
+    "a step less": lambda s: s.update(steps=s["steps"][1:]),
+    "falling steps": lambda s: s.update(steps=s["steps"][::-1]),
+    "negative steps": lambda s: s.update(steps=s["steps"] - 10),
+    "NaN in steps": lambda s: s.update(steps=np.where(s["steps"] > 1, np.nan, s["steps"])),
+    "a point less": lambda s: s.update(curve=s["curve"][1:]),
+    "a falling curve": lambda s: s.update(curve=s["curve"][::-1]),
+    "a curve of words": lambda s: s.update(curve=["steep"] * len(s["curve"])),
     "falling levels": lambda s: s.update(levels=s["levels"][::-1]),
     "NaN in levels": lambda s: s.update(levels=s["levels"] * np.nan),
-    "half a plateau": lambda s: s["plateau"].pop("slope"),
-    "a plateau too many": lambda s: s["plateau"].update(bend=1.0),
-    "a word for a number": lambda s: s["plateau"].update(slope="steep"),
-    "a slope downwards": lambda s: s["plateau"].update(slope=-1.0),
-    "no number": lambda s: s["plateau"].update(intercept=float("nan")),
-    "a prior above 1": lambda s: s["plateau"].update(prior=1.5),
-    "no positives": lambda s: s["plateau"].update(labelled=0.0),
     "a ceiling below 1": lambda s: s.update(ceiling=0.5),
     "a ceiling of nothing": lambda s: s.update(ceiling=float("nan")),
     "a share above 1": lambda s: s.update(labelled_share=1.5),

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize
-from scipy.special import expit
+from scipy.special import expit, ndtri
 
-from drpu._checks import check_fraction, check_prior, check_real, check_scores
+from drpu._checks import check_prior, check_real, check_scores
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUError
@@ -18,9 +18,9 @@ __all__ = [
     "Calibration",
     "Plateau",
     "calibrate",
-    "cell_middles",
     "fit_plateau",
     "monotone_cells",
+    "normal_scores",
     "population_ratio",
 ]
 
@@ -48,13 +48,15 @@ def _increasing_ratio(positive: FloatArray, unlabeled: FloatArray) -> FloatArray
 
 @dataclass(frozen=True, slots=True)
 class Plateau:
-    r"""A smooth share of positives among positives and unlabeled rows, by score.
+    r"""A smooth share of positives among positives and unlabeled rows.
 
-    .. math:: g(s) = A \, \sigma(\alpha + \beta s), \qquad A = \frac{c}{c + (1 - c) \rho}
+    .. math:: g(z) = A \, \sigma(\alpha + \beta z), \qquad A = \frac{c}{c + (1 - c) \rho}
 
-    with :math:`c` the share of the positive sample and :math:`\rho` the prior of the
-    unlabeled one. The plateau :math:`A` is reached where only positives are left, so its
-    height tells the prior.
+    with :math:`z` the normal quantile of a score among the positives, :math:`c` the share
+    of the positive sample and :math:`\rho` the prior of the unlabeled one. The plateau
+    :math:`A` is reached where only positives are left, so its height tells the prior. The
+    shape is exact where the ROC curve is binormal with equal variances, and no
+    increasing change of the scores alters it.
     """
 
     prior: float
@@ -62,33 +64,34 @@ class Plateau:
     slope: float
     labelled: float  # share of the positive sample in both
 
-    def __call__(self, scores: FloatArray) -> FloatArray:
-        """Ratio at each score."""
+    def __call__(self, normal_scores: FloatArray) -> FloatArray:
+        """Ratio at each normal score."""
         height = self.labelled / (self.labelled + (1 - self.labelled) * self.prior)
-        share = np.minimum(height * expit(self.intercept + self.slope * scores), 1 - 1e-12)
+        share = np.minimum(height * expit(self.intercept + self.slope * normal_scores), 1 - 1e-12)
         return np.asarray(share / (1 - share) * (1 - self.labelled) / self.labelled)
+
+
+def normal_scores(tails: ScoreTails) -> FloatArray:
+    """Normal quantile of each cell among the positives."""
+    below = tails.positive_counts.cumsum() / tails.positive_counts.sum() * tails.n_positive
+    return np.asarray(ndtri((below + 0.5) / (tails.n_positive + 1)))
 
 
 def fit_plateau(tails: ScoreTails) -> Plateau:
     """Plateau with the largest likelihood of telling positives from unlabeled rows.
 
-    Unlabeled scores are taken at the middle of their cells: the counts are all that
-    is left of them. A Beta(2, 2) prior, worth two rows, keeps the share of positives
-    off 0 and 1 where the data do not care.
+    A Beta(2, 2) prior, worth two rows, keeps the share of positives off 0 and 1 where
+    the data do not care.
     """
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
-    middles = cell_middles(tails)
-    bulk = (positive + unlabeled) / (tails.n_positive + tails.n)
-    centre = float(bulk @ middles)
-    scale = float(np.sqrt(bulk @ (middles - centre) ** 2)) or 1.0
-    scores = (middles - centre) / scale
+    z = normal_scores(tails)
     c = tails.n_positive / (tails.n_positive + tails.n)
 
     def loss(theta: FloatArray) -> tuple[float, FloatArray]:
         rho, slope = float(expit(theta[0])), np.exp(theta[2])
         height = c / (c + (1 - c) * rho)
-        climb = expit(theta[1] + slope * scores)
+        climb = expit(theta[1] + slope * z)
         share = np.clip(height * climb, 1e-12, 1 - 1e-12)
         value = -(positive @ np.log(share) + unlabeled @ np.log1p(-share)) - np.log(rho * (1 - rho))
         pull = unlabeled / (1 - share) - positive / share
@@ -96,63 +99,44 @@ def fit_plateau(tails: ScoreTails) -> Plateau:
         gradient = [
             -(pull @ climb) * height**2 * (1 - c) / c * rho * (1 - rho) - (1 - 2 * rho),
             bend.sum(),
-            slope * (bend @ scores),
+            slope * (bend @ z),
         ]
         return float(value), np.array(gradient)
 
     # The likelihood can have several hills: start from a low, a middling and a high prior.
-    bounds = [(-7.0, 7.0), (-20.0, 20.0), (-2.0, 3.0)]
+    bounds = [(-7.0, 7.0), (-20.0, 20.0), (-3.0, 3.0)]
     fits = [
         minimize(loss, [start, -0.5, 0.7], jac=True, bounds=bounds, method="L-BFGS-B")
         for start in (-2.0, 0.0, 2.0)
     ]
     log_odds, intercept, log_slope = min(fits, key=lambda fit: float(fit.fun)).x
-    slope = float(np.exp(log_slope)) / scale
-    return Plateau(float(expit(log_odds)), float(intercept) - slope * centre, slope, c)
-
-
-def cell_middles(tails: ScoreTails) -> FloatArray:
-    """One score for each cell, where its unlabeled rows are taken to lie.
-
-    Scores far from the positives are pulled in: a ratio of 0 has no logarithm, and
-    how far below zero evidence lies does not matter.
-    """
-    levels, b = _reckonable(tails.levels), tails.positive_survival
-    first, last = np.interp([0.1, 0.9], b[::-1], levels[::-1])
-    reach = max(3 * (first - last), 1e-6)
-    levels = np.clip(levels, last - reach, first + reach)
-    return np.concatenate(([levels[0] - reach / 6], (levels[:-1] + levels[1:]) / 2, [levels[-1]]))
-
-
-def _reckonable(levels: FloatArray) -> FloatArray:
-    """Levels of which sums and squares can be taken: those that are not go a step beyond the rest."""
-    usual = levels[np.abs(levels) < _HUGE]
-    if len(usual) == 0:
-        return np.sign(levels)
-    step = max(usual[-1] - usual[0], 1.0)
-    return np.clip(levels, usual[0] - step, usual[-1] + step)
+    return Plateau(float(expit(log_odds)), float(intercept), float(np.exp(log_slope)), c)
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """An increasing map from scores to ratios: the mean of a step and a smooth fit.
+    """An increasing map from scores to ratios: the mean of a step and a smooth curve.
 
-    The step follows the data and the plateau fills in between; each is below the
-    ceiling that the prior sets. With a labelled share above 0 the ratios are against
+    The step follows the data and the curve fills in between its levels; each is below
+    the ceiling that the prior sets. With a labelled share above 0 the ratios are against
     the population that the labelled rows were picked from.
     """
 
     levels: FloatArray
-    cells: FloatArray
-    plateau: Plateau
+    steps: FloatArray  # one value a cell
+    curve: FloatArray  # one value a cell, joined by lines
     ceiling: float
     labelled_share: float = 0.0
 
     def __call__(self, scores: Any) -> FloatArray:
         """Ratio at each score."""
         values = check_scores("scores", scores, allow_empty=True)
-        steps = self.cells[np.searchsorted(self.levels, values, side="right")]
-        parts = np.minimum([steps, self.plateau(values)], self.ceiling)
+        steps = self.steps[np.searchsorted(self.levels, values, side="right")]
+        at_levels = (self.curve[:-1] + self.curve[1:]) / 2
+        curve = np.interp(
+            values, np.clip(self.levels, -_HUGE, _HUGE), at_levels, left=self.curve[0], right=self.curve[-1]
+        )
+        parts = np.minimum([steps, curve], self.ceiling)
         return np.asarray(population_ratio(parts, self.labelled_share).mean(axis=0))
 
     def state(self) -> dict[str, Any]:
@@ -163,28 +147,19 @@ class Calibration:
     def from_state(cls, state: dict[str, Any]) -> Calibration:
         """The map that gave ``state``; raises ``DataError`` where it makes no sense."""
         try:
-            levels = check_scores("levels", state["levels"])
-            cells = check_scores("cells", state["cells"])
-            plateau = _plateau_from_state(**state["plateau"])
+            levels, steps, curve = (check_scores(name, state[name]) for name in ("levels", "steps", "curve"))
             ceiling = check_real("ceiling", state["ceiling"], low=1.0)
             share = check_prior("labelled_share", state["labelled_share"])
         except (KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of a calibration is damaged: {error}") from error
-        if len(cells) != len(levels) + 1 or cells[0] < 0 or (np.diff(cells) < 0).any():
-            raise DataError("the cells of a calibration must be one more than its levels, and not fall.")
+        for name, values in (("steps", steps), ("curve", curve)):
+            if len(values) != len(levels) + 1 or values[0] < 0 or (np.diff(values) < 0).any():
+                raise DataError(
+                    f"the {name} of a calibration must be one more than its levels, and not fall."
+                )
         if (np.diff(levels) <= 0).any():
             raise DataError("the levels of a calibration must ascend.")
-        return cls(levels, cells, plateau, ceiling, share)
-
-
-def _plateau_from_state(*, prior: Any, intercept: Any, slope: Any, labelled: Any) -> Plateau:
-    finite = np.finfo(np.float64).max
-    return Plateau(
-        check_prior("prior", prior),
-        check_real("intercept", intercept, low=-finite, high=finite),
-        check_real("slope", slope, low=0.0, high=finite),
-        check_fraction("labelled", labelled),
-    )
+        return cls(levels, steps, curve, ceiling, share)
 
 
 def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -> Calibration:
@@ -200,8 +175,9 @@ def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -
         Share of the population that was labelled and is not among the unlabeled rows.
     """
     ceiling = 1 / max(check_prior("prior", prior), 1e-12)
-    cells = np.minimum(monotone_cells(tails), ceiling)
-    return Calibration(tails.levels, cells, fit_plateau(tails), ceiling, labelled_share)
+    steps = np.minimum(monotone_cells(tails), ceiling)
+    curve = np.minimum(fit_plateau(tails)(normal_scores(tails)), ceiling)
+    return Calibration(tails.levels, steps, curve, ceiling, labelled_share)
 
 
 def population_ratio(ratio: FloatArray, labelled_share: float) -> FloatArray:

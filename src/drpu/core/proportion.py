@@ -16,6 +16,8 @@ from drpu.exceptions import FewPositivesWarning
 
 __all__ = ["PROPORTIONS", "best_bin", "combined", "infimum", "plateau"]
 
+_PLATEAU_ROWS = 50.0  # positives that outweigh the plateau's assumption
+
 
 def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
     r"""Smallest ratio of tails among thresholds that keep enough positives: the paper's rule.
@@ -80,8 +82,14 @@ def plateau(tails: ScoreTails) -> float:
 
 
 def combined(tails: ScoreTails) -> float:
-    """Mean of best-bin, which errs upwards where classes overlap, and plateau, which errs downwards."""
-    return (best_bin(tails) + plateau(tails)) / 2
+    """Mean of best-bin and DEDPUL, steadied by the plateau where positives are few.
+
+    The first two assume no shape and are right in the end, whatever the scores. The
+    plateau assumes one, and counts as much as fifty positives do.
+    """
+    shapeless = (best_bin(tails) + dedpul(tails)) / 2
+    weight = _PLATEAU_ROWS / (_PLATEAU_ROWS + tails.n_positive)
+    return weight * plateau(tails) + (1 - weight) * shapeless
 
 
 PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {

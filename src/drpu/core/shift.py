@@ -8,7 +8,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drpu._typing import FloatArray
-from drpu.core.calibration import cell_middles, fit_plateau, monotone_cells
+from drpu.core.calibration import fit_plateau, monotone_cells, normal_scores
 from drpu.core.decision import ratio_posterior
 from drpu.core.tails import ScoreTails
 
@@ -60,7 +60,7 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
     """
     if train_prior in (0.0, 1.0):
         return matching(tails, reference, train_prior)
-    ratio = fit_plateau(reference)(cell_middles(reference))
+    ratio = fit_plateau(reference)(normal_scores(reference))
     eta = np.clip(train_prior * ratio, 0.01, 0.99)  # no cell may outweigh all others
     positive, negative = eta / train_prior, (1 - eta) / (1 - train_prior)
     p = reference.positive_counts / reference.positive_counts.sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from drpu.core.prior import PriorEstimate
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
 from drpu.estimators._core import RatioCore
+from drpu.estimators._rival import PURival
 from drpu.estimators.adapted import AdaptedClassifier
 from drpu.estimators.drpu import DRPUClassifier
 from drpu.exceptions import DataError, DataTypeError
@@ -24,12 +26,24 @@ __all__ = ["classifier_from_state", "classifier_state", "keeps_rows"]
 Classifier = DRPUClassifier | AdaptedClassifier
 
 
+# The classifiers that give and take their states themselves; imported on demand.
+_RIVALS = {
+    "ElkanNotoClassifier": "drpu.estimators.classic",
+    "GenPUClassifier": "drpu.estimators.generative",
+    "NNPUClassifier": "drpu.estimators.risk",
+    "PULDClassifier": "drpu.estimators.margin",
+    "PUaClassifier": "drpu.estimators.risk",
+    "UPUClassifier": "drpu.estimators.risk",
+    "VPUClassifier": "drpu.estimators.variational",
+}
+
+
 def classifier_state(classifier: Any) -> ModelState:
     """All that the fitted classifier needs to predict and adapt elsewhere."""
+    if isinstance(classifier, PURival):
+        return classifier.state()
     if not isinstance(classifier, Classifier):
-        raise DataTypeError(
-            f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}."
-        )
+        raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
     classifier._check_fitted()
     core = classifier._core
     tails, calibration = core.tails.state(), core.calibration
@@ -46,7 +60,7 @@ def classifier_state(classifier: Any) -> ModelState:
     arrays = {f"tails.{name}": array for name, array in tails.items()}
     if calibration is not None:
         kept = calibration.state()
-        arrays |= {f"calibration.{name}": kept.pop(name) for name in ("levels", "cells")}
+        arrays |= {f"calibration.{name}": kept.pop(name) for name in ("levels", "steps", "curve")}
         config["calibration"] = kept
     if core.grid is not None:
         arrays |= {"grid.positive": core.grid.positive, "grid.unlabeled": core.grid.unlabeled}
@@ -59,8 +73,11 @@ def classifier_state(classifier: Any) -> ModelState:
     return ModelState(type(classifier).__name__, config, arrays, parts={"model": core.model.state()})
 
 
-def classifier_from_state(state: ModelState, *, module: Any = None) -> Classifier:
+def classifier_from_state(state: ModelState, *, module: Any = None) -> Classifier | PURival:
     """The classifier that gave ``state``."""
+    if state.kind in _RIVALS:
+        rival: type[PURival] = getattr(import_module(_RIVALS[state.kind]), state.kind)
+        return rival.from_state(state, module=module)
     core = _core_from_state(state, module)
     if state.kind == "AdaptedClassifier":
         at = state.config["at"]
@@ -78,8 +95,10 @@ def classifier_from_state(state: ModelState, *, module: Any = None) -> Classifie
     return _with_columns(DRPUClassifier(**parameters), core, state.config)
 
 
-def keeps_rows(classifier: Classifier) -> bool:
+def keeps_rows(classifier: Classifier | PURival) -> bool:
     """Whether the classifier's model holds training rows as they were."""
+    if isinstance(classifier, PURival):
+        return classifier.keeps_rows
     return classifier._core.model.keeps_rows
 
 
@@ -108,7 +127,7 @@ def _core_from_state(state: ModelState, module: Any) -> RatioCore:
     }
     calibration = None
     if "calibration" in config:
-        kept = {name: arrays[f"calibration.{name}"] for name in ("levels", "cells")}
+        kept = {name: arrays[f"calibration.{name}"] for name in ("levels", "steps", "curve")}
         calibration = Calibration.from_state(config["calibration"] | kept)
     classes = config["classes"]
     return RatioCore(
