@@ -15,7 +15,10 @@ from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, load, 
 from drpu.exceptions import ArtifactError, DataTypeError
 
 # Networks of a few seconds separate badly, which is not what is tested here.
-pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning"),
+    pytest.mark.filterwarnings("ignore::drpu.exceptions.PriorBoundaryWarning"),
+]
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +121,10 @@ def test_another_process_finds_the_same_prior_and_labels(toy, kernel, path, tmp_
         "print(repr(june.prior_.value), june.predict(X).tolist())"
     )
     out = subprocess.run(
-        [sys.executable, "-c", script, path, tmp_path / "rows.npy"], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, path, tmp_path / "rows.npy"],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     value, _, labels = out.stdout.partition(" ")
     here = kernel.adapt(toy.test)
@@ -175,7 +181,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(kernel, path, monke
 
 
 def test_only_classifiers_are_saved(tmp_path):
-    with pytest.raises(DataTypeError, match="must be a DRPUClassifier"):
+    with pytest.raises(DataTypeError, match="must be a classifier of drpu, got LogisticRegression"):
         save(LogisticRegression(), tmp_path / "x")
     with pytest.raises(ValueError, match="not fitted"):
         save(DRPUClassifier(), tmp_path / "x")
