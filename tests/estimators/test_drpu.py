@@ -369,3 +369,13 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
     for prior in (0.02, 0.3, 0.7, 0.98):
         X, _ = draw_at_prior(pool.test, pool.test_labels, prior, 2000, random_state=0)
         assert abs(fitted.adapt(X).prior_.value - prior) < 0.06
+
+
+def test_the_default_says_what_it_did(toy, capsys):
+    clf = DRPUClassifier(holdout=2, random_state=0, verbose=1).fit(*toy.X_y())
+    members = "mean log-ratio of ForestRatio (counted twice), BoostedRatio, FourierRatio"
+    assert clf.model_.describe() == f"2 folds of {members}"
+    said = capsys.readouterr().out
+    assert "300 positives, 900 unlabeled rows" in said
+    assert members in said
+    assert str(clf.prior_) in said

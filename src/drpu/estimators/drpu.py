@@ -194,6 +194,9 @@ class DRPUClassifier(Adaptable):
         calibration = self._calibration(tails, prior, share) if self.calibrate else None
         method = self.prior if isinstance(self.prior, str) else "auto"
         grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
+        if self.verbose:
+            print(f"drpu: {len(rows.positive)} positives, {len(rows.unlabeled)} unlabeled rows")
+            print(f"drpu: {folds.describe()}; training prior {prior} ({prior.method})")
         self._core = RatioCore(folds, calibration, tails, prior, share, rows.classes, method, grid)
         return self
 

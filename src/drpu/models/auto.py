@@ -90,6 +90,14 @@ class AutoRatio(RatioModel):
             smooth,
         ]
 
+    def describe(self) -> str:
+        """The members and, where it is not 1, their weight."""
+        names = [
+            f"{member.describe()} (counted twice)" if isinstance(member, ForestRatio) else member.describe()
+            for member in self.members_
+        ]
+        return f"mean log-ratio of {', '.join(names)}" if len(names) > 1 else f"{names[0]} alone"
+
     def _log_ratio(self, X: Rows) -> FloatArray:
         if not self.saw_gaps_ and has_gaps(X):
             _warn_of_gaps()

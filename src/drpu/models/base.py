@@ -107,6 +107,10 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Density ratio, one value a row."""
         return np.exp(self.log_ratio(X))
 
+    def describe(self) -> str:
+        """What was fitted, in a few words."""
+        return type(self).__name__
+
     @abstractmethod
     def _fit(
         self,

@@ -95,6 +95,11 @@ class FoldedRatio(RatioModel):
         """Whether the models take rows of more than one dimension."""
         return self.models[0].accepts_nd
 
+    def describe(self) -> str:
+        """How many models, and what each is."""
+        inner = self.models[0].describe()
+        return inner if len(self.models) == 1 else f"{len(self.models)} folds of {inner}"
+
     def fold_scores(self, X: Rows) -> FloatArray:
         """Log-ratios of shape (n_rows, n_models)."""
         return np.column_stack([model.log_ratio(X) for model in self.models])
