@@ -1,6 +1,7 @@
 """What privacy costs: error of priors from artifacts that keep fewer levels, or noisy counts.
 
     python -m benchmarks.privacy [--runs 20]
+    python -m benchmarks.privacy --docs    # put the table of the result file into docs/privacy.md
 
 Scores are log-ratios of two normal classes 2.5 apart, seen through noise of 0.3 as a
 model would give them. Training rows have one prior, test rows another; both are read
@@ -13,11 +14,12 @@ import argparse
 import time
 import warnings
 import zlib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks._results import write_results
+from benchmarks._results import read_results, write_results
 from drpu.core.prior import prior_from_tails
 from drpu.core.privacy import GridCounts, coarsen, privatize
 from drpu.core.tails import ScoreTails
@@ -31,6 +33,8 @@ FORMS = {
     **{f"epsilon={e:g}": {"epsilon": e} for e in (0.1, 0.5, 1.0, 5.0)},
 }
 APART, BLUR = 2.5, 0.3
+DOCS = Path(__file__).parent.parent / "docs" / "privacy.md"
+MARKS = "<!-- table -->", "<!-- end of table -->"
 
 
 def scores(rng: np.random.Generator, n: int, share: float, train_prior: float) -> Any:
@@ -99,12 +103,30 @@ def line(row: dict[str, Any]) -> str:
     )
 
 
+def write_docs(record: dict[str, Any]) -> None:
+    """Replace what stands between the marks in the page."""
+    columns = ("train_error", "test_error", "train_covered", "test_covered", "lost")
+    lines = ["| positives | unlabeled | kept | " + " | ".join(c.replace("_", " ") for c in columns) + " |"]
+    lines.append("|---:|---:|---|" + "---:|" * len(columns))
+    for row in record["rows"]:
+        cells = [f"{row[c]:.3f}" if c in row else "" for c in columns[:-1]]
+        lost = f"{row['lost']} of {record['runs'] * len(record['priors'])}" if row["lost"] else ""
+        lines.append(f"| {row['n_positive']} | {row['n']} | {row['form']} | {' | '.join([*cells, lost])} |")
+    start, rest = DOCS.read_text().split(MARKS[0])
+    end = rest.split(MARKS[1])[1]
+    DOCS.write_text("\n".join([start + MARKS[0], *lines, MARKS[1] + end]))
+    print("wrote", DOCS)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--runs", type=int, default=20)
+    parser.add_argument("--docs", action="store_true", help="only write the page")
     options = parser.parse_args()
+    if options.docs:
+        return write_docs(read_results("privacy"))
     warnings.simplefilter("ignore", DRPUWarning)  # overlap is part of the protocol
     start = time.perf_counter()
     rows = [row for size in SIZES for row in cell(*size, options.runs)]
