@@ -156,11 +156,7 @@ class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """The fitted classifier that gave ``state``."""
         config = state.config
-        parameters = {
-            name: PriorEstimate(**value) if isinstance(value, dict) else value
-            for name, value in config["parameters"].items()
-        }
-        classifier = cls(**parameters)
+        classifier = cls(**{name: _lively(value) for name, value in config["parameters"].items()})
         classes = config["classes"]
         classifier.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
         classifier.prior_ = PriorEstimate(**config["prior"])
@@ -199,11 +195,11 @@ class ScoredRival(PURival):
     model: Any
     model_: ScoreModel
 
-    def _intake(self) -> ScoreModel:
+    def _intake(self) -> Any:
         return resolve_score(self.model)
 
     def _seeded(self, rng: np.random.RandomState) -> ScoreModel:
-        model = self._intake()
+        model: ScoreModel = self._intake()
         if model.random_state is None:
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
         return model
@@ -227,3 +223,10 @@ def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return list(value)
     return value.item() if isinstance(value, np.generic) else value
+
+
+def _lively(value: Any) -> Any:
+    """What :func:`_plain` made plain."""
+    if isinstance(value, dict):
+        return PriorEstimate(**value)
+    return tuple(value) if isinstance(value, list) else value

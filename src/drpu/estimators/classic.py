@@ -27,7 +27,7 @@ class ElkanNotoClassifier(PURival):
     Parameters
     ----------
     classifier : scikit-learn classifier with ``predict_proba``, optional
-        Tells labelled from unlabeled rows; by default a forest of 200 randomised trees. It is
+        Tells labelled from unlabeled rows; by default a forest of 100 randomised trees. It is
         cloned, never fitted itself. Its probabilities should be honest.
     prior : "elkan-noto", str, float or PriorEstimate, default="elkan-noto"
         Where the constant comes from: the mean probability of held-out positives, or a
@@ -122,7 +122,7 @@ class ElkanNotoClassifier(PURival):
         return np.asarray(log_odds + np.log1p(-self.constant_) - np.log(self.constant_))
 
     def _intake(self) -> ClassifierRatio:
-        default = ExtraTreesClassifier(n_estimators=200, min_samples_leaf=2)
+        default = ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2)
         return ClassifierRatio(default if self.classifier is None else self.classifier)
 
     def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:

@@ -27,7 +27,7 @@ class PULDClassifier(ScoredRival):
     ----------
     model : {"kernel", "linear"}, LinearScore or KernelScore, default="kernel"
         Form of the score.
-    positive_strength, unlabeled_strength : float, default=100, 100
+    positive_strength, unlabeled_strength : float, default=1000, 1000
         Weight of the labelled and of the unlabeled rows beside the size of the
         coefficients: the constants C1 and C2 of the objective.
     rounds : int, default=10
@@ -79,8 +79,8 @@ class PULDClassifier(ScoredRival):
         self,
         model: Any = "kernel",
         *,
-        positive_strength: float = 100.0,
-        unlabeled_strength: float = 100.0,
+        positive_strength: float = 1000.0,
+        unlabeled_strength: float = 1000.0,
         rounds: int = 10,
         prior: Any = "km2",
         cost: float = 0.5,

@@ -1,0 +1,122 @@
+"""Rows of both classes out of noise, learnt from positive and unlabeled rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drpu._optional import require
+from drpu._typing import FloatArray
+from drpu.models.base import ModelState
+from drpu.models.folds import Sample
+
+__all__ = ["ClassGenerators", "Game"]
+
+FURTHEST = 4.0  # standard deviations beyond which a value is an outlier to the game
+
+
+@dataclass(frozen=True, slots=True)
+class Game:
+    """Options of the game between generators and discriminators, checked beforehand."""
+
+    steps: int
+    batch_size: int
+    learning_rate: float
+    noise: int
+    hidden: tuple[int, ...]
+    strengths: tuple[float, float, float]
+    blur: float
+    penalty: float
+    device: Any
+    verbose: int
+
+
+class ClassGenerators:
+    """A generator of positive and one of negative rows.
+
+    Attributes
+    ----------
+    modules : pair of torch.nn.Module
+        From noise to standardised rows.
+    mean, scale : ndarray
+        What undoes the standardisation.
+    """
+
+    def __init__(
+        self,
+        modules: tuple[Any, Any],
+        mean: FloatArray,
+        scale: FloatArray,
+        noise: int,
+        hidden: tuple[int, ...],
+    ) -> None:
+        self.modules, self.mean, self.scale = modules, mean, scale
+        self.noise, self.hidden = noise, hidden
+
+    @classmethod
+    def learn(
+        cls, positive: Sample, unlabeled: Sample, *, prior: float, game: Game, seed: int
+    ) -> ClassGenerators:
+        """Generators of both classes; ``prior`` is the share of positives among the unlabeled rows."""
+        require("torch", extra="torch", for_="GenPUClassifier")
+        from drpu.models._training.device import pick_device
+        from drpu.models._training.generative import GameSettings, play
+
+        mean = np.average(unlabeled.rows, axis=0, weights=unlabeled.weight)
+        spread = np.sqrt(np.average((unlabeled.rows - mean) ** 2, axis=0, weights=unlabeled.weight))
+        # Columns that hardly move keep hardly moving: dividing would blow up their noise.
+        scale = np.maximum(spread, max(1e-2 * float(spread.mean()), 1e-12))
+        rows = [np.clip((part.rows - mean) / scale, -FURTHEST, FURTHEST) for part in (positive, unlabeled)]
+        weights = [
+            np.ones(len(part)) if part.weight is None else part.weight for part in (positive, unlabeled)
+        ]
+        settings = GameSettings(
+            prior=prior,
+            steps=game.steps,
+            batch_size=game.batch_size,
+            learning_rate=game.learning_rate,
+            noise=game.noise,
+            hidden=game.hidden,
+            strengths=game.strengths,
+            blur=game.blur,
+            penalty=game.penalty,
+            device=pick_device(game.device),
+            seed=seed,
+            verbose=game.verbose,
+        )
+        modules = play(rows[0], rows[1], (weights[0], weights[1]), settings)
+        return cls(modules, mean, scale, game.noise, game.hidden)
+
+    def sample(self, n: int, *, positive: bool, seed: int) -> FloatArray:
+        """``n`` generated rows of one class."""
+        from drpu.models._training.generative import generate
+
+        rows = generate(self.modules[0 if positive else 1], n, self.noise, seed)
+        return np.asarray(self.mean + self.scale * rows)
+
+    def state(self) -> ModelState:
+        """Weights and scales."""
+        arrays = {"mean": self.mean, "scale": self.scale}
+        for name, module in zip(("positive", "negative"), self.modules, strict=True):
+            arrays |= {f"{name}.{k}": v.cpu().numpy() for k, v in module.state_dict().items()}
+        config = {"noise": self.noise, "hidden": list(self.hidden), "shape": list(self.mean.shape)}
+        return ModelState("generators", config, arrays)
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> ClassGenerators:
+        """The generators that gave ``state``."""
+        torch = require("torch", extra="torch", for_="GenPUClassifier")
+        from drpu.models._training.generative import make_generator
+
+        config, arrays = state.config, state.arrays
+        noise, hidden = int(config["noise"]), tuple(config["hidden"])
+        modules = []
+        for name in ("positive", "negative"):
+            module = make_generator(tuple(config["shape"]), noise, hidden)
+            start = f"{name}."
+            weights = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
+            module.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
+            modules.append(module.eval())
+        return cls((modules[0], modules[1]), arrays["mean"], arrays["scale"], noise, hidden)
