@@ -379,3 +379,10 @@ def test_the_default_says_what_it_did(toy, capsys):
     assert "300 positives, 900 unlabeled rows" in said
     assert members in said
     assert str(clf.prior_) in said
+
+
+def test_rows_are_scored_in_parts_without_a_trace(toy, fitted, monkeypatch):
+    whole = fitted.decision_function(toy.test), fitted._core.count(toy.test)
+    monkeypatch.setattr("drpu.estimators._core._CHUNK", 97)
+    assert_array_equal(fitted.decision_function(toy.test), whole[0])
+    assert fitted._core.count(toy.test) == whole[1]

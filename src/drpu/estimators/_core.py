@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,9 +13,12 @@ from drpu.core.calibration import Calibration, population_ratio
 from drpu.core.prior import PriorEstimate, prior_from_tails
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
+from drpu.models._rows import n_rows
 from drpu.models.folds import FoldedRatio
 
 __all__ = ["RatioCore", "with_labelled", "without_labelled"]
+
+_CHUNK = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +60,17 @@ class RatioCore:
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the mean ratio over the fold models, without a ceiling."""
-        scores = self.model.fold_scores(X)
-        return np.asarray(np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300)))
+        parts = [self._ratios(self.model.fold_scores(rows)).mean(axis=1) for _, rows in _chunks(X)]
+        return np.asarray(np.log(np.maximum(np.concatenate(parts), 1e-300)))
 
     def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
         """Tails of new rows; each row counts once for each fold model."""
-        scores = self.model.fold_scores(X)
-        copies = scores.shape[1]
+        copies = len(self.model.models)
         tails = self.tails.empty(copies=copies)
-        return tails.update(scores.ravel(), None if weight is None else np.repeat(weight, copies))
+        for at, rows in _chunks(X):
+            scores = self.model.fold_scores(rows)
+            tails.update(scores.ravel(), None if weight is None else np.repeat(weight[at], copies))
+        return tails
 
     def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
         """Prior of rows counted in ``tails``, read beside the unlabeled training rows."""
@@ -90,6 +96,13 @@ class RatioCore:
         if self.calibration is not None:
             return self.calibration(scores.ravel()).reshape(scores.shape)
         return population_ratio(np.exp(scores), self.labelled_share)
+
+
+def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:
+    """Rows a part at a time: one score for each fold model and row is all that is held at once."""
+    for start in range(0, n_rows(X), _CHUNK):
+        at = slice(start, start + _CHUNK)
+        yield at, X[at]
 
 
 def with_labelled(prior: PriorEstimate, share: float) -> PriorEstimate:
