@@ -91,7 +91,8 @@ def test_all_that_was_read_from_exact_counts_is_read_again(toy, tmp_path):
     save(clf, tmp_path / "a", epsilon=1.0, random_state=0)
     back = load(tmp_path / "a")
     core = back._core
-    assert core.labelled_share == back.tails_.n_positive / (back.tails_.n_positive + back.tails_.n)
+    labelled = back.tails_.positive_counts.sum()
+    assert core.labelled_share == labelled / (labelled + back.tails_.n)
     assert core.labelled_share != clf._core.labelled_share
     assert core.unlabeled_prior.value == pytest.approx(prior_from_tails(back.tails_).value)
     assert core.grid is None

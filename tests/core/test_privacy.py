@@ -177,6 +177,16 @@ def test_a_seed_repeats_the_noise_and_the_system_does_not():
     assert privatize(counts, 1.0) != privatize(counts, 1.0)  # equal once in 10^30
 
 
+def test_intervals_widen_with_the_noise():
+    counts = GridCounts.of(*toy(0, 2000, 20_000))
+    sizes = [privatize(counts, epsilon, random_state=0).n_positive for epsilon in (0.1, 0.5, 1.0, 50.0)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < 1000
+    assert sizes[-1] == pytest.approx(2000)
+    priors = [prior_from_tails(privatize(counts, epsilon, random_state=0)) for epsilon in (0.1, 50.0)]
+    assert priors[0].high - priors[0].low > 1.5 * (priors[1].high - priors[1].low)
+
+
 def test_sizes_are_noisy_too():
     counts = GridCounts.of(*toy())
     sizes = {(t.n_positive, t.n) for t in (privatize(counts, 0.5, random_state=s) for s in range(8))}

@@ -71,7 +71,8 @@ def _private(core: RatioCore, epsilon: float, random_state: int | None, *, adapt
     """Everything that was read from exact counts is read again from noisy ones."""
     tails = privatize(_grid(core), epsilon, random_state=random_state)
     # In a single sample the share of labels tells the sizes, which are noisy now.
-    share = tails.n_positive / (tails.n_positive + tails.n) if core.labelled_share > 0 else 0.0
+    labelled = float(tails.positive_counts.sum())
+    share = labelled / (labelled + tails.n) if core.labelled_share > 0 else 0.0
     prior = core.prior
     if prior.method != "given":
         prior = with_labelled(prior_from_tails(tails, method=core.method, level=prior.level), share)

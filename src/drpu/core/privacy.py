@@ -246,7 +246,8 @@ def privatize(counts: GridCounts, epsilon: float, *, random_state: int | None = 
     Returns
     -------
     tails : ScoreTails
-        Its sizes are those of the noisy counts.
+        Its sizes are those of the noisy counts. ``n_positive`` is an effective number,
+        lower by what the noise does to the counts, so that intervals widen with it.
 
     Notes
     -----
@@ -277,7 +278,7 @@ def privatize(counts: GridCounts, epsilon: float, *, random_state: int | None = 
             f"nothing is left of the counts under the noise of epsilon={epsilon:g}: "
             "take a larger epsilon, or more rows."
         )
-    return _tails(positive, unlabeled, kept)
+    return _tails(positive, unlabeled, kept, epsilon)
 
 
 def discrete_laplace(epsilon: float, size: int, rng: random.Random) -> IntArray:
@@ -316,7 +317,7 @@ def _bernoulli_exp(rate: Fraction, rng: random.Random) -> bool:
 
 def _clear_levels(positive: IntArray, epsilon: float) -> IntArray:
     """Cells from whose lower edge up to the next one kept the positives stand out of the noise."""
-    deviation = math.sqrt(2 * math.exp(-epsilon)) / -math.expm1(-epsilon)
+    deviation = math.sqrt(_noise_variance(epsilon))
     kept, total, cells = [], 0, 0
     for cell in range(len(positive) - 1, -1, -1):
         total, cells = total + int(positive[cell]), cells + 1
@@ -326,17 +327,24 @@ def _clear_levels(positive: IntArray, epsilon: float) -> IntArray:
     return np.array(kept[::-1], dtype=np.int64)
 
 
-def _tails(positive: IntArray, unlabeled: IntArray, kept: IntArray) -> ScoreTails:
+def _noise_variance(epsilon: float) -> float:
+    return 2 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
+
+
+def _tails(positive: IntArray, unlabeled: IntArray, kept: IntArray, epsilon: float) -> ScoreTails:
     """Legal tails over the kept levels; positives below them are counted with the lowest."""
     P = np.add.reduceat(positive, kept)
     P[0] = max(positive.sum() - P[1:].sum(), 1)
     U = _fallen(np.concatenate(([unlabeled[: kept[0]].sum()], np.add.reduceat(unlabeled, kept))))
+    # The noise is to the counts what fewer rows would be: n rows of variance n + noise.
+    size = float(P.sum())
+    effective = size**2 / (size + len(GRID) * _noise_variance(epsilon))
     return ScoreTails.from_state(
         {
             "levels": GRID[kept],
             "positive_counts": np.concatenate(([0], P)),
             "counts": U,
-            "n_positive": float(P.sum()),
+            "n_positive": effective,
             "copies": 1,
             "weight_squares": 0.0,
         }
