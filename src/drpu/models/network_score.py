@@ -20,7 +20,9 @@ from drpu.models.scores import ScoreModel
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["NetworkScore", "from_ratio"]
+    from drpu.models._training.ratio import Watch
+
+__all__ = ["NetworkScore", "fit_scores", "from_ratio"]
 
 _RATIO_ONLY = ("alpha", "bound", "generator", "head")
 
@@ -51,8 +53,8 @@ class NetworkScore(ScoreModel):
         *,
         hidden: Sequence[int] | None = None,
         epochs: int | str = "auto",
-        batch_size: int = 500,
-        learning_rate: float = 1e-3,
+        batch_size: int | str = "auto",
+        learning_rate: float = 3e-3,
         optimizer: str = "adamw",
         betas: tuple[float, float] = (0.9, 0.999),
         weight_decay: float = 1.0,
@@ -159,6 +161,55 @@ class NetworkScore(ScoreModel):
     def _as_ratio(self) -> NetworkRatio:
         """The same options where their checks live."""
         return NetworkRatio(**self.get_params(deep=False))
+
+
+def fit_scores(
+    models: Sequence[NetworkScore],
+    positive: Rows,
+    unlabeled: Rows,
+    objectives: Sequence[PUObjective],
+    *,
+    holdout: Sequence[tuple[Rows, Rows]] | None = None,
+    positive_weight: Sequence[FloatArray] | None = None,
+    unlabeled_weight: Sequence[FloatArray] | None = None,
+    on_epoch: Watch | None = None,
+) -> list[NetworkScore]:
+    """Networks of one shape for objectives of one kind, trained together as a stack.
+
+    Parameters
+    ----------
+    models : sequence of NetworkScore
+        They may differ in ``learning_rate``, ``weight_decay`` and ``random_state``.
+    positive, unlabeled : rows
+        Checked rows for all models; weights of 0 leave some of them out.
+    objectives : sequence of PUObjective
+        One for each model. Those with priors may differ in them.
+    holdout : sequence of pairs of rows, optional
+        Rows for each model to choose its epoch by; the models' own share without them.
+    positive_weight, unlabeled_weight : sequence of ndarray, optional
+        Weights of the rows, for each model.
+    on_epoch : callable, optional
+        As in :func:`drpu.fit_many`; what it scores rows by are outputs.
+    """
+    require("torch", extra="torch", for_="a network")
+    from drpu.models._training.risk import fit_stack
+    from drpu.models._training.tasks import make_task
+
+    n = len(models)
+    lists = (holdout or [None] * n, positive_weight or [None] * n, unlabeled_weight or [None] * n)
+    tasks = [
+        make_task(
+            model._as_ratio().set_params(alpha=0.0, head="exp"),
+            _holdout.Sample(positive, unlabeled, w_p, w_u),
+            held,
+        )
+        for model, held, w_p, w_u in zip(models, *lists, strict=True)
+    ]
+    for model, fitted in zip(models, fit_stack(tasks, objectives, on_epoch), strict=True):
+        model.input_shape_ = tuple(positive.shape[1:])
+        model.module_, model.scaling_ = fitted.module, fitted.scaling
+        model.best_epoch_, model.history_ = fitted.best_epoch, fitted.history
+    return list(models)
 
 
 def from_ratio(model: NetworkRatio) -> NetworkScore:

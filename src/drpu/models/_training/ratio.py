@@ -16,13 +16,13 @@ from drpu.exceptions import ParameterError
 from drpu.models._holdout import Sample, carve
 from drpu.models._training.device import pick_device, private_random, weight_dtype
 from drpu.models._training.heads import START, Head, RatioObjective, make_head
-from drpu.models._training.loop import Outcome, Settings, Training, on_outputs
+from drpu.models._training.loop import Criterion, Loss, Outcome, Settings, Training, on_outputs
 from drpu.models._training.perceptron import Scaling, perceptron
 from drpu.models._training.pools import Pool, count_steps
 from drpu.models._training.stack import Stack
 from drpu.models._training.tasks import Task
 
-__all__ = ["Fitted", "Scorer", "Watch", "build_module", "fit_together", "score_rows"]
+__all__ = ["Aim", "Fitted", "Scorer", "Watch", "build_module", "fit_together", "score_rows"]
 
 SCORING_ROWS = 16_384
 
@@ -55,11 +55,27 @@ Scorer: TypeAlias = Callable[[Any], FloatArray]
 Watch: TypeAlias = Callable[[int, Scorer], None]
 
 
-def fit_together(tasks: Sequence[Task], watch: Watch | None = None) -> list[Fitted]:
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """What to train for instead of a density ratio.
+
+    ``equal`` asks for positive batches as large as the unlabeled ones: positives come round again.
+    """
+
+    loss: Loss
+    criterion: Criterion
+    equal: bool = False
+
+
+def fit_together(tasks: Sequence[Task], watch: Watch | None = None, aim: Aim | None = None) -> list[Fitted]:
     """One trained network a task, all of them trained as one stack."""
     first = tasks[0]
     device, dtype = pick_device(first.device), weight_dtype(first.settings.dtype)
     plans = [_plan(task) for task in tasks]
+    if aim is not None and aim.equal:
+        plans = [
+            replace(p, positive=np.resize(p.positive, max(p.positive.size, p.unlabeled.size))) for p in plans
+        ]
     _check_sizes(plans)
     scalings = _scalings(tasks)
     lines = [(i, alpha) for i, plan in enumerate(plans) for alpha in plan.alphas]
@@ -75,11 +91,11 @@ def fit_together(tasks: Sequence[Task], watch: Watch | None = None) -> list[Fitt
         stack,
         pools.train("positive"),
         pools.train("unlabeled"),
-        on_outputs(objective.risk),
+        on_outputs(objective.risk) if aim is None else aim.loss,
         _settings(plans, [i for i, _ in lines]),
         [tasks[i].seed for i, _ in lines],
         holdout=pools.held() if plans[0].held else None,
-        criterion=objective.criterion,
+        criterion=objective.criterion if aim is None else aim.criterion,
     )
     if watch is not None:
         scorer = _scorer(training, scalings, make_head(first.head, bound[:, None]))
@@ -159,6 +175,11 @@ def _plan(task: Task) -> _Plan:
             return _Plan(task, split.train.positive, split.train.unlabeled, held, task.alphas)
     alphas = task.alphas if len(task.alphas) == 1 else (task.fallback_alpha,)
     return _Plan(task, positive, unlabeled, None, alphas)
+
+
+def _as_many(plan: _Plan) -> _Plan:
+    """The plan with positives that come round until they are as many as the unlabeled rows."""
+    return replace(plan, positive=np.resize(plan.positive, max(plan.positive.size, plan.unlabeled.size)))
 
 
 def _weighty(rows: Rows, weight: FloatArray | None) -> IntArray:

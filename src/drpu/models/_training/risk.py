@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.bregman import Risk
-from drpu.core.objective import PUObjective, VariationalRisk
+from drpu.core.objective import PUObjective, ShiftedRisk, VariationalRisk
 from drpu.core.risk import mixup_penalty
 from drpu.exceptions import ParameterError
 from drpu.models._holdout import Sample, carve
@@ -20,11 +21,11 @@ from drpu.models._training.device import pick_device, weight_dtype
 from drpu.models._training.loop import Loss, Settings, Training, on_outputs
 from drpu.models._training.perceptron import Scaling
 from drpu.models._training.pools import Batch, Pool, count_steps
-from drpu.models._training.ratio import build_module
+from drpu.models._training.ratio import Aim, Fitted, Watch, build_module, fit_together
 from drpu.models._training.stack import Forward, Stack
 from drpu.models._training.tasks import Task
 
-__all__ = ["Scored", "fit_network", "outputs"]
+__all__ = ["Scored", "fit_network", "fit_stack", "outputs"]
 
 SCORING_ROWS = 16_384
 QUANTILES = 4096  # cells of the table that Beta variates are read from
@@ -75,6 +76,37 @@ def fit_network(task: Task, objective: PUObjective) -> Scored:
     if outcome.holdout_risk is not None:
         history["holdout_risk"] = outcome.holdout_risk[:, 0]
     return Scored(outcome.module(0), scaling, int(outcome.best_epoch[0]), history)
+
+
+def fit_stack(
+    tasks: Sequence[Task], objectives: Sequence[PUObjective], watch: Watch | None = None
+) -> list[Fitted]:
+    """One trained network a task, all of them as one stack; objectives may differ in their priors."""
+    device, dtype = pick_device(tasks[0].device), weight_dtype(tasks[0].settings.dtype)
+    first = objectives[0]
+    if isinstance(first, VariationalRisk):
+        if any(other != first for other in objectives):
+            raise ParameterError("variational objectives must be the same in all models trained together.")
+        return fit_together(tasks, watch, Aim(_mixed_up(first, device, dtype), first.criterion, equal=True))
+    joined = _joined(objectives, device, dtype)
+    return fit_together(tasks, watch, Aim(on_outputs(joined.risk), joined.criterion))
+
+
+def _joined(objectives: Sequence[PUObjective], device: torch.device, dtype: torch.dtype) -> ShiftedRisk:
+    """One risk for a stack, with a prior for each model."""
+    shifted = [one for one in objectives if isinstance(one, ShiftedRisk)]
+    alike = {(one.loss.name, one.cost, one.corrected, one.beta, one.gamma) for one in shifted}
+    if len(shifted) < len(objectives) or len(alike) > 1:
+        raise ParameterError("objectives trained together must be of one kind and differ in priors alone.")
+
+    def column(values: Sequence[float]) -> Any:
+        return torch.tensor(values, dtype=dtype, device=device)
+
+    return replace(
+        shifted[0],
+        unlabeled_prior=column([one.unlabeled_prior for one in shifted]),
+        prior=column([one.prior for one in shifted]),
+    )
 
 
 @torch.no_grad()

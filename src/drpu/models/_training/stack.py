@@ -9,11 +9,14 @@ from typing import TypeAlias
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.nn import functional as F  # noqa: N812
 from torch.nn.modules.conv import _ConvNd
 
 from drpu.exceptions import ParameterError
 
 __all__ = ["Forward", "Stack"]
+
+ALIGNED = 64  # on a GPU, what the numbers between the starts of two parameters divide by
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
 
@@ -37,6 +40,8 @@ class Stack:
     Attributes
     ----------
     weights : Tensor of shape (models, n_weights)
+        On a GPU every parameter starts at a multiple of 256 bytes, as kernels want it, and
+        the gaps stay 0.
     fixed : dict of str to Tensor of shape (models, ...)
     batched : bool
         Whether all models go through one batched call. One model does not need it, a
@@ -58,7 +63,10 @@ class Stack:
         if not self.shapes:
             raise ParameterError("module must have weights to train, got none that require a gradient.")
 
-        self.weights = torch.stack([_flat(copy, self.shapes) for copy in copies]).requires_grad_()
+        self.aligned = ALIGNED if device.type == "cuda" else 1
+        self.weights = torch.stack(
+            [_flat(copy, self.shapes, self.aligned) for copy in copies]
+        ).requires_grad_()
         others = [_others(copy, self.shapes) for copy in copies]
         self.fixed = {name: torch.stack([other[name] for other in others]) for name in others[0]}
         convolves = any(isinstance(part, _ConvNd) for part in self.module.modules())
@@ -125,9 +133,9 @@ class Stack:
         return output
 
     def _named(self, weights: Tensor) -> dict[str, Tensor]:
-        parts = torch.split(weights, [shape.numel() for shape in self.shapes.values()], dim=1)
+        parts = torch.split(weights, [_padded(shape, self.aligned) for shape in self.shapes.values()], dim=1)
         return {
-            name: part.view(len(self), *shape)
+            name: part[:, : shape.numel()].view(len(self), *shape)
             for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)
         }
 
@@ -146,9 +154,14 @@ class Stack:
             raise ParameterError("models must have one architecture to be trained together.")
 
 
-def _flat(module: nn.Module, shapes: Mapping[str, torch.Size]) -> Tensor:
+def _flat(module: nn.Module, shapes: Mapping[str, torch.Size], aligned: int) -> Tensor:
     values = dict(module.named_parameters())
-    return torch.cat([values[name].detach().flatten() for name in shapes])
+    lines = [values[name].detach().flatten() for name in shapes]
+    return torch.cat([F.pad(line, (0, _padded(line.shape, aligned) - line.numel())) for line in lines])
+
+
+def _padded(shape: torch.Size, aligned: int) -> int:
+    return -(-shape.numel() // aligned) * aligned
 
 
 def _others(module: nn.Module, shapes: Mapping[str, torch.Size]) -> dict[str, Tensor]:
