@@ -22,7 +22,7 @@ def require(module: str, *, extra: str, for_: str) -> Any:
         if error.name is not None and error.name.partition(".")[0] != package:
             raise
         raise MissingExtraError(
-            f"{for_} needs {package!r}, which is not installed. Run: pip install \"drpu[{extra}]\"",
+            f'{for_} needs {package!r}, which is not installed. Run: pip install "drpu[{extra}]"',
             name=package,
         ) from error
 

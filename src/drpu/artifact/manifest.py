@@ -39,7 +39,9 @@ def write_manifest(tree: dict[str, Any], parts: dict[str, bytes]) -> bytes:
     try:
         return json.dumps(manifest, indent=1, allow_nan=False).encode()
     except (TypeError, ValueError) as error:
-        raise ArtifactError(f"this classifier has a setting that cannot be written as JSON: {error}") from error
+        raise ArtifactError(
+            f"this classifier has a setting that cannot be written as JSON: {error}"
+        ) from error
 
 
 def read_manifest(text: bytes) -> dict[str, Any]:
