@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from drpu.core.calibration import monotone_cells
+from drpu.core.calibration import fit_plateau, monotone_cells, normal_scores
 from drpu.core.shift import SHIFTS, efficient, em, em_on_ratios, match_negatives, matching
 from drpu.core.tails import ScoreTails
 
@@ -172,9 +172,23 @@ def test_growth_of_negatives_needs_no_prior(seed, size, now):
 
 def test_noise_does_not_pull_the_growth_towards_0():
     rng = np.random.default_rng(7)
-    grown = [match_negatives(*pair(rng, 60, 300, 0.7, 0.4, 1.5)) for _ in range(300)]
-    # (1 - .4) / (1 - .7) = 2; the spread of one is about .6, of their median about .05.
-    assert abs(np.median(grown) - 2) < 0.2
+    grown = [match_negatives(*pair(rng, 60, 300, 0.7, 0.2, 1.0)) for _ in range(400)]
+    # The standard error of the median is about .07; least squares as they are have a median of 2.2.
+    assert abs(np.median(grown) - 0.8 / 0.3) < 0.3
+
+
+@pytest.mark.parametrize("now", [0.05, 0.5, 0.9])
+def test_efficient_solves_its_moment_at_its_own_answer(now):
+    tails, reference = pair(np.random.default_rng(10), 400, 2000, 0.3, now)
+    q = efficient(tails, reference, 0.3)
+    eta = np.clip(0.3 * fit_plateau(reference)(normal_scores(reference)), 0.01, 0.99)
+    positive, negative = eta / 0.3, (1 - eta) / 0.7
+    h = (positive - negative) / (q * positive + (1 - q) * negative)
+    of_positive, before, after = (
+        counts @ h / counts.sum() for counts in (reference.positive_counts, reference.counts, tails.counts)
+    )
+    again = 1 - 0.7 * (after - of_positive) / (before - of_positive)
+    assert abs(again - q) < 0.004  # five rounds settle to well below the noise, about .02
 
 
 def test_growth_is_never_negative():
