@@ -16,7 +16,7 @@ from drpu.exceptions import FewPositivesWarning
 
 __all__ = ["PROPORTIONS", "best_bin", "combined", "infimum", "plateau"]
 
-_PLATEAU_ROWS = 50.0  # positives that outweigh the plateau's assumption
+_PLATEAU_ROWS = 25.0  # positives that outweigh the plateau's assumption
 
 
 def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
@@ -85,7 +85,7 @@ def combined(tails: ScoreTails) -> float:
     """Mean of best-bin and DEDPUL, steadied by the plateau where positives are few.
 
     The first two assume no shape and are right in the end, whatever the scores. The
-    plateau assumes one, and counts as much as fifty positives do.
+    plateau assumes one, and counts as much as twenty-five positives do.
     """
     shapeless = (best_bin(tails) + dedpul(tails)) / 2
     weight = _PLATEAU_ROWS / (_PLATEAU_ROWS + tails.n_positive)
