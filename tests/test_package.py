@@ -43,7 +43,6 @@ def test_the_shelf_and_the_core_bring_in_nothing_heavy(code):
     assert brought_in(code) == set()
 
 
-@pytest.mark.xfail(strict=True, reason="the shelf lists exceptions but does not resolve them on first use")
 def test_exceptions_are_on_the_shelf_of_a_fresh_process():
     code = "import drpu; drpu.exceptions.DRPUError"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)

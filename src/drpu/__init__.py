@@ -56,6 +56,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(import_module(_SHELF[name]), name)
         globals()[name] = value  # the next look-up is a plain one
         return value
+    if name == "exceptions":
+        return import_module("drpu.exceptions")
     raise AttributeError(f"module 'drpu' has no attribute {name!r}")
 
 

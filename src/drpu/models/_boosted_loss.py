@@ -146,7 +146,7 @@ class LogLoss:
         return {"objective": "binary", "min_data_in_leaf": min_leaf}
 
     def fields(self, sample: Sample) -> dict[str, Any]:
-        return {"label": sample.flags(), "weight": sample.weights()}
+        return {"label": sample.flags(), "weight": sample.unit_weights()}
 
     def offset(self, sample: Sample) -> float:
         return -sample.log_odds()

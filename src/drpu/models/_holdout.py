@@ -38,6 +38,11 @@ class Sample:
         pairs = ((self.positive_weight, self.positive), (self.unlabeled_weight, self.unlabeled))
         return np.concatenate([np.ones(n_rows(rows)) if w is None else w for w, rows in pairs])
 
+    def unit_weights(self) -> FloatArray | None:
+        """Weights of mean 1, for trees: their least leaf counts rows, in whatever unit weights come."""
+        weight = self.weights()
+        return None if weight is None else np.asarray(weight / weight.mean())
+
     def log_odds(self) -> float:
         """Log of the positive over the unlabeled weight: what odds have to lose to be ratios."""
         odds = total_weight(self.positive_weight, self.positive)

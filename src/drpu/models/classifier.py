@@ -179,10 +179,13 @@ class ClassifierRatio(RatioModel):
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         smoothing = self.n_seen_ if self.smoothed_ else None
-        scores = [
-            _log_odds(classifier, X, smoothing) + offset
-            for classifier, offset in zip(self.classifiers_, self.offsets_, strict=True)
-        ]
+        try:
+            scores = [
+                _log_odds(classifier, X, smoothing) + offset
+                for classifier, offset in zip(self.classifiers_, self.offsets_, strict=True)
+            ]
+        except ValueError as error:  # a step of the user's pipeline that cannot take these rows
+            raise DataError(f"X cannot be scored by the classifier: {error}") from error
         return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
 
     def state(self) -> ModelState:

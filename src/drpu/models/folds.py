@@ -135,7 +135,7 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int) -> int | fl
                 f"got {folds} for {n_positive} and {n_unlabeled}: use fewer, or 'auto'."
             )
         return folds
-    if isinstance(holdout, float):
+    if isinstance(holdout, (float, np.floating)):
         share = check_fraction("holdout", holdout)
         if few < 2:
             raise ParameterError(

@@ -65,7 +65,7 @@ class ForestRatio(RatioModel):
         data = lightgbm.Dataset(
             tree_rows(sample.stacked()),
             sample.flags(),
-            weight=_of_mean_one(sample.weights()),
+            weight=sample.unit_weights(),
             params=settings,
         )
         self.trees_ = lightgbm.train(settings, data, self.n_trees).model_to_string()
@@ -121,8 +121,3 @@ class ForestRatio(RatioModel):
         model.booster_ = read_trees(model.trees_)
         model.offset_, model.n_features_in_ = float(state.config["offset"]), int(state.config["columns"])
         return model
-
-
-def _of_mean_one(weight: FloatArray | None) -> FloatArray | None:
-    """Weights in the unit that the least weight of a leaf is meant in."""
-    return None if weight is None else weight / weight.mean()
