@@ -65,6 +65,8 @@ WITH_PRIOR = {name: clf for name, clf in TINY.items() if name not in ("vpu", "el
 
 def exempted(classifier):
     """Checks that a randomised or cross-validated fit to weights cannot pass, with the reason."""
+    if type(getattr(classifier, "model", None)) is LinearScore:
+        return {}
     reason = "rows repeated and rows weighted are different draws to folds, batches and kernel means"
     return dict.fromkeys(
         ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
@@ -77,7 +79,7 @@ def exempted(classifier):
 @parametrize_with_checks(
     [*TINY.values(), UPUClassifier()],
     expected_failed_checks=exempted,
-    xfail_strict=False,
+    xfail_strict=False,  # with few rows and no folds, Elkan-Noto may pass
 )
 def test_scikit_learn_finds_nothing_to_object_to(estimator, check):
     check(estimator)
