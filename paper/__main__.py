@@ -85,6 +85,7 @@ def _options(chosen: argparse.Namespace) -> Options:
         stack=chosen.stack,
         keep_scores=chosen.keep_scores,
         epochs=chosen.epochs,
+        setting=chosen.setting,
         verbose=chosen.verbose,
     )
 
@@ -129,6 +130,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--stack", type=int, default=10, help="trials trained together")
     command.add_argument("--keep-scores", type=Path, help="folder for the scores themselves")
     command.add_argument("--epochs", type=int, help="instead of the recipe's, to try things out")
+    command.add_argument("--setting", help="of ours, by its name in selection.json, to try things out")
     command.add_argument("--pack", type=Path, help="a .tar.gz to put all result files in")
     command.add_argument("--verbose", type=int, default=0)
 

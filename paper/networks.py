@@ -8,6 +8,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from paper.pooling import MaxPool2
+
 __all__ = ["CifarNet", "LeNet", "make_network", "mlp"]
 
 
@@ -34,18 +36,19 @@ class LeNet(nn.Sequential):
 class CifarNet(nn.Module):
     """Five convolutions and two layers, for colour images of 32x32, colours first.
 
-    On a GPU the colours go last, where its matrix units want them. The last layer is
-    computed in full precision: priors are read from the order of its outputs.
+    On a GPU the colours go last, where its matrix units want them. The convolutions have no
+    bias, which the batch norm after them would take out again. The last layer is computed
+    in full precision: priors are read from the order of its outputs.
     """
 
     def __init__(self) -> None:
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(3, 96, 5, padding=2), nn.MaxPool2d(2), nn.BatchNorm2d(96), nn.ReLU(),
-            nn.Conv2d(96, 192, 5, padding=2), nn.MaxPool2d(2), nn.BatchNorm2d(192), nn.ReLU(),
-            nn.Conv2d(192, 192, 3, padding=1), nn.BatchNorm2d(192), nn.ReLU(),
-            nn.Conv2d(192, 192, 1), nn.BatchNorm2d(192), nn.ReLU(),
-            nn.Conv2d(192, 10, 1), nn.BatchNorm2d(10), nn.ReLU(), nn.Flatten(),
+            nn.Conv2d(3, 96, 5, padding=2, bias=False), MaxPool2(), nn.BatchNorm2d(96), nn.ReLU(),
+            nn.Conv2d(96, 192, 5, padding=2, bias=False), MaxPool2(), nn.BatchNorm2d(192), nn.ReLU(),
+            nn.Conv2d(192, 192, 3, padding=1, bias=False), nn.BatchNorm2d(192), nn.ReLU(),
+            nn.Conv2d(192, 192, 1, bias=False), nn.BatchNorm2d(192), nn.ReLU(),
+            nn.Conv2d(192, 10, 1, bias=False), nn.BatchNorm2d(10), nn.ReLU(), nn.Flatten(),
             nn.Linear(640, 100), nn.ReLU(),
         )  # fmt: skip
         self.last = nn.Linear(100, 1)

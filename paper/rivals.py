@@ -1,13 +1,163 @@
-"""nnPU, PUa and VPU on the same rows."""
+"""nnPU, PUa and VPU on the same rows, a stack at a time."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drpu.core.losses import get_loss
+from drpu.core.objective import PUObjective, ShiftedRisk, VariationalRisk
+from drpu.exceptions import DataError
+from drpu.models.network_score import NetworkScore, fit_scores
+from paper.evaluate import Floats, Outcome, by_margin
+from paper.km2 import km2_priors
+from paper.networks import make_network
+from paper.splits import Images, Split
+from paper.store import RESULTS
+
+if TYPE_CHECKING:
+    from paper.run import Job, Options
 
 __all__ = ["run_job"]
 
+Priors = tuple[float, dict[float, float]]
 
-def run_job(job: Any, images: Any, splits: Sequence[Any], options: Any) -> None:
+
+def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
     """Train the trials of one rival and write a result for each."""
-    raise NotImplementedError
+    from paper.run import record
+
+    priors = [_priors(job, trial, part, options.out) for trial, part in zip(job.trials, splits, strict=True)]
+    # PUa is trained for one test prior: a model for each
+    targets = [list(part.tests) if job.recipe.method == "pua" else [None] for part in splits]
+    lines = [(i, target) for i, own in enumerate(targets) for target in own]
+    objectives = [_objective(job, priors[i], target) for i, target in lines]
+    reader = _Reader(job, images, splits, lines, priors)
+
+    start = time.perf_counter()
+    models = _train(job, images, splits, [i for i, _ in lines], objectives, reader, options)
+    seconds = (time.perf_counter() - start - reader.seconds) / len(splits)
+    scores = np.stack([model.score(images.test) for model in models])
+    levels = None
+    if job.recipe.method == "vpu":
+        trained = [images.train[splits[i].unlabeled[0]] for i, _ in lines]
+        levels = [float(model.score(rows).max()) for model, rows in zip(models, trained, strict=True)]
+    outcomes = reader.outcomes(scores, levels)
+    for i, trial in enumerate(job.trials):
+        content = {"best_epoch": [m.best_epoch_ for m, (j, _) in zip(models, lines, strict=True) if i == j]}
+        record(job, trial, outcomes[i], seconds, content | {"curve": reader.curves[i]}, options)
+
+
+def _priors(job: Job, trial: int, part: Split, out: Path) -> Priors | None:
+    """Training and test priors that the method is told: known, by KM2, or none."""
+    if job.recipe.method == "vpu":
+        return None
+    if job.known_prior is not None:
+        return job.known_prior, dict.fromkeys(part.tests, job.known_prior)
+    found = km2_priors(job.data, trial, out) or km2_priors(job.data, trial, RESULTS)
+    if found is None:
+        raise DataError(
+            f"{job.recipe.method} needs the KM2 priors of {job.data.name}, trial {trial}: "
+            "run python -m paper km2 first."
+        )
+    return found
+
+
+def _objective(job: Job, priors: Priors | None, target: float | None) -> PUObjective:
+    if priors is None:
+        return VariationalRisk(mixup=job.data.mixup)
+    train, tests = priors
+    test = train if target is None else tests[target]
+    # a class without weight would leave nothing to learn
+    train, test = (float(np.clip(prior, 0.01, 0.99)) for prior in (train, test))
+    return ShiftedRisk(train, test, get_loss("sigmoid"), corrected=True)
+
+
+def _train(
+    job: Job,
+    images: Images,
+    splits: Sequence[Split],
+    lines: Sequence[int],
+    objectives: Sequence[PUObjective],
+    reader: _Reader,
+    options: Options,
+) -> list[NetworkScore]:
+    from paper.run import mask, network_options
+
+    network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
+    settings = network_options(job.recipe, options)
+    models = [
+        NetworkScore(network, random_state=job.trials[i], device=options.device, **settings) for i in lines
+    ]
+    n = len(images.train)
+    held = None
+    if job.recipe.method == "vpu":  # which keeps its best epoch: without that it collapses
+        held = [(images.train[splits[i].positive[1]], images.train[splits[i].unlabeled[1]]) for i in lines]
+    return fit_scores(
+        models,
+        images.train,
+        images.train,
+        objectives,
+        holdout=held,
+        positive_weight=[mask(splits[i].positive[0], n) for i in lines],
+        unlabeled_weight=[mask(splits[i].unlabeled[0], n) for i in lines],
+        on_epoch=reader if job.experiment == "benchmark" else None,
+    )
+
+
+class _Reader:
+    """From the scores of a stack to the numbers of each trial, at the end and on the way."""
+
+    def __init__(
+        self,
+        job: Job,
+        images: Images,
+        splits: Sequence[Split],
+        lines: Sequence[tuple[int, float | None]],
+        priors: Sequence[Priors | None],
+    ) -> None:
+        self.job, self.images, self.splits, self.lines, self.priors = job, images, splits, lines, priors
+        self.every = max(1, job.data.epochs // 20)
+        self.curves: list[list[dict[str, Any]]] = [[] for _ in splits]
+        self.seconds = 0.0
+
+    def __call__(self, epoch: int, score: Any) -> None:
+        """Note the errors of an epoch."""
+        if epoch % self.every and epoch != 1:
+            return
+        start = time.perf_counter()
+        levels = None
+        if self.job.recipe.method == "vpu":
+            trained = [self.splits[i].unlabeled[0] for i, _ in self.lines]
+            of_train = score(self.images.train)
+            levels = [float(own[rows].max()) for own, rows in zip(of_train, trained, strict=True)]
+        for curve, outcome in zip(self.curves, self.outcomes(score(self.images.test), levels), strict=True):
+            curve.append({"epoch": epoch, "errors": [round(1 - t["accuracy"], 4) for t in outcome.tests]})
+        self.seconds += time.perf_counter() - start
+
+    def outcomes(self, scores: npt.NDArray[np.float64], levels: Sequence[float] | None) -> list[Outcome]:
+        """One outcome a trial, from outputs on all test images."""
+        from paper.run import labelled_tests
+
+        found = []
+        for i, (part, priors) in enumerate(zip(self.splits, self.priors, strict=True)):
+            tests: dict[float, tuple[Floats, npt.NDArray[np.bool_]]] = {}
+            for n, (own, target) in enumerate(self.lines):
+                if own != i:
+                    continue
+                margin = scores[n] if levels is None else _share_of(scores[n], levels[n])
+                of_model = labelled_tests(self.job.data, self.images, part, margin)
+                tests |= of_model if target is None else {target: of_model[target]}
+            train, test_priors = priors if priors is not None else (None, None)
+            found.append(by_margin(tests, train_prior=train, test_priors=test_priors))
+        return found
+
+
+def _share_of(scores: Floats, level: float) -> Floats:
+    """How far log Phi lies above log(1/2) plus its largest value on training rows."""
+    return np.asarray(-np.logaddexp(0, -scores) + np.logaddexp(0, -level) - np.log(0.5))

@@ -12,14 +12,14 @@ import numpy as np
 import numpy.typing as npt
 
 from drpu import NetworkRatio, fit_many
-from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
+from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe, setting
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network
 from paper.progress import progress
 from paper.splits import Images, Split, is_reduced, load_images, split
 from paper.store import RESULTS, Key, versions, write_result
 
-__all__ = ["Job", "Options", "plan", "run", "run_job"]
+__all__ = ["Job", "Options", "mask", "plan", "run", "run_job"]
 
 WATCHED = 20  # points of an error curve
 LIMIT = 690.0  # of a log-ratio: a ratio of 0 keeps a rank
@@ -35,6 +35,7 @@ class Options:
     stack: int = 10
     keep_scores: Path | None = None
     epochs: int | None = None
+    setting: str | None = None
     verbose: int = 0
 
 
@@ -82,7 +83,11 @@ def plan(
             data = benchmark(dataset, labels=labels, reduced=is_reduced(dataset, options.data))
             for flavour in flavours:
                 for method in methods:
+                    if flavour == "ours" and method != "drpu":
+                        continue  # the others are there to be compared with
                     made = recipe(flavour, method, data)
+                    if options.setting and flavour == "ours":
+                        made = replace(made, options=made.options | setting(options.setting))
                     for size in sizes:
                         job = Job(experiment, data, made, tuple(trials), size)
                         jobs += _missing(job, options)
@@ -152,8 +157,8 @@ def train(
         images.train,
         images.train,
         holdout=held,
-        positive_weight=[_mask(s.positive[0], n) for s in splits],
-        unlabeled_weight=[_mask(s.unlabeled[0], n) for s in splits],
+        positive_weight=[mask(s.positive[0], n) for s in splits],
+        unlabeled_weight=[mask(s.unlabeled[0], n) for s in splits],
         on_epoch=watch if followed else None,
     )
     return models, watch.curves, watch.seconds
@@ -250,7 +255,8 @@ class _Watch:
         self.seconds += time.perf_counter() - start
 
 
-def _mask(rows: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.float32]:
+def mask(rows: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.float32]:
+    """Weights that leave only ``rows`` of ``n``."""
     mask = np.zeros(n, dtype=np.float32)
     mask[rows] = 1
     return mask

@@ -13,7 +13,7 @@ import numpy as np
 
 import drpu
 
-__all__ = ["RESULTS", "Key", "read_results", "versions", "write_result"]
+__all__ = ["RESULTS", "Key", "read_result", "read_results", "versions", "write_result"]
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -54,9 +54,18 @@ def write_result(key: Key, content: dict[str, Any], folder: Path) -> Path:
     return path
 
 
+def read_result(key: Key, folder: Path = RESULTS) -> dict[str, Any] | None:
+    """One result, or None where there is none yet."""
+    path = folder / key.name
+    if not path.is_file():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text())
+    return found
+
+
 def read_results(folder: Path = RESULTS) -> list[dict[str, Any]]:
     """All results of a folder, in the order of their names."""
-    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*-*.json"))]
 
 
 def versions(device: str) -> dict[str, str]:

@@ -12,10 +12,12 @@ from numpy.testing import assert_array_equal
 pytest.importorskip("torch")
 
 from paper.__main__ import main
-from paper.configs import DATASETS, TEST_PRIORS, benchmark, recipe
+from paper.configs import DATASETS, TEST_PRIORS, benchmark, recipe, setting
 from paper.run import Job, Options, run_job, train
 from paper.splits import Images, load_images, split
-from paper.store import read_results
+from paper.store import Key, read_results, write_result
+
+from drpu.exceptions import DataError
 
 KEYS = {"experiment", "labels", "flavour", "dataset", "method", "trial", "seconds", "tests", "settings"}
 KEYS |= {"seed", "versions"}
@@ -128,6 +130,50 @@ def test_curves_follow_the_run(tmp_path):
     np.testing.assert_allclose(result["curve"][-1]["errors"], last, atol=1e-4)
 
 
+@pytest.mark.parametrize("method", ["nnpu", "pua", "vpu"])
+def test_rivals_give_the_same_kind_of_result(method, tmp_path):
+    data, images, options = small(), fake_images(), Options(out=tmp_path, device="cpu")
+    for trial in (0, 1):
+        tests = [{"test_prior": prior, "estimated_prior": prior + 0.01} for prior in TEST_PRIORS]
+        write_result(
+            Key("km2", "mnist", "as-run", "km2", trial),
+            {"estimated_train_prior": 0.5, "tests": tests},
+            tmp_path,
+        )
+    made = recipe("as-run", method, data)
+    made = replace(made, options=made.options | {"batch_size": 100, "epochs": 2, "learning_rate": 1e-3})
+    run_job(Job("benchmark", data, made, (0, 1)), images, options)
+    results = [result for result in read_results(tmp_path) if result["experiment"] == "benchmark"]
+    assert [result["trial"] for result in results] == [0, 1]
+    for result in results:
+        assert set(result) >= KEYS
+        assert len(result["curve"]) == 2
+        assert [line["test_prior"] for line in result["tests"]] == list(TEST_PRIORS)
+        known = [line["estimated_prior"] for line in result["tests"]]
+        assert known == ([None] * 4 if method == "vpu" else [prior + 0.01 for prior in TEST_PRIORS])
+        assert len(result["best_epoch"]) == (4 if method == "pua" else 1)
+        assert np.mean([line["auc"] for line in result["tests"]]) > 0.5
+
+
+def test_rivals_ask_for_the_priors_they_need(tmp_path, monkeypatch):
+    monkeypatch.setattr("paper.rivals.RESULTS", tmp_path)
+    job = Job("benchmark", small(), recipe("as-run", "nnpu", small()), (0,))
+    with pytest.raises(DataError, match="python -m paper km2"):
+        run_job(job, fake_images(), Options(out=tmp_path, device="cpu"))
+
+
+@pytest.mark.parametrize("method", ["nnpu", "drpu"])
+def test_numbers_of_positives_are_compared_at_the_known_prior(method, tmp_path):
+    data = small()
+    made = recipe("as-run", method, data)
+    made = replace(made, options=made.options | {"batch_size": 100, "epochs": 1})
+    run_job(Job("n_positive", data, made, (0,), 40), fake_images(), Options(out=tmp_path, device="cpu"))
+    (result,) = read_results(tmp_path)
+    assert result["n_positive"] == 40
+    assert [line["test_prior"] for line in result["tests"]] == [data.prior]
+    assert result["tests"][0]["estimated_prior"] == data.prior
+
+
 @pytest.fixture
 def folder(tmp_path):
     """A folder with the 10,000 test images of a set, made up."""
@@ -146,6 +192,8 @@ def test_test_images_alone_give_a_reduced_protocol(folder):
 
 
 def test_a_second_run_skips_what_is_done(folder, monkeypatch):
+    made = replace(benchmark("kmnist", reduced=True), network="mlp")
+    monkeypatch.setattr("paper.run.benchmark", lambda *_, **__: made)
     out = folder / "results"
     command = "run --experiment benchmark --dataset kmnist --flavour as-run --method drpu --device cpu "
     command += f"--trials 1 --epochs 1 --data {folder} --out {out} --pack {folder / 'all.tar.gz'}"
@@ -163,3 +211,25 @@ def test_a_second_run_skips_what_is_done(folder, monkeypatch):
 def test_half_written_results_are_not_results(tmp_path):
     (tmp_path / "benchmark-mnist-as-run-drpu-00.123.partial").write_text("{")
     assert read_results(tmp_path) == []
+
+
+def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
+    from paper import select
+
+    for name, values in {"RATES": (1e-3,), "DECAYS": (1.0,), "ALPHAS": (0.3,), "EPOCHS": (1,)}.items():
+        monkeypatch.setattr(select, name, values)
+    monkeypatch.setattr(select, "benchmark", lambda *_, **__: small())
+    monkeypatch.setattr(select, "load_images", lambda *_: fake_images())
+    monkeypatch.setattr(select, "OURS", select.OURS | {"batch_size": 100})
+    select.select(["mnist"], Options(out=tmp_path, device="cpu"))
+    found = json.loads((tmp_path / "selection.json").read_text())
+    assert len(found["mnist"]) == 2
+    assert all(np.isfinite(risk) for risk in found["mnist"].values())
+    for name in found["mnist"]:
+        assert setting(name)["learning_rate"] == 1e-3
+
+
+def test_one_setting_serves_all_data_sets():
+    from paper.select import choose
+
+    assert choose({"a": {"x": -2.0, "y": -1.9, "z": -1.0}, "b": {"x": -1.0, "y": -1.9, "w": -2.0}}) == "y"
