@@ -147,7 +147,7 @@ def fit(
             "share of positives": show.prior(classifier.prior_),
             "threshold": f"ratio above {classifier.threshold_:.3g}",
             "to expect": show.performance(classifier.expected_performance()),
-            "written": f"{out} ({out.stat().st_size / 1e6:.1f} MB, no training rows)",
+            "written": f"{out} ({show.size(out.stat().st_size)}, no training rows)",
         }
     )
 
@@ -316,7 +316,7 @@ def inspect(artifact: Artifact, json: Json = False) -> None:
             "threshold": f"ratio above {classifier.threshold_:.3g}",
             "to expect": show.performance(classifier.expected_performance()),
             "written by": ", ".join(f"{name} {number}" for name, number in wrote.items()),
-            "size": f"{size / 1e6:.2f} MB",
+            "size": show.size(size),
         }
     )
 
@@ -350,7 +350,7 @@ def report(
     if json:
         show.as_json({"report": str(out), "bytes": out.stat().st_size} | standing(at))
         return
-    show.say(f"{out} ({out.stat().st_size / 1e3:.0f} kB): open it in a browser, it needs no network")
+    show.say(f"{out} ({show.size(out.stat().st_size)}): open it in a browser, it needs no network")
 
 
 @app.command()

@@ -17,7 +17,7 @@ from rich.table import Table
 from drpu.core.prior import PriorEstimate
 from drpu.exceptions import DRPUWarning
 
-__all__ = ["as_json", "facts", "performance", "prior", "quiet_warnings", "say", "table"]
+__all__ = ["as_json", "facts", "performance", "prior", "quiet_warnings", "say", "size", "table"]
 
 _seen: list[str] = []  # warnings of the command that is running, for its JSON
 
@@ -77,6 +77,11 @@ def prior(estimate: PriorEstimate) -> str:
     if estimate.method == "given":
         return f"{estimate.value:.1%} (given)"
     return f"{estimate.value:.1%}, {estimate.level:.0%} interval {estimate.low:.1%} to {estimate.high:.1%}"
+
+
+def size(n_bytes: int) -> str:
+    """Size of a file for people."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
 def performance(expected: Any) -> str:

@@ -1,0 +1,73 @@
+"""Every code block of the documentation runs, and every page is in its place."""
+
+import importlib.util
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md"))
+if "```python" in (ROOT / "README.md").read_text():
+    PAGES.append(ROOT / "README.md")
+
+
+def load_file(name):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "docs" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+runner = load_file("run_blocks")
+WITH_CODE = [page for page in PAGES if runner.BLOCK.search(page.read_text())]
+
+
+@pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_the_code_of_every_page_runs(page):
+    runner.run_page(page.read_text(), str(page))
+
+
+def test_printed_text_is_put_below_the_code_that_printed_it():
+    code = "```python\nx = 6\n```\n\nthen\n\n```python\nprint(7 * x)\n```"
+    output = '\n\n```text title="Output"\n42\n```\n'
+    assert runner.run_page(code + "\n", "page.md") == code + output
+
+
+def test_code_that_fails_fails_the_page():
+    with pytest.raises(ZeroDivisionError):
+        runner.run_page("```python\n1 / 0\n```\n", "page.md")
+    with pytest.raises(RuntimeError, match="exit code 1"):
+        runner.run_page("```console\n$ drpu inspect absent.drpu\n```\n", "page.md")
+
+
+def test_no_page_shows_a_result_that_was_typed_in():
+    for page in PAGES:
+        assert 'title="Output"' not in page.read_text(), page
+
+
+def test_every_link_between_pages_leads_somewhere():
+    for page in (ROOT / "docs").rglob("*.md"):
+        for target in re.findall(r"\]\(([^)#]+\.md)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = (ROOT / "mkdocs.yml").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        assert f": {page.relative_to(ROOT / 'docs').as_posix()}\n" in navigation, page
+
+
+def test_every_public_name_is_in_the_reference():
+    import drpu
+
+    pages = "".join(page.read_text() for page in (ROOT / "docs" / "reference").glob("*.md"))
+    for name, module in drpu._SHELF.items():
+        assert f"::: {module}.{name}\n" in pages, name
+
+
+def test_roles_and_formulas_of_docstrings_become_markdown():
+    pytest.importorskip("griffe", reason="part of the docs extra")
+    to_markdown = load_file("griffe_rst").to_markdown
+    assert to_markdown("see :func:`~drpu.core.x` and :math:`a\n b`") == "see `x` and $a b$"
+    assert to_markdown(".. math:: a = b,\n   c\n\nrest").split() == ["$$", "a", "=", "b,", "c", "$$", "rest"]
