@@ -11,6 +11,7 @@ import pyarrow.feather
 import pyarrow.parquet
 import pytest
 from numpy.testing import assert_allclose
+from scipy import sparse
 
 from drpu import DRPUClassifier, load, make_gaussian_pu
 from drpu.cli import main
@@ -156,6 +157,40 @@ def test_the_page_is_written_with_and_without_new_rows(run, folder):
         assert code == 0
         assert words.split()[-1] in out
     assert (folder / "june.html").read_text().startswith("<!doctype html>")
+
+
+def test_sparse_archives_and_weights_are_read(run, folder):
+    rows = sparse.csr_matrix(np.load(folder / "train.npz")["X"])
+    y = np.load(folder / "train.npz")["y"]
+    sparse.save_npz(folder / "positive.npz", rows[y == 1])
+    sparse.save_npz(folder / "unlabeled.npz", rows[y == 0])
+    words = "fit positive.npz --unlabeled unlabeled.npz --model classifier --out sparse.drpu --json"
+    plain = answer(run(words))
+    assert plain["n_columns"] == 2
+    table = pa.parquet.read_table(folder / "train.parquet").append_column("w", pa.array(1.0 + (y == 1)))
+    pa.parquet.write_table(table, folder / "weighted.parquet")
+    words = (
+        "fit weighted.parquet --label y --weight w --drop id --model classifier --out weighted.drpu --json"
+    )
+    weighted = answer(run(words))
+    assert weighted["columns"] == ["a", "b"]
+
+
+def test_missing_labels_are_unlabeled_rows(run, folder):
+    table = pa.parquet.read_table(folder / "train.parquet")
+    labels = pa.array([1 if label else None for label in table["y"].to_pylist()])
+    gaps = table.drop_columns(["y", "id"]).append_column("y", labels)
+    pa.parquet.write_table(gaps, folder / "gaps.parquet")
+    result = answer(run("fit gaps.parquet --label y --model classifier --out gaps.drpu --json"))
+    assert (result["positives"], result["unlabeled"]) == (200, 600)
+
+
+def test_the_shell_can_complete_commands(run, monkeypatch):
+    monkeypatch.setenv("_DRPU_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "drpu pr")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    _, out, _ = run("")
+    assert out.split() == ["predict", "prior"]
 
 
 def test_people_are_told_what_was_found(run):
