@@ -66,6 +66,16 @@ def test_every_public_name_is_in_the_reference():
         assert f"::: {module}.{name}\n" in pages, name
 
 
+def test_result_tables_come_from_result_files():
+    results = load_file("results")
+    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    assert {*results.MARK.findall(page)} == {*results.TABLES}
+    filled = results.on_page_markdown(page)
+    assert not results.MARK.search(filled)
+    assert not re.search(r"\d\.\d+%", page)  # the figures are nowhere but in the files
+    assert filled.count("Made by `python -m benchmarks") == len(results.TABLES)
+
+
 def test_roles_and_formulas_of_docstrings_become_markdown():
     pytest.importorskip("griffe", reason="part of the docs extra")
     to_markdown = load_file("griffe_rst").to_markdown
