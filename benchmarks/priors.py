@@ -61,13 +61,14 @@ def one_sample(tails: ScoreTails) -> dict[str, float]:
 
 
 def leaning(found: dict[str, float]) -> float:
-    """A candidate: best-bin where it finds many positives, plateau and DEDPUL where it finds few.
+    """A candidate: best-bin where it finds many positives, DEDPUL where it finds few.
 
     What negatives add to best-bin is in proportion to their share; what noise takes from
-    the other two matters where positives abound.
+    DEDPUL, the least of many ratios, matters where positives abound. So best-bin weighs
+    as much as it says there are positives.
     """
     b = found["best-bin"]
-    return b * b + (1 - b) * (found["plateau"] + found["dedpul"]) / 2
+    return b * b + (1 - b) * found["dedpul"]
 
 
 def two_samples(tails: ScoreTails, reference: ScoreTails) -> dict[str, float]:
