@@ -19,6 +19,7 @@ from drpu.estimators._validation import PURows, check_rows, pair_pu, split_pu
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.base import ModelState
 from drpu.models.folds import Sample
+from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
 
@@ -79,6 +80,13 @@ class _CorrectedClassifier(_RiskClassifier):
 
     def _correction(self) -> dict[str, Any]:
         return {"corrected": True, "beta": self.beta, "gamma": self.gamma}
+
+    def _intake(self) -> ScoreModel:
+        model = resolve_score(self.model)
+        # The correction already stops what early stopping is for, and the unbiased risk of a few
+        # hundred positives kept out is too noisy to choose an epoch by.
+        named = isinstance(self.model, str) and model.kind == "network-score"
+        return model.set_params(early_stopping=False) if named else model
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -188,8 +196,12 @@ class NNPUClassifier(_CorrectedClassifier):
 
     Notes
     -----
-    Networks keep the epoch with the lowest unbiased risk on holdout rows. A shifted prior makes
-    the fitted classifier biased; :class:`PUaClassifier` is trained for another one.
+    ``model="network"`` trains on all rows and keeps the last epoch: the correction leaves little
+    to stop early for. A network with options of its own keeps the epoch with the lowest unbiased
+    risk on holdout rows, unless ``early_stopping=False``.
+
+    A shifted prior makes the fitted classifier biased; :class:`PUaClassifier` is trained for
+    another one.
 
     References
     ----------
