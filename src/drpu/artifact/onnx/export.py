@@ -1,0 +1,146 @@
+"""From a fitted classifier to a graph: scores, calibration, probability and decision."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from drpu.artifact.onnx.graph import Graph
+from drpu.artifact.onnx.scores import score
+from drpu.core.calibration import Calibration
+from drpu.estimators._core import RatioCore
+from drpu.exceptions import DataTypeError
+
+__all__ = ["export_onnx"]
+
+_NEAR = 1e-6  # scores this close below a level count as on it: trees and networks add up in float32
+
+
+def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier as an ONNX graph with the prior and the cost among its inputs.
+
+    Parameters
+    ----------
+    classifier : DRPUClassifier or AdaptedClassifier
+        Fitted with a kernel, boosted or network model.
+    path : path-like
+        The file to write.
+
+    Notes
+    -----
+    Inputs, all float64: ``X`` of shape (rows, columns), ``prior`` and ``cost`` of shape
+    (1,). Outputs, one a row: ``ratio``, ``probability`` and ``label``. Labels are the user's
+    where they are integers, otherwise 0 and 1. The metadata hold the prior and cost that
+    the classifier works at, the training prior and the classes. Rows must be dense.
+
+    The graph agrees with Python to about 1e-6 in the score. Calibration has steps, so a row
+    whose score lies that close to one may fall on its other side.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    >>> path = os.path.join(tempfile.mkdtemp(), "toy.onnx")
+    >>> export_onnx(clf, path)
+    >>> os.path.getsize(path) > 1000
+    True
+    """
+    if not isinstance(getattr(classifier, "_core", None), RatioCore):
+        given = type(classifier).__name__
+        raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
+    core: RatioCore = classifier._core
+    graph = Graph()
+    parts = [_ratio(graph, core, score(graph, model, "X")) for model in core.model.models]
+    mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
+    kind = _decide(graph, core, mean)
+
+    double = graph.onnx.TensorProto.DOUBLE
+    model = graph.model(
+        {"X": ["rows", classifier.n_features_in_], "prior": [1], "cost": [1]},
+        {"ratio": double, "probability": double, "label": kind},
+        {
+            "drpu.prior": repr(classifier._current_prior.value),
+            "drpu.cost": repr(float(classifier._current_cost)),
+            "drpu.train_prior": repr(core.prior.value),
+            "drpu.classes": json.dumps(core.classes.tolist()),
+        },
+    )
+    Path(path).write_bytes(model.SerializeToString())
+
+
+def _decide(graph: Graph, core: RatioCore, mean: str) -> int:
+    """Ratio, probability and label; returns the type of the label."""
+    op, pi = graph.op, core.prior.value
+    ratio = op("Min", mean, [1 / max(pi, 1e-12)], output="ratio")
+    others = op("Sub", 1.0, "prior")
+
+    positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
+    negative = op("Mul", others, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
+    mass = op("Add", positive, negative)
+    some = op("Greater", mass, 0.0)
+    share = op("Div", positive, op("Where", some, mass, 1.0))
+    op("Where", some, share, "prior", output="probability")
+
+    against = op("Mul", "cost", others)
+    evidence = op("Mul", op("Mul", op("Sub", 1.0, "cost"), "prior"), 1 - pi)
+    threshold = op("Div", against, op("Add", evidence, op("Mul", against, pi)))
+    # One class left: no level of evidence matters.
+    threshold = op("Where", op("LessOrEqual", "prior", 0.0), np.inf, threshold)
+    threshold = op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
+    flagged = op("Greater", mean, threshold)
+    whole = core.classes.dtype.kind in "iu"
+    rest, own = core.classes.tolist() if whole else (0, 1)
+    op("Where", flagged, graph.constant([own], np.int64), graph.constant([rest], np.int64), output="label")
+    return int(graph.onnx.TensorProto.INT64)
+
+
+def _ratio(graph: Graph, core: RatioCore, scores: str) -> str:
+    """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
+    if core.calibration is None:
+        return _against_population(graph, graph.op("Exp", scores), core.labelled_share)
+    return _calibrated(graph, core.calibration, scores)
+
+
+def _calibrated(graph: Graph, calibration: Calibration, scores: str) -> str:
+    """The mean of a step and of lines between levels."""
+    op, levels = graph.op, calibration.levels
+    at_levels = (calibration.curve[:-1] + calibration.curve[1:]) / 2
+    near = levels - _NEAR * np.maximum(1, np.abs(levels))
+    reached = graph.double(op("GreaterOrEqual", scores, near[None, :]))
+    cell = op("Cast", graph.total(reached), to=int(graph.onnx.TensorProto.INT64))
+    steps = op("Gather", graph.constant(calibration.steps), cell)
+
+    if len(levels) > 1:
+        last = graph.constant([[len(levels) - 2]], np.int64)
+        one, zero = graph.constant([[1]], np.int64), graph.constant([[0]], np.int64)
+        left = op("Min", op("Max", op("Sub", cell, one), zero), last)
+        x0, y0 = (
+            op("Gather", graph.constant(levels[:-1]), left),
+            op("Gather", graph.constant(at_levels[:-1]), left),
+        )
+        slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
+        line = op("Add", y0, op("Mul", op("Sub", scores, x0), slope))
+    else:
+        line = op("Add", op("Mul", scores, 0.0), at_levels[0])
+    line = op("Where", op("Less", scores, near[0]), calibration.curve[0], line)
+    top = levels[-1] + (levels[-1] - near[-1])
+    line = op("Where", op("Greater", scores, top), calibration.curve[-1], line)
+
+    parts = [
+        _against_population(graph, op("Min", part, [[calibration.ceiling]]), calibration.labelled_share)
+        for part in (steps, line)
+    ]
+    return graph.mean(*parts)
+
+
+def _against_population(graph: Graph, ratio: str, labelled_share: float) -> str:
+    if labelled_share == 0:
+        return ratio
+    below = graph.op("Add", graph.op("Mul", ratio, labelled_share), 1 - labelled_share)
+    return graph.op("Div", ratio, below)

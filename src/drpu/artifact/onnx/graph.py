@@ -1,0 +1,67 @@
+"""A graph under construction: operators are called like functions and return names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drpu._optional import require
+
+__all__ = ["Graph"]
+
+OPSET, OPSET_ML, IR = 17, 3, 8  # old enough for runtimes in use
+
+
+class Graph:
+    """Nodes and constants in float64, in the order in which they were asked for."""
+
+    def __init__(self) -> None:
+        self.onnx = require("onnx", extra="onnx", for_="export_onnx")
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+
+    def constant(self, values: Any, dtype: Any = np.float64) -> str:
+        """The name of a constant."""
+        name = f"c{len(self._constants)}"
+        self._constants.append(self.onnx.numpy_helper.from_array(np.asarray(values, dtype=dtype), name))
+        return name
+
+    def op(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
+        """The name of what an operator gives; numbers and arrays among its inputs become constants."""
+        domain = attributes.pop("domain", "")
+        names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
+        name = output or f"n{len(self._nodes)}"
+        self._nodes.append(self.onnx.helper.make_node(kind, names, [name], domain=domain, **attributes))
+        return name
+
+    def total(self, x: str, *, axis: int = 1, keep: bool = True) -> str:
+        """Sum along an axis."""
+        return self.op("ReduceSum", x, self.constant([axis], np.int64), keepdims=int(keep))
+
+    def mean(self, *parts: str) -> str:
+        """Mean of the parts; the operator of that name is not everywhere in float64."""
+        total = parts[0]
+        for part in parts[1:]:
+            total = self.op("Add", total, part)
+        return self.op("Div", total, float(len(parts)))
+
+    def double(self, x: str) -> str:
+        """The same in float64."""
+        return self.op("Cast", x, to=int(self.onnx.TensorProto.DOUBLE))
+
+    def model(self, inputs: dict[str, list[Any]], outputs: dict[str, int], about: dict[str, str]) -> Any:
+        """The checked model; inputs by name with their shapes, outputs by name with their types."""
+        helper, double = self.onnx.helper, self.onnx.TensorProto.DOUBLE
+        graph = helper.make_graph(
+            self._nodes,
+            "drpu",
+            [helper.make_tensor_value_info(name, double, shape) for name, shape in inputs.items()],
+            [helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in outputs.items()],
+            self._constants,
+        )
+        opsets = [helper.make_opsetid("", OPSET), helper.make_opsetid("ai.onnx.ml", OPSET_ML)]
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR, producer_name="drpu")
+        helper.set_model_props(model, about)
+        self.onnx.checker.check_model(model)
+        return model

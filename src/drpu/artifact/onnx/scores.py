@@ -1,0 +1,180 @@
+"""Scores of kernel, boosted and network models, as nodes of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drpu.artifact.onnx.graph import Graph
+from drpu.exceptions import ArtifactError
+from drpu.models._links import _FLOOR
+from drpu.models.base import LOG_LIMIT, RatioModel
+
+__all__ = ["score"]
+
+
+def score(graph: Graph, model: RatioModel, X: str) -> str:
+    """The name of the log-ratios of the rows ``X``, of shape (rows, 1)."""
+    kinds = {"KernelRatio": _kernel, "BoostedRatio": _boosted, "NetworkRatio": _network}
+    kind = type(model).__name__
+    if kind not in kinds:
+        raise ArtifactError(
+            f"a {kind} cannot be exported to ONNX: choose a kernel, boosted or network model, "
+            "or deploy with save."
+        )
+    raw = kinds[kind](graph, model, X)
+    return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
+
+
+# -- kernels ---------------------------------------------------------------------------------------
+
+
+def _kernel(graph: Graph, model: Any, X: str) -> str:
+    basis, op = model.basis_, graph.op
+    z = op("Div", op("Sub", X, basis.scaling.shift), basis.scaling.scale)
+    inner = op("MatMul", z, basis.points.T)
+    if basis.kind == "features":
+        # A cosine, by the sine that every runtime has in float64.
+        wave = op("Sin", op("Add", op("Div", inner, model.width_), basis.phase + np.pi / 2))
+        phi = op("Mul", wave, np.sqrt(2 / basis.size))
+    else:
+        norms = np.einsum("ij,ij->i", basis.points, basis.points)
+        distance = op("Add", op("Sub", graph.total(op("Mul", z, z)), op("Mul", inner, 2.0)), norms)
+        phi = op("Exp", op("Div", op("Max", distance, [[0.0]]), -2 * model.width_**2))
+    ratio = op("Add", op("MatMul", phi, model.coef_[:, None]), model.intercept_)
+    return _log_above_floor(graph, ratio)
+
+
+def _log_above_floor(graph: Graph, ratio: str) -> str:
+    below = graph.op("Min", graph.op("Sub", ratio, _FLOOR), [[0.0]])
+    return graph.op(
+        "Add", graph.op("Log", graph.op("Max", ratio, [[_FLOOR]])), graph.op("Div", below, _FLOOR)
+    )
+
+
+def _softplus(graph: Graph, x: str) -> str:
+    """log(1 + exp x) without overflow."""
+    tail = graph.op("Log", graph.op("Add", graph.op("Exp", graph.op("Neg", graph.op("Abs", x))), 1.0))
+    return graph.op("Add", graph.op("Max", x, [[0.0]]), tail)
+
+
+def _log_softplus(graph: Graph, x: str, low: float) -> str:
+    """Its logarithm; below ``low`` the first terms of the series, which keep the order."""
+    op = graph.op
+    upper = op("Log", _softplus(graph, op("Max", x, [[low]])))
+    lower = op("Sub", x, op("Div", op("Exp", op("Min", x, [[0.0]])), 2.0))
+    return op("Where", op("Less", x, low), lower, upper)
+
+
+# -- trees ------------------------------------------------------------------------------------------
+
+
+def _boosted(graph: Graph, model: Any, X: str) -> str:
+    attributes = _trees(graph, model.booster_.dump_model()["tree_info"])
+    raw = graph.op("TreeEnsembleRegressor", X, domain="ai.onnx.ml", n_targets=1, **attributes)
+    g = graph.op("Add", graph.double(raw), model.offset_)
+    link = getattr(model.loss_, "link", "exp")
+    if link == "exp":
+        return g
+    return _log_above_floor(graph, g) if link == "identity" else _log_softplus(graph, g, -30.0)
+
+
+def _trees(graph: Graph, trees: list[dict[str, Any]]) -> dict[str, Any]:
+    """LightGBM's trees as the lists that the operator wants."""
+    rows: list[dict[str, Any]] = []
+    for number, tree in enumerate(trees):
+        _grow(tree["tree_structure"], number, [], rows)
+    leaves = [row for row in rows if row["mode"] == "LEAF"]
+
+    def column(name: str) -> list[Any]:
+        return [row[name] for row in rows]
+
+    def tensor(values: list[float], name: str) -> Any:
+        return graph.onnx.numpy_helper.from_array(np.array(values, dtype=np.float64), name)
+
+    return {
+        "nodes_treeids": column("tree"),
+        "nodes_nodeids": column("node"),
+        "nodes_featureids": column("feature"),
+        "nodes_modes": column("mode"),
+        "nodes_truenodeids": column("yes"),
+        "nodes_falsenodeids": column("no"),
+        "nodes_missing_value_tracks_true": column("missing"),
+        "nodes_values_as_tensor": tensor(column("value"), "values"),
+        "target_treeids": [row["tree"] for row in leaves],
+        "target_nodeids": [row["node"] for row in leaves],
+        "target_ids": [0] * len(leaves),
+        "target_weights_as_tensor": tensor([row["weight"] for row in leaves], "weights"),
+    }
+
+
+def _grow(part: dict[str, Any], tree: int, own: list[int], rows: list[dict[str, Any]]) -> int:
+    """Add a part of a tree and return its number; ``own`` counts the nodes of the tree."""
+    node = len(own)
+    own.append(node)
+    row: dict[str, Any] = {"tree": tree, "node": node, "feature": 0, "mode": "LEAF", "yes": 0, "no": 0}
+    row |= {"missing": 0, "value": 0.0, "weight": float(part.get("leaf_value", 0.0))}
+    rows.append(row)
+    if "split_feature" not in part:
+        return node
+    if part["decision_type"] != "<=" or part["missing_type"] == "Zero":
+        raise ArtifactError("these trees split on categories or on zeros, which the export does not know.")
+    # Without missing values in training, LightGBM reads a later one as 0.
+    left = part["default_left"] if part["missing_type"] == "NaN" else part["threshold"] >= 0
+    row |= {"feature": part["split_feature"], "mode": "BRANCH_LEQ", "missing": int(left)}
+    row["value"] = float(part["threshold"])
+    row["yes"] = _grow(part["left_child"], tree, own, rows)
+    row["no"] = _grow(part["right_child"], tree, own, rows)
+    return node
+
+
+# -- networks -----------------------------------------------------------------------------------------
+
+
+def _network(graph: Graph, model: Any, X: str) -> str:
+    op, x = graph.op, X
+    if model.scaling_ is not None:
+        from drpu.models._training.perceptron import CLIP
+
+        z = op("Div", op("Sub", x, model.scaling_.mean), model.scaling_.scale)
+        square = op("Mul", op("Div", z, CLIP), op("Div", z, CLIP))
+        x = op("Div", z, op("Sqrt", op("Add", square, 1.0)))
+    for layer in _layers(model):
+        x = _layer(graph, layer, x)
+    if model.head == "softplus":
+        return _log_softplus(graph, x, -15.0)
+    if model.head == "bounded":
+        minus = _softplus(graph, op("Neg", x))
+        return op("Sub", float(np.log(model.bound_)), minus)
+    return op("Log", op("Max", x, [[0.0]])) if model.head == "relu" else x
+
+
+def _layers(model: Any) -> list[Any]:
+    from torch import nn
+
+    module = model.module_
+    if not isinstance(module, nn.Sequential) or len(model.input_shape_) != 1:
+        raise ArtifactError(
+            "only networks of layers in a row, on rows of numbers, can be exported with their calibration: "
+            "export the module itself with torch.onnx and keep the rest in Python."
+        )
+    return list(module)
+
+
+def _layer(graph: Graph, layer: Any, x: str) -> str:
+    kind = type(layer).__name__
+    if kind in ("Flatten", "Dropout", "Identity"):
+        return x
+    if kind == "ReLU":
+        return graph.op("Max", x, [[0.0]])
+    weights = {name: value.double().cpu().numpy() for name, value in layer.state_dict().items()}
+    if kind == "Linear":
+        product = graph.op("MatMul", x, weights["weight"].T)
+        return graph.op("Add", product, weights["bias"]) if "bias" in weights else product
+    if kind == "BatchNorm1d" and layer.track_running_stats:
+        scale = 1 / np.sqrt(weights["running_var"] + layer.eps)
+        scale = scale * weights.get("weight", 1.0)
+        shift = weights.get("bias", 0.0) - weights["running_mean"] * scale
+        return graph.op("Add", graph.op("Mul", x, scale), shift)
+    raise ArtifactError(f"a layer of kind {kind} cannot be exported to ONNX by drpu.")
