@@ -7,7 +7,6 @@ Every public name can be imported from here. Names are resolved on first use, so
 from __future__ import annotations
 
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -45,11 +44,6 @@ _SHELF = {
 
 __all__ = sorted([*_SHELF, "exceptions"])
 
-try:
-    __version__ = version("drpu")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0.1.0"
-
 
 def __getattr__(name: str) -> Any:
     if name in _SHELF:
@@ -58,8 +52,20 @@ def __getattr__(name: str) -> Any:
         return value
     if name == "exceptions":
         return import_module("drpu.exceptions")
+    if name == "__version__":
+        return _version()
     raise AttributeError(f"module 'drpu' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
+
+
+def _version() -> str:
+    """The installed version, looked up on first use: the look-up costs more than all the rest."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("drpu")
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "0.1.0"

@@ -189,8 +189,9 @@ def test_best_bin_is_above_the_prior_where_classes_overlap_and_plateau_is_not():
 @pytest.mark.parametrize("n", [25, 50, 450])
 def test_combined_trusts_the_plateau_as_much_as_25_positives(n):
     tails = tails_of(*mixture(np.random.default_rng(11), n, 500, 0.4))
-    shapeless, weight = (best_bin(tails) + dedpul(tails)) / 2, 25 / (25 + n)
-    assert_allclose(combined(tails), weight * plateau(tails) + (1 - weight) * shapeless)
+    b, trust = best_bin(tails), 25 / (25 + n)
+    shapeless = b * b + (1 - b) * dedpul(tails)
+    assert_allclose(combined(tails), trust * plateau(tails) + (1 - trust) * shapeless)
 
 
 def test_plateau_is_right_for_true_log_ratios():

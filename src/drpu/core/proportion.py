@@ -84,12 +84,15 @@ def plateau(tails: ScoreTails) -> float:
 def combined(tails: ScoreTails) -> float:
     """Mean of best-bin and DEDPUL, steadied by the plateau where positives are few.
 
-    The first two assume no shape and are right in the end, whatever the scores. The
-    plateau assumes one, and counts as much as twenty-five positives do.
+    The first two assume no shape. Best-bin errs upwards in proportion to the negatives
+    and DEDPUL is noisy where positives abound, so best-bin weighs as much as it says
+    that there are positives. The plateau assumes a shape, and counts as much as
+    twenty-five positives do.
     """
-    shapeless = (best_bin(tails) + dedpul(tails)) / 2
-    weight = _PLATEAU_ROWS / (_PLATEAU_ROWS + tails.n_positive)
-    return weight * plateau(tails) + (1 - weight) * shapeless
+    weight = best_bin(tails)
+    shapeless = weight * weight + (1 - weight) * dedpul(tails)
+    trust = _PLATEAU_ROWS / (_PLATEAU_ROWS + tails.n_positive)
+    return trust * plateau(tails) + (1 - trust) * shapeless
 
 
 PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
