@@ -185,6 +185,17 @@ def test_numbers_can_be_typed_and_put_back(open_page, classifier, data):
     assert_page_says(tab, classifier.at_prior(classifier.prior_))
 
 
+def test_costs_are_said_in_words(open_page, classifier):
+    tab = open_page(render_report(classifier))
+    for cost, words in (
+        (0.5, "a false alarm is as bad as a miss"),
+        (0.8, "a false alarm is 4 times as bad as a miss"),
+        (0.2, "a miss is 4 times as bad as a false alarm"),
+    ):
+        slide(tab, "cost", cost)
+        assert tab.inner_text("#cost-words") == words
+
+
 def test_the_keyboard_is_enough(open_page, classifier, data):
     tab = open_page(render_report(classifier, data.test))
     tab.keyboard.press("Tab")
