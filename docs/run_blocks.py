@@ -3,10 +3,12 @@
 A hook of mkdocs, and the runner of ``tests/test_docs.py``: no result in the documentation is typed by
 hand. Blocks of ``python`` run one after the other in one namespace for each page; lines of
 ``console`` that start with ``$ drpu`` go through the command line. Other languages are shown only.
+``<!-- example: NAME -->`` stands for the file ``examples/NAME.py``.
 """
 
 from __future__ import annotations
 
+import ast
 import base64
 import contextlib
 import io
@@ -20,6 +22,8 @@ from typing import Any
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # small data: threads only wait for each other
 
+EXAMPLES = Path(__file__).parents[1] / "examples"
+EXAMPLE = re.compile(r"<!-- example: (\w+) -->")
 BLOCK = re.compile(r"^```(python|console)[^\n]*\n(.*?)^```[ ]*$", re.M | re.S)
 
 
@@ -30,6 +34,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 def run_page(markdown: str, name: str) -> str:
     """The page with outputs and pictures below the blocks that made them."""
+    markdown = EXAMPLE.sub(lambda mark: _example(mark[1]), markdown)
     if not BLOCK.search(markdown):
         return markdown
     import matplotlib
@@ -38,6 +43,15 @@ def run_page(markdown: str, name: str) -> str:
     namespace: dict[str, Any] = {"__name__": "__main__"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         return BLOCK.sub(lambda block: block[0] + _outcome(block, namespace, name), markdown)
+
+
+def _example(name: str) -> str:
+    """An example as a section: its first line, its words, its code."""
+    source = (EXAMPLES / f"{name}.py").read_text()
+    tree = ast.parse(source)
+    title, _, words = (ast.get_docstring(tree) or name).partition("\n")
+    code = "\n".join(source.splitlines()[tree.body[1].lineno - 1 :])
+    return f"## {title.rstrip('.')}\n{words}\n\n```python\n{code}\n```"
 
 
 def _outcome(block: re.Match[str], namespace: dict[str, Any], name: str) -> str:

@@ -66,6 +66,15 @@ def test_every_public_name_is_in_the_reference():
         assert f"::: {module}.{name}\n" in pages, name
 
 
+def test_the_gallery_shows_every_example():
+    page = (ROOT / "docs" / "gallery.md").read_text()
+    shown = runner.EXAMPLE.findall(page)
+    assert sorted(shown) == sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py"))
+    one = runner.run_page(f"<!-- example: {shown[0]} -->\n", "page.md")
+    assert one.startswith("## ")
+    assert one.count("data:image/png") == 1
+
+
 def test_result_tables_come_from_result_files():
     results = load_file("results")
     page = (ROOT / "docs" / "benchmarks.md").read_text()
