@@ -275,7 +275,7 @@ class PUaClassifier(_CorrectedClassifier):
     Examples
     --------
     >>> from drpu import PUaClassifier, make_gaussian_pu
-    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.1, separation=2, random_state=0)
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.1, separation=5, random_state=0)
     >>> X, y = data.X_y()
     >>> clf = PUaClassifier("linear", prior="auto", random_state=0).fit(X, y, X_test=data.test)
     >>> bool(abs(clf.test_prior_.value - 0.1) < 0.07)

@@ -20,7 +20,6 @@ __all__ = ["IMAGE", "GameSettings", "generate", "make_generator", "play"]
 
 IMAGE = (28, 28)  # rows of this shape get convolutions
 SLOPE = 0.2
-PENALTY_EVERY = 4  # steps between two looks at the slopes, each counted for all of them
 MEMORY = 0.995  # of the average of the generators' weights, which is what samples
 
 
@@ -64,14 +63,12 @@ class _Game:
             self.critics.parameters(), lr=s.learning_rate, betas=betas, fused=True
         )
 
-    def step(self, blur: float, *, bounded: bool) -> None:
+    def step(self, blur: float) -> None:
         """Discriminators first, generators after; ``blur`` is the noise on everything they see."""
         positive, unlabeled = (self._real(kind, blur) for kind in range(2))
         fakes = [self._fake(kind, blur) for kind in range(2)]
         self.by_critics.zero_grad()
-        torch.autograd.backward(
-            self._critics_loss(positive, unlabeled, [fake.detach() for fake in fakes], bounded)
-        )
+        torch.autograd.backward(self._critics_loss(positive, unlabeled, [fake.detach() for fake in fakes]))
         self.by_critics.step()
 
         self.by_generators.zero_grad()
@@ -79,9 +76,7 @@ class _Game:
         self.by_generators.step()
         torch._foreach_lerp_(self.average, self.weights_now, 1 - MEMORY)
 
-    def _critics_loss(
-        self, positive: Tensor, unlabeled: Tensor, fakes: Sequence[Tensor], bounded: bool
-    ) -> Tensor:
+    def _critics_loss(self, positive: Tensor, unlabeled: Tensor, fakes: Sequence[Tensor]) -> Tensor:
         pi = self.s.prior
         of_p, of_u, of_n = self.critics
         positive, unlabeled = positive.requires_grad_(), unlabeled.requires_grad_()
@@ -89,12 +84,10 @@ class _Game:
         loss = sum((F.softplus(-r).mean() for r in real), start=torch.zeros((), device=self.s.device))
         loss = loss + F.softplus(of_p(fakes[0])).mean() + F.softplus(of_n(fakes[1])).mean()
         loss = loss + pi * F.softplus(of_u(fakes[0])).mean() + (1 - pi) * F.softplus(of_u(fakes[1])).mean()
-        if not bounded:
-            return loss
         # A bound on the slope at real rows: without it few rows are soon known by heart.
         slopes = torch.autograd.grad([r.sum() for r in real], [positive, unlabeled], create_graph=True)
         steep = sum((g.flatten(1).square().sum(1).mean() for g in slopes), start=torch.zeros_like(loss))
-        return loss + PENALTY_EVERY * self.s.penalty / 2 * steep
+        return loss + self.s.penalty / 2 * steep
 
     def _generators_loss(self, fakes: Sequence[Tensor]) -> Tensor:
         pi, (as_p, as_u, off_p) = self.s.prior, self.s.strengths
@@ -131,7 +124,7 @@ def play(
         bar = progress(range(settings.steps), total=settings.steps, label="steps", show=settings.verbose > 0)
         for now in bar:
             blur = settings.blur * max(0.0, 1 - 2 * now / settings.steps)
-            game.step(blur, bounded=now % PENALTY_EVERY == 0)
+            game.step(blur)
         for weight, kept in zip(game.weights_now, game.average, strict=True):
             weight.copy_(kept)
     game.generators.eval()
