@@ -55,20 +55,8 @@ def one_sample(tails: ScoreTails) -> dict[str, float]:
     """Every estimate as :func:`drpu.estimate_prior` gives it: clipped into the interval."""
     limits = ratio_limits(tails, 0.95)
     found = {name: rule(tails) for name, rule in PROPORTIONS.items()}
-    found["leaning"] = leaning(found)
     found["midpoint"] = (limits.low + limits.high) / 2
     return {name: float(np.clip(value, limits.low, limits.high)) for name, value in found.items()}
-
-
-def leaning(found: dict[str, float]) -> float:
-    """A candidate: best-bin where it finds many positives, DEDPUL where it finds few.
-
-    What negatives add to best-bin is in proportion to their share; what noise takes from
-    DEDPUL, the least of many ratios, matters where positives abound. So best-bin weighs
-    as much as it says there are positives.
-    """
-    b = found["best-bin"]
-    return b * b + (1 - b) * found["dedpul"]
 
 
 def two_samples(tails: ScoreTails, reference: ScoreTails) -> dict[str, float]:
@@ -235,8 +223,6 @@ def write_docs(record: dict[str, Any]) -> None:
         "`estimate_prior` does; `midpoint` is the middle of that interval.",
         "",
         f"`combined` is the default for one sample. {cleandoc(combined.__doc__ or '')}",
-        "",
-        f"`leaning` is not in the library. {cleandoc(leaning.__doc__ or '')}",
     ]
     for part, lead in TEXT.items():
         rows = record[part]

@@ -1,7 +1,4 @@
-"""The README's numbers and picture, from result files.
-
-    python -m benchmarks.readme
-"""
+"""The README's numbers and picture, from result files: ``python -m benchmarks.readme``."""
 
 from __future__ import annotations
 
@@ -23,8 +20,8 @@ def table() -> str:
     shift = read_results("shift")
     seeds = len(shift["sets"]["digits"]["trials"])
     lines = [
-        f"One training sample with half positives, 30 % of them labelled; unlabeled test samples with 20, 50 and 80 % "
-        f"positives; {seeds} seeds; nobody is told a share (`{shift['command']}`).",
+        "One training sample with half positives, 30 % of them labelled; unlabeled test samples with 20, 50 "
+        f"and 80 % positives; {seeds} seeds; nobody is told a share (`{shift['command']}`).",
         "",
         "| | as trained | adapted | both shares known | error of the share found | a fit |",
         "|---|---|---|---|---|---|",
@@ -32,7 +29,8 @@ def table() -> str:
     for name, title in NAMES.items():
         s = shift["sets"][name]["summary"]
         lines.append(
-            f"| {title} | {s['accuracy_as_trained']:.1%} | **{s['accuracy']:.1%}** ± {s['accuracy_standard_error']:.1%} "
+            f"| {title} | {s['accuracy_as_trained']:.1%} "
+            f"| **{s['accuracy']:.1%}** ± {s['accuracy_standard_error']:.1%} "
             f"| {s['accuracy_priors_known']:.1%} | {s['test_prior_error']:.3f} | {s['fit_seconds']:.1f} s |"
         )
     return "\n".join(lines)

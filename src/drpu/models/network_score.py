@@ -196,7 +196,8 @@ def fit_scores(
     from drpu.models._training.tasks import make_task
 
     n = len(models)
-    lists = (holdout or [None] * n, positive_weight or [None] * n, unlabeled_weight or [None] * n)
+    none: list[Any] = [None] * n
+    lists = (holdout or none, positive_weight or none, unlabeled_weight or none)
     tasks = [
         make_task(
             model._as_ratio().set_params(alpha=0.0, head="exp"),
