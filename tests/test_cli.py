@@ -138,6 +138,13 @@ def test_a_pipe_carries_rows_in_and_answers_out(run, folder, monkeypatch):
     assert "\x1b" not in out + err  # no colours in a pipe
 
 
+def test_an_empty_pipe_is_said_to_be_one(run, monkeypatch):
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    code, _, err = run("adapt toy.drpu -")
+    assert code == 1
+    assert err.startswith("error: the standard input cannot be read")
+
+
 def test_priors_come_file_by_file_and_group_by_group(run, folder):
     months = np.where(np.arange(500) < 250, "may", "june")
     table = pa.parquet.read_table(folder / "june.parquet").append_column("month", pa.array(months))
@@ -211,7 +218,11 @@ def test_people_are_told_what_was_found(run):
     [
         ("adapt absent.drpu june.csv", "absent.drpu: no such file"),
         ("adapt june.csv june.csv", "cannot be read as a drpu artifact"),
-        ("adapt toy.drpu absent.csv", "absent.csv"),
+        ("adapt toy.drpu absent.csv", "absent.csv: no such file"),
+        ("adapt toy.drpu june.csv --out absent/june.drpu", "there is no folder absent"),
+        ("fit train.csv --label y --out absent/x.drpu", "there is no folder absent"),
+        ("report toy.drpu --out absent/x.html", "there is no folder absent"),
+        ("predict toy.drpu june.csv --out absent/x.csv", "there is no folder absent"),
         ("adapt toy.drpu toy.drpu", "the ending '.drpu' is not known"),
         ("adapt toy.drpu june.csv --columns a,c", "no column 'c'"),
         ("adapt toy.drpu june.csv --columns a", "feature names"),

@@ -37,9 +37,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             app(words, prog_name="drpu")
     except SystemExit as stop:  # typer has said what there was to say
         return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
-    except BrokenPipeError:  # the reader of our output has left, which is its right
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
     except (DRPUError, MissingExtraError, OSError) as error:
         if with_traceback:
             raise

@@ -24,7 +24,7 @@ from drpu.cli.rows import (
     weighted_rows,
 )
 from drpu.cli.show import quiet_warnings
-from drpu.cli.tables import PIPE, read, write
+from drpu.cli.tables import PIPE, check_folder, read, write
 from drpu.core.prior import PriorEstimate
 from drpu.estimators.adapted import OTHER_SHIFT
 
@@ -125,6 +125,7 @@ def fit(
         model, prior=number_or_word(prior), cost=0.5 if cost is None else cost, scenario=scenario,
         random_state=seed, n_jobs=jobs, verbose=int(sys.stderr.isatty() and not json),
     )  # fmt: skip
+    check_folder(out)
     loaded = read(train)
     if label is not None:
         X, y, w = labelled(loaded, label, columns, drop, weight)
@@ -173,6 +174,7 @@ def adapt(
     """
     from drpu import save
 
+    check_folder(out)
     classifier = load_classifier(artifact)
     adapted = classifier.adapt(rows_for(classifier, read(data), columns, drop), cost=cost, level=level)
     if out is not None:
@@ -221,6 +223,7 @@ def predict(
     """
     if adapt and prior is not None:
         raise typer.BadParameter("--adapt finds the prior and --prior gives it: choose one.")
+    check_folder(out)
     classifier, loaded = load_classifier(artifact), read(data)
     X = rows_for(classifier, loaded, columns, drop)
     if adapt:
@@ -343,6 +346,7 @@ def report(
     """
     from drpu.report import write_report
 
+    check_folder(out)
     classifier = load_classifier(artifact)
     X = None if data is None else rows_for(classifier, read(data), columns, drop)
     heading = title or (artifact.name if data is None else f"{artifact.stem} on {Path(data).stem}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +16,7 @@ from scipy import sparse
 from drpu._optional import require
 from drpu.exceptions import DataError, DataTypeError
 
-__all__ = ["Loaded", "read", "write"]
+__all__ = ["PIPE", "Loaded", "check_folder", "read", "write"]
 
 PIPE = "-"
 _ARROW = (".arrow", ".feather", ".ipc")
@@ -76,6 +78,8 @@ class Loaded:
 def read(path: str) -> Loaded:
     """Whatever ``path`` holds, by its ending; ``-`` is CSV from the standard input."""
     ending = Path(path).suffix.lower()
+    if path != PIPE and not Path(path).exists():
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if ending in (".npz", ".npy"):
         return Loaded(path, arrays=_arrays(path))
     if path != PIPE and ending not in (*_TEXT, *_ARROW, ".parquet", ".pq"):
@@ -84,7 +88,8 @@ def read(path: str) -> Loaded:
     try:
         return Loaded(path, table=_read_table(path, ending))
     except (pa.ArrowInvalid, pa.ArrowKeyError, pa.ArrowNotImplementedError) as error:
-        raise DataError(f"{path} cannot be read: {error}") from error
+        name = "the standard input" if path == PIPE else path
+        raise DataError(f"{name} cannot be read: {error}") from error
 
 
 def _read_table(path: str, ending: str) -> Any:
@@ -113,6 +118,15 @@ def _arrays(path: str) -> dict[str, Any]:
         raise
     except Exception as error:  # whatever a damaged archive provokes
         raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from error
+
+
+def check_folder(path: str | os.PathLike[str] | None) -> None:
+    """Raise before any work is done if ``path`` could not be written for want of its folder."""
+    if path is None or path == PIPE:
+        return
+    folder = Path(path).parent
+    if not folder.is_dir():
+        raise DataError(f"{os.fspath(path)} cannot be written: there is no folder {folder}, make it first.")
 
 
 def write(path: str, kept: Any, answers: dict[str, Any]) -> None:
