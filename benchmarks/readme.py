@@ -78,9 +78,9 @@ def _accuracy(axis: Any, trials: list[dict[str, Any]], title: str) -> None:
         ("accuracy_known", "shares known", "o:"),
     ):
         axis.plot(PRIORS, np.mean([trial[key] for trial in trials], axis=0), style, label=label, markersize=4)
-    axis.set(xlabel="true share of positives", ylabel="accuracy", xlim=(0, 1))
+    axis.set(xlabel="true share of positives", ylabel="accuracy", xlim=(0, 1), ylim=(0.9, 1))
     axis.set_title(title, fontsize=9)
-    axis.legend(frameon=False, fontsize=8)
+    axis.legend(frameon=False, fontsize=8, loc="upper center")
 
 
 def main() -> None:
