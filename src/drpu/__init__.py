@@ -32,7 +32,7 @@ _SHELF = {
     "UPUClassifier": "drpu.estimators.risk",
     "VPUClassifier": "drpu.estimators.variational",
     "estimate_prior": "drpu.core.prior",
-    "export_onnx": "drpu.artifact.onnx",
+    "export_onnx": "drpu.artifact.onnx.export",
     "fit_many": "drpu.models.network",
     "load": "drpu.artifact.store",
     "make_gaussian_pu": "drpu.datasets.toys",
