@@ -32,6 +32,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from paper.select import select
 
             select(chosen.dataset or ["mnist", "fashion_mnist", "cifar10"], _options(chosen))
+        case "rescore":
+            from paper.rescore import rescore
+
+            rescore(chosen.scores, chosen.out, chosen.data)
         case "smoke":
             from paper.smoke import smoke
 
@@ -104,6 +108,10 @@ def _parser() -> argparse.ArgumentParser:
         _add_run_options(command)
         if name == "km2":
             command.add_argument("--jobs", type=int, default=1, help="estimates at a time")
+    again = commands.add_parser("rescore", help="results again, from kept scores")
+    again.add_argument("--scores", type=Path, required=True)
+    again.add_argument("--out", type=Path, default=RESULTS)
+    again.add_argument("--data", default=os.environ.get("DRPU_DATA"))
     smoke = commands.add_parser("smoke", help="check and time the loop on this device")
     smoke.add_argument("--device", default="auto")
     smoke.add_argument("--profile", action="store_true")

@@ -126,6 +126,8 @@ class Recipe:
         Whether labels come from calibrated ratios or from the network's.
     batch_norm : bool
         Whether the network has the batch norm that the text leaves out.
+    rates : tuple of float
+        Learning rates to train with; the run with the lowest calibrated holdout risk stands.
     """
 
     flavour: str
@@ -134,6 +136,7 @@ class Recipe:
     prior: str = "infimum"
     calibrated: bool = False
     batch_norm: bool = True
+    rates: tuple[float, ...] = ()
 
     def settings(self) -> dict[str, Any]:
         """All of it, fit for JSON."""
@@ -168,14 +171,16 @@ def recipe(flavour: str, method: str, data: Benchmark) -> Recipe:
     return Recipe(flavour, method, options, batch_norm=not (written and data.network == "mlp"))
 
 
-# One set for all data sets, chosen by ``python -m paper select`` on holdout risk.
+# One set for all data sets. Generator, epochs and decay are what ``python -m paper select`` found
+# best on holdout risk; between the two rates every trial chooses for itself, by the same risk.
+RATES = (1e-3, 3e-3)
 OURS: dict[str, Any] = {
     "generator": "bkl",
     "head": "softplus",
     "alpha": "auto",
     "epochs": 20,
     "batch_size": 500,
-    "learning_rate": 3e-3,
+    "learning_rate": 1e-3,
     "optimizer": "adamw",
     "weight_decay": 1.0,
     "decay": "cosine",
@@ -204,4 +209,4 @@ def setting(name: str) -> dict[str, Any]:
 
 def _ours(data: Benchmark) -> Recipe:
     options = OURS | {"dtype": "bfloat16" if data.network == "cifar" else "tf32"}
-    return Recipe("ours", "drpu", options, prior="best", calibrated=True)
+    return Recipe("ours", "drpu", options, prior="best", calibrated=True, rates=RATES)

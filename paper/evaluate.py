@@ -11,11 +11,12 @@ import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
 from drpu import ScoreTails, ratio_threshold
+from drpu.core.bregman import bregman_risk
 from drpu.core.calibration import calibrate
 from drpu.core.proportion import infimum
 from drpu.exceptions import DRPUWarning
 
-__all__ = ["Outcome", "by_margin", "by_ratio"]
+__all__ = ["Outcome", "by_margin", "by_ratio", "holdout_risk"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -81,6 +82,22 @@ def by_margin(
         for prior, (scores, labels) in tests.items()
     ]
     return Outcome(train_prior, lines)
+
+
+def holdout_risk(positive: Floats, unlabeled: Floats) -> float:
+    """Uncorrected LSIF risk of calibrated scores, each half calibrated on the other.
+
+    Calibration makes scores of different generators comparable, and needs no prior.
+    """
+    halves = [slice(0, None, 2), slice(1, None, 2)]
+    risks = []
+    for fitted, read in (halves, halves[::-1]):
+        tails = ScoreTails(positive[fitted]).update(unlabeled[fitted])
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DRPUWarning)
+            ratio = calibrate(tails, tails.estimate().value)
+        risks.append(float(bregman_risk(ratio(positive[read]), ratio(unlabeled[read]))))
+    return float(np.mean(risks))
 
 
 def _line(

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from drpu import NetworkRatio, fit_many
 from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe, setting
-from paper.evaluate import Floats, Outcome, by_ratio
+from paper.evaluate import Floats, Outcome, by_ratio, holdout_risk
 from paper.networks import make_network
 from paper.progress import progress
 from paper.splits import Images, Split, is_reduced, load_images, split
 from paper.store import RESULTS, Key, versions, write_result
 
-__all__ = ["Job", "Options", "mask", "plan", "run", "run_job"]
+__all__ = ["Job", "Options", "choose_run", "mask", "outcome_of", "plan", "run", "run_job", "train"]
 
 WATCHED = 20  # points of an error curve
 LIMIT = 690.0  # of a log-ratio: a ratio of 0 keeps a rank
@@ -87,7 +87,7 @@ def plan(
                         continue  # the others are there to be compared with
                     made = recipe(flavour, method, data)
                     if options.setting and flavour == "ours":
-                        made = replace(made, options=made.options | setting(options.setting))
+                        made = replace(made, options=made.options | setting(options.setting), rates=())
                     for size in sizes:
                         job = Job(experiment, data, made, tuple(trials), size)
                         jobs += _missing(job, options)
@@ -121,16 +121,35 @@ def run_job(job: Job, images: Images, options: Options) -> None:
         return
     start = time.perf_counter()
     models, curves, watching = train(job, images, splits, options)
-    seconds = (time.perf_counter() - start - watching) / len(models)
-    for trial, part, model, curve in zip(job.trials, splits, models, curves, strict=True):
-        outcome = _measure(job, images, part, model.log_ratio, options, job.key(trial))
-        content = {
-            "alpha": model.alpha_,
-            "best_epoch": model.best_epoch_,
-            "history": {name: np.round(values, 6).tolist() for name, values in model.history_.items()},
-            "curve": curve,
-        }
+    seconds = (time.perf_counter() - start - watching) / len(splits)
+    several = len(models) // len(splits)
+    for i, (trial, part) in enumerate(zip(job.trials, splits, strict=True)):
+        own = models[i * several : (i + 1) * several]
+        tried = [_scores(model, images, part) for model in own]
+        if options.keep_scores is not None:
+            _keep(tried, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
+        best, risks = choose_run(tried)
+        outcome = outcome_of(job, images, part, *tried[best])
+        content = _learnt(own[best], risks) | {"curve": curves[i]}
         record(job, trial, outcome, seconds, content, options)
+
+
+def choose_run(tried: Sequence[tuple[tuple[Floats, Floats], Floats]]) -> tuple[int, list[float]]:
+    """The run with the lowest calibrated holdout risk, and the risks of all where there are several."""
+    if len(tried) == 1:
+        return 0, []
+    risks = [holdout_risk(*held) for held, _ in tried]
+    return int(np.argmin(risks)), risks
+
+
+def _learnt(model: NetworkRatio, risks: list[float]) -> dict[str, Any]:
+    return {
+        "alpha": model.alpha_,
+        "learning_rate": model.learning_rate,
+        "best_epoch": model.best_epoch_,
+        "history": {name: np.round(values, 6).tolist() for name, values in model.history_.items()},
+        "risks": risks,
+    }
 
 
 def train(
@@ -143,10 +162,12 @@ def train(
             random_state=trial,
             device=options.device,
             verbose=options.verbose,
-            **network_options(job.recipe, options),
+            **network_options(job.recipe, options) | rate,
         )
         for trial in job.trials
+        for rate in _rates(job.recipe)
     ]
+    splits = [part for part in splits for _ in _rates(job.recipe)]
     held = [(images.train[s.positive[1]], images.train[s.unlabeled[1]]) for s in splits]
     watch = _Watch(job, images, splits, held, max(1, job.data.epochs // WATCHED))
     followed = job.experiment == "benchmark" and job.recipe.flavour != "ours"
@@ -209,21 +230,29 @@ def labelled_tests(
     return {prior: (scores[rows], positive[rows]) for prior, rows in part.tests.items()}
 
 
-def _measure(job: Job, images: Images, part: Split, log_ratio: Any, options: Options, key: Key) -> Outcome:
-    held = log_ratio(images.train[part.positive[1]]), log_ratio(images.train[part.unlabeled[1]])
-    scores = log_ratio(images.test)
-    if options.keep_scores is not None:
-        options.keep_scores.mkdir(parents=True, exist_ok=True)
-        np.savez_compressed(
-            options.keep_scores / Path(key.name).with_suffix(".npz"),
-            held_positive=held[0].astype(np.float32),
-            held_unlabeled=held[1].astype(np.float32),
-            test=scores.astype(np.float32),
-        )
-    return _outcome(job, images, part, held, scores)
+def _rates(made: Recipe) -> list[dict[str, float]]:
+    """What the runs of one trial differ in."""
+    return [{"learning_rate": rate} for rate in made.rates] or [{}]
 
 
-def _outcome(job: Job, images: Images, part: Split, held: tuple[Floats, Floats], scores: Floats) -> Outcome:
+def _scores(model: NetworkRatio, images: Images, part: Split) -> tuple[tuple[Floats, Floats], Floats]:
+    """Log-ratios of the held-out rows of both kinds, and of all test images."""
+    held = model.log_ratio(images.train[part.positive[1]]), model.log_ratio(images.train[part.unlabeled[1]])
+    return held, model.log_ratio(images.test)
+
+
+def _keep(tried: Sequence[tuple[tuple[Floats, Floats], Floats]], path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(
+        path,
+        held_positive=np.stack([held[0] for held, _ in tried]).astype(np.float32),
+        held_unlabeled=np.stack([held[1] for held, _ in tried]).astype(np.float32),
+        test=np.stack([test for _, test in tried]).astype(np.float32),
+    )
+
+
+def outcome_of(job: Job, images: Images, part: Split, held: tuple[Floats, Floats], scores: Floats) -> Outcome:
+    """What scores of the held-out rows and of all test images come to."""
     tests = labelled_tests(job.data, images, part, scores)
     return by_ratio(held, tests, best=job.recipe.prior == "best", known=job.known_prior)
 
@@ -250,7 +279,7 @@ class _Watch:
         start = time.perf_counter()
         parts = [log_ratio(rows).clip(-LIMIT, LIMIT) for rows in (*self.held, self.images.test)]
         for curve, part, p, u, test in zip(self.curves, self.splits, *parts, strict=True):
-            outcome = _outcome(self.job, self.images, part, (p, u), test)
+            outcome = outcome_of(self.job, self.images, part, (p, u), test)
             curve.append({"epoch": epoch, "errors": [round(1 - t["accuracy"], 4) for t in outcome.tests]})
         self.seconds += time.perf_counter() - start
 

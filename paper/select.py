@@ -5,24 +5,20 @@ from __future__ import annotations
 import json
 import sys
 import time
-import warnings
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
-from drpu import NetworkRatio, ScoreTails, fit_many
-from drpu.core.bregman import bregman_risk
-from drpu.core.calibration import calibrate
-from drpu.exceptions import DRPUWarning
+from drpu import NetworkRatio, fit_many
 from paper.configs import OURS, benchmark
-from paper.evaluate import Floats
+from paper.evaluate import holdout_risk
 from paper.networks import make_network
 from paper.run import Options, mask
 from paper.splits import is_reduced, load_images, split
 
-__all__ = ["choose", "holdout_risk", "select"]
+__all__ = ["choose", "select"]
 
 FIRST = 100  # trials of the choice; the tables have 0 to 9
 RATES, DECAYS, ALPHAS = (1e-3, 3e-3), (0.1, 1.0), (0.3, 0.45)
@@ -53,22 +49,6 @@ def choose(found: dict[str, dict[str, float]]) -> str:
         for name in shared
     }
     return min(sorted(excess), key=excess.__getitem__)
-
-
-def holdout_risk(positive: Floats, unlabeled: Floats) -> float:
-    """Uncorrected LSIF risk of calibrated scores, each half calibrated on the other.
-
-    Calibration makes scores of different generators comparable, and needs no prior.
-    """
-    halves = [slice(0, None, 2), slice(1, None, 2)]
-    risks = []
-    for fitted, read in (halves, halves[::-1]):
-        tails = ScoreTails(positive[fitted]).update(unlabeled[fitted])
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DRPUWarning)
-            ratio = calibrate(tails, tails.estimate().value)
-        risks.append(float(bregman_risk(ratio(positive[read]), ratio(unlabeled[read]))))
-    return float(np.mean(risks))
 
 
 def _try_all(dataset: str, options: Options) -> dict[str, float]:
