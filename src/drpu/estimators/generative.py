@@ -90,7 +90,7 @@ class GenPUClassifier(ScoredRival):
     generator may leave out parts of its class (**mode collapse**), rows there are then
     classified at random, and no number tells. The spread of the samples does, a little:
     ``generators_.sample`` varies less than the rows it imitates. Two-dimensional data and small
-    images are its range, and its accuracy is below that of every other classifier here.
+    images are its range. Its accuracy moves with the seed by ten points and more.
 
     This is a re-derivation from the published description, not a port of the authors' code.
 
