@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint docs bench constraints clean
+.PHONY: demo test lint docs bench paper constraints clean
 
 demo: $(READY)
 	$(BIN)/python -m drpu.demo
@@ -24,6 +24,11 @@ docs: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks
+
+paper: $(READY)
+	$(BIN)/python -m paper run
+	$(BIN)/python -m paper tables
+	$(BIN)/python -m paper page
 
 constraints:
 	rm -rf $(VENV)

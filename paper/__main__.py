@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from paper.configs import DATASETS, FLAVOURS, METHODS
+from paper.km2 import run_km2
 from paper.run import Options, plan, run
 from paper.store import RESULTS
 
@@ -23,8 +24,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         case "run":
             _run(chosen)
         case "km2":
-            from paper.km2 import run_km2
-
             run_km2(
                 chosen.dataset or list(DATASETS), range(chosen.trials), chosen.data, chosen.out, chosen.jobs
             )
@@ -71,6 +70,8 @@ def _run(chosen: argparse.Namespace) -> None:
         datasets = chosen.dataset or (["mnist", "cifar10"] if few else list(DATASETS))
         methods = chosen.method or (["drpu", "nnpu"] if few else METHODS)
         flavours = chosen.flavour or FLAVOURS
+        if experiment == "benchmark" and {"nnpu", "pua"} & set(methods) and set(flavours) != {"ours"}:
+            run_km2(datasets, trials, chosen.data, chosen.out, os.cpu_count() or 1)
         run(plan([experiment], datasets, flavours, methods, trials, options, labels=chosen.labels), options)
 
 

@@ -16,7 +16,7 @@ from drpu.exceptions import DRPUWarning
 from paper.configs import TEST_PRIORS, Benchmark, benchmark
 from paper.progress import progress
 from paper.splits import Images, Split, is_reduced, load_images, split
-from paper.store import Key, read_result, write_result
+from paper.store import RESULTS, Key, read_result, write_result
 
 __all__ = ["ROWS", "km2_priors", "run_km2"]
 
@@ -24,8 +24,8 @@ ROWS = 2000  # of either sample, on 50 principal components, as in the paper
 
 
 def km2_priors(data: Benchmark, trial: int, folder: Path) -> tuple[float, dict[float, float]] | None:
-    """Training prior and test priors of a trial where they have been estimated, or None."""
-    found = read_result(_key(data, trial), folder)
+    """Training prior and test priors of a trial, where they are in the folder or among ours, or None."""
+    found = read_result(_key(data, trial), folder) or read_result(_key(data, trial), RESULTS)
     if found is None:
         return None
     return found["estimated_train_prior"], {t["test_prior"]: t["estimated_prior"] for t in found["tests"]}
@@ -36,10 +36,12 @@ def run_km2(datasets: Sequence[str], trials: Sequence[int], folder: str | None, 
     todo = []
     for dataset in datasets:
         data = benchmark(dataset, reduced=is_reduced(dataset, folder))
-        left = [trial for trial in trials if not (out / _key(data, trial).name).is_file()]
+        left = [trial for trial in trials if km2_priors(data, trial, out) is None]
         if left:
             images = load_images(data, folder)
             todo += [_case(data, images, split(data, images, trial), trial) for trial in left]
+    if not todo:
+        return
     with ProcessPoolExecutor(jobs) as pool:
         pending = [pool.submit(_estimate, case) for case in todo]
         for job in progress(pending, [1] * len(pending), "KM2"):

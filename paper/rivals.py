@@ -18,7 +18,6 @@ from paper.evaluate import Floats, Outcome, by_margin
 from paper.km2 import km2_priors
 from paper.networks import make_network
 from paper.splits import Images, Split
-from paper.store import RESULTS
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
@@ -59,7 +58,7 @@ def _priors(job: Job, trial: int, part: Split, out: Path) -> Priors | None:
         return None
     if job.known_prior is not None:
         return job.known_prior, dict.fromkeys(part.tests, job.known_prior)
-    found = km2_priors(job.data, trial, out) or km2_priors(job.data, trial, RESULTS)
+    found = km2_priors(job.data, trial, out)
     if found is None:
         raise DataError(
             f"{job.recipe.method} needs the KM2 priors of {job.data.name}, trial {trial}: "

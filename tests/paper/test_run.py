@@ -156,7 +156,7 @@ def test_rivals_give_the_same_kind_of_result(method, tmp_path):
 
 
 def test_rivals_ask_for_the_priors_they_need(tmp_path, monkeypatch):
-    monkeypatch.setattr("paper.rivals.RESULTS", tmp_path)
+    monkeypatch.setattr("paper.km2.RESULTS", tmp_path)
     job = Job("benchmark", small(), recipe("as-run", "nnpu", small()), (0,))
     with pytest.raises(DataError, match="python -m paper km2"):
         run_job(job, fake_images(), Options(out=tmp_path, device="cpu"))
@@ -233,3 +233,18 @@ def test_one_setting_serves_all_data_sets():
     from paper.select import choose
 
     assert choose({"a": {"x": -2.0, "y": -1.9, "z": -1.0}, "b": {"x": -1.0, "y": -1.9, "w": -2.0}}) == "y"
+
+
+def test_kernel_means_are_estimated_once(folder, monkeypatch):
+    from paper import km2
+
+    monkeypatch.setattr(km2, "ROWS", 60)
+    monkeypatch.setattr(km2, "RESULTS", folder / "none")
+    out = folder / "km2"
+    km2.run_km2(["kmnist"], range(1), str(folder), out, 1)
+    train, tests = km2.km2_priors(benchmark("kmnist", reduced=True), 0, out)
+    assert 0 <= train <= 1
+    assert list(tests) == list(TEST_PRIORS)
+
+    monkeypatch.setattr(km2, "load_images", lambda *_: pytest.fail("there is nothing left to do"))
+    km2.run_km2(["kmnist"], range(1), str(folder), out, 1)

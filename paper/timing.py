@@ -1,0 +1,52 @@
+"""How long the whole study would take, from the seconds in the result files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from paper.configs import DATASETS, TEST_PRIORS
+
+__all__ = ["km2_seconds", "measured_seconds", "projected_minutes"]
+
+# What a trial of a method costs beside one of another, where it was not measured: PUa trains a model for
+# each test prior; a step of VPU sees three batches of 500 rows where the others see one and a few positives.
+LIKE = {"drpu": 1.0, "nnpu": 1.0, "pua": float(len(TEST_PRIORS)), "vpu": 1500 / 527}
+
+
+def measured_seconds(results: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
+    """Seconds of one trial of each method as run, by data set, training alone; full protocols only."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for r in results:
+        if (r["experiment"], r["flavour"], r["protocol"]) == ("benchmark", "as-run", "full"):
+            found.setdefault((r["dataset"], r["method"]), []).append(r["seconds"])
+    return {key: float(np.mean(values)) for key, values in found.items()}
+
+
+def projected_minutes(results: Sequence[dict[str, Any]], trials: int = 10) -> dict[str, float]:
+    """Minutes of four methods and ten trials on each data set, measured where possible.
+
+    Kuzushiji-MNIST has the network and the sizes of Fashion-MNIST, and takes as long.
+    """
+    measured = measured_seconds(results)
+    minutes = {}
+    for dataset in DATASETS:
+        source = "fashion_mnist" if dataset == "kmnist" else dataset
+        known = {method: measured[source, method] for method in LIKE if (source, method) in measured}
+        if not known:
+            continue
+        unit = float(np.mean([seconds / LIKE[method] for method, seconds in known.items()]))
+        total = sum(known.get(method, unit * LIKE[method]) for method in LIKE)
+        minutes[dataset] = trials * total / 60
+    return minutes
+
+
+def km2_seconds(results: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Seconds of one trial's five priors by KM2, by data set."""
+    found: dict[str, list[float]] = {}
+    for r in results:
+        if r["experiment"] == "km2":
+            found.setdefault(r["dataset"], []).append(r["seconds"])
+    return {dataset: float(np.mean(values)) for dataset, values in found.items()}
