@@ -77,13 +77,13 @@ def test_learns_the_ratio_of_two_gaussians():
 
 
 @pytest.mark.parametrize("generator", ["lsif", "ukl", "bkl"])
-@pytest.mark.parametrize("head", ["softplus", "exp", "bounded", "relu"])
+@pytest.mark.parametrize("head", ["softplus", "exp", "bounded", "relu", "identity"])
 def test_every_generator_and_head_ranks_the_classes(generator, head):
     model = NetworkRatio(
         hidden=(16,), generator=generator, head=head, alpha=0.3, epochs=15, batch_size=40, random_state=0
     )
-    if head == "relu" and generator != "lsif":
-        with pytest.raises(ParameterError, match="head='relu' needs generator='lsif'"):
+    if head in ("relu", "identity") and generator != "lsif":
+        with pytest.raises(ParameterError, match=f"head='{head}' needs generator='lsif'"):
             model.fit_ratio(POSITIVE, UNLABELED)
         return
     scores = model.fit_ratio(POSITIVE, UNLABELED).log_ratio([[2.0, 2.0], [-3.0, -3.0]])

@@ -46,9 +46,9 @@ class NetworkRatio(RatioModel):
         in [0, prior]. ``"auto"`` trains five networks at once, with values from 0.05
         to 0.6, and keeps the one with the lowest holdout risk; when there are too
         few rows to hold some out it is 0.3.
-    head : {"softplus", "relu", "exp", "bounded"}, default="softplus"
-        From the network's output to a ratio. ``relu`` needs the ``lsif`` generator:
-        the others know no ratio of zero.
+    head : {"softplus", "relu", "identity", "exp", "bounded"}, default="softplus"
+        From the network's output to a ratio. ``relu`` and ``identity``, which cuts at zero
+        after training only, need the ``lsif`` generator: the others know no ratio of zero.
     bound : float, optional
         Largest ratio of the ``bounded`` head; ``1 / alpha`` by default.
     hidden : tuple of int, optional

@@ -15,7 +15,7 @@ from drpu.core.bregman import Risk, bregman_risk, get_generator, nonnegative_bre
 __all__ = ["START", "Head", "RatioObjective", "make_head"]
 
 # The output at which a head's ratio is 1, its mean over unlabeled rows: where training begins.
-START = {"softplus": math.log(math.e - 1), "relu": 1.0, "exp": 0.0, "bounded": 0.0}
+START = {"softplus": math.log(math.e - 1), "relu": 1.0, "identity": 1.0, "exp": 0.0, "bounded": 0.0}
 
 
 class Head(ABC):
@@ -54,6 +54,16 @@ class Relu(Head):
         return F.relu(output).log()
 
 
+class Identity(Head):
+    """r = g while training, as models linear in their weights want it; scores below 0 are ratios of 0."""
+
+    def ratio(self, output: Tensor) -> Tensor:
+        return output
+
+    def log_ratio(self, output: Tensor) -> Tensor:
+        return F.relu(output).log()
+
+
 class Exp(Head):
     """r = exp(g)."""
 
@@ -79,7 +89,7 @@ class Bounded(Head):
 
 def make_head(name: str, bound: Tensor) -> Head:
     """The head called ``name``; ``bound`` broadcasts against outputs and only ``bounded`` reads it."""
-    plain: dict[str, type[Head]] = {"softplus": Softplus, "relu": Relu, "exp": Exp}
+    plain: dict[str, type[Head]] = {"softplus": Softplus, "relu": Relu, "identity": Identity, "exp": Exp}
     return plain[name]() if name in plain else Bounded(bound)
 
 

@@ -30,7 +30,7 @@ EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a han
 BATCHES, SMALL_BATCH, LARGE_BATCH = 100, 100, 500  # batch_size="auto": that many in an epoch, within limits
 
 HIDDEN = (100, 100)
-HEADS = ("softplus", "relu", "exp", "bounded")
+HEADS = ("softplus", "relu", "identity", "exp", "bounded")
 OPTIMIZERS = ("adamw", "adam")
 DECAYS = ("cosine", "step", "constant")
 
@@ -59,9 +59,9 @@ def make_task(model: NetworkRatio, sample: Sample, holdout: tuple[Rows, Rows] | 
     """The model's parameters, checked, and its rows."""
     generator = check_choice("generator", model.generator, GENERATORS)
     head = check_choice("head", model.head, HEADS)
-    if head == "relu" and generator != "lsif":
+    if head in ("relu", "identity") and generator != "lsif":
         raise ParameterError(
-            f"head='relu' needs generator='lsif', got {generator!r}: it makes ratios of zero."
+            f"head={head!r} needs generator='lsif', got {generator!r}: it makes ratios of zero."
         )
     if model.module is not None and model.hidden is not None:
         raise ParameterError("hidden must be None with a module: it shapes the default network.")
