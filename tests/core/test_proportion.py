@@ -186,12 +186,17 @@ def test_best_bin_is_above_the_prior_where_classes_overlap_and_plateau_is_not():
     assert abs(level - 0.3) < 0.04
 
 
-@pytest.mark.parametrize("n", [25, 50, 450])
-def test_combined_trusts_the_plateau_as_much_as_25_positives(n):
+@pytest.mark.parametrize("n", [50, 100, 900])
+def test_combined_is_the_infimum_at_the_top_and_dedpul_with_the_plateau_below(n):
     tails = tails_of(*mixture(np.random.default_rng(11), n, 500, 0.4))
-    b, trust = best_bin(tails), 25 / (25 + n)
-    shapeless = b * b + (1 - b) * dedpul(tails)
-    assert_allclose(combined(tails), trust * plateau(tails) + (1 - trust) * shapeless)
+    top, trust = infimum(tails), 100 / (100 + n)
+    deep = trust * plateau(tails) + (1 - trust) * dedpul(tails)
+    assert_allclose(combined(tails), top * top + (1 - top) * deep)
+
+
+def test_combined_says_nothing_where_the_infimum_has_no_threshold():
+    tails = tails_of(*mixture(np.random.default_rng(11), 20, 500, 0.4))
+    assert 0 < combined(tails) < 1  # a warning would be an error
 
 
 def test_plateau_is_right_for_true_log_ratios():

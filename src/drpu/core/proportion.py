@@ -16,7 +16,7 @@ from drpu.exceptions import FewPositivesWarning
 
 __all__ = ["PROPORTIONS", "best_bin", "combined", "infimum", "plateau"]
 
-_PLATEAU_ROWS = 25.0  # positives that outweigh the plateau's assumption
+_PLATEAU_ROWS = 100.0  # positives that outweigh the plateau's assumption
 
 
 def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
@@ -44,9 +44,8 @@ def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -
     least = _epsilon(tails.n_positive)
     if sizes == "both":
         least = max(least, _epsilon(tails.n))
-    a, b = tails.survival, tails.positive_survival
-    enough = b > least / gamma
-    if not enough.any():
+    found = _lowest_ratio(tails, least / gamma)
+    if found is None:
         warnings.warn(
             f"{tails.n_positive:g} held-out positives are too few for the paper's prior, which wants a "
             f"recall above {least / gamma:.2f}: best-bin answers instead.",
@@ -54,7 +53,14 @@ def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -
             stacklevel=4,
         )
         return best_bin(tails)
-    return float(min(1.0, (a[enough] / b[enough]).min()))
+    return found
+
+
+def _lowest_ratio(tails: ScoreTails, recall: float) -> float | None:
+    """Smallest ratio of tails among thresholds of more than this recall, where there are any."""
+    a, b = tails.survival, tails.positive_survival
+    enough = b > recall
+    return float(min(1.0, (a[enough] / b[enough]).min())) if enough.any() else None
 
 
 def _epsilon(n: float) -> float:
@@ -82,17 +88,18 @@ def plateau(tails: ScoreTails) -> float:
 
 
 def combined(tails: ScoreTails) -> float:
-    """Mean of best-bin and DEDPUL, steadied by the plateau where positives are few.
+    """Infimum where positives abound; DEDPUL, steadied by the plateau, where they are rare.
 
-    The first two assume no shape. Best-bin errs upwards in proportion to the negatives
-    and DEDPUL is noisy where positives abound, so best-bin weighs as much as it says
-    that there are positives. The plateau assumes a shape, and counts as much as
-    twenty-five positives do.
+    The infimum reads at high recall: what negatives add to it is in proportion to
+    their share, so it weighs as much as it says that there are positives. DEDPUL and the
+    plateau go further down, where rare positives are seen; the plateau assumes a shape
+    for that, and counts as much as a hundred positives do.
     """
-    weight = best_bin(tails)
-    shapeless = weight * weight + (1 - weight) * dedpul(tails)
+    lowest = _lowest_ratio(tails, _epsilon(tails.n_positive))
+    top = best_bin(tails) if lowest is None else lowest
     trust = _PLATEAU_ROWS / (_PLATEAU_ROWS + tails.n_positive)
-    return trust * plateau(tails) + (1 - trust) * shapeless
+    deep = trust * plateau(tails) + (1 - trust) * dedpul(tails)
+    return top * top + (1 - top) * deep
 
 
 PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
