@@ -8,6 +8,7 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from drpu.exceptions import DRPUError
 from paper.configs import DATASETS, FLAVOURS, METHODS
 from paper.km2 import run_km2
 from paper.run import Options, plan, run
@@ -20,6 +21,15 @@ OF_FIGURE = {1: "synthetic", 2: "benchmark", 3: "n_positive"}
 def main(arguments: Sequence[str] | None = None) -> None:
     """Do what the command line says."""
     chosen = _parser().parse_args(arguments)
+    try:
+        _do(chosen)
+    except DRPUError as error:
+        raise SystemExit(f"error: {error}") from error
+    if getattr(chosen, "pack", None):
+        _pack(chosen.out, chosen.pack)
+
+
+def _do(chosen: argparse.Namespace) -> None:
     match chosen.command:
         case "run":
             _run(chosen)
@@ -51,8 +61,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
             from paper.page import write_page
 
             write_page(chosen.out, chosen.to)
-    if getattr(chosen, "pack", None):
-        _pack(chosen.out, chosen.pack)
 
 
 def _run(chosen: argparse.Namespace) -> None:

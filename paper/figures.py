@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from drpu import make_gaussian_pu
-from paper.configs import DATASETS, N_POSITIVE, TEST_PRIORS
+from paper.configs import DATASETS, FLAVOURS, N_POSITIVE, TEST_PRIORS
 from paper.store import RESULTS, read_results
 from paper.synthetic import SETTINGS
 from paper.tables import NAMES
@@ -48,31 +48,35 @@ def _boundaries(results: Sequence[dict[str, Any]]) -> Any:
     found = [r for r in results if r["experiment"] == "synthetic"]
     if not found:
         return None
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3))
-    x = np.linspace(-4, 4, 400)
-    for axis, (name, setting) in zip(axes, SETTINGS.items(), strict=True):
-        own = [r for r in found if r["dataset"] == name]
-        if not own:
-            continue
-        prior = own[0]["tests"][0]["test_prior"]
-        data = make_gaussian_pu(10, 10, setting=setting, random_state=0)
-        normal = np.exp(-((x[:, None] - [1, -1]) ** 2) / 2) / np.sqrt(2 * np.pi)
-        overlap = data.classes.overlap
-        shares = np.array([[1 - overlap, overlap], [overlap, 1 - overlap]])
-        positive, negative = (normal @ shares).T
-        axis.plot(x, prior * positive, color="tab:red", lw=1, label="positive")
-        axis.plot(x, (1 - prior) * negative, color="tab:blue", lw=1, label="negative")
-        axis.axvline(own[0]["oracle"], color="black", lw=1, label="oracle")
-        for method in ("upu", "drpu"):
-            lines = [r["boundary"] for r in own if r["method"] == method and r["boundary"] is not None]
-            if lines:
-                mean, spread = np.mean(lines), np.std(lines)
-                style = {"color": COLOURS[method], "label": NAMES[method]}
-                axis.axvline(mean, ls="--", **style)
-                axis.axvspan(mean - spread, mean + spread, color=COLOURS[method], alpha=0.15)
-        axis.set_title(f"{name}, test prior {prior:g}")
-        axis.legend(fontsize=7)
+    flavours = [f for f in FLAVOURS if any(r["flavour"] == f for r in found)]
+    size = 9, 2.7 * len(flavours)
+    figure, axes = plt.subplots(len(flavours), len(SETTINGS), figsize=size, squeeze=False, sharex=True)
+    for row, flavour in zip(axes, flavours, strict=True):
+        for axis, name in zip(row, SETTINGS, strict=True):
+            own = [r for r in found if (r["dataset"], r["flavour"]) == (name, flavour)]
+            if own:
+                _boundary_panel(axis, name, flavour, own)
+    figure.tight_layout()
     return figure
+
+
+def _boundary_panel(axis: Any, name: str, flavour: str, own: Sequence[dict[str, Any]]) -> None:
+    x = np.linspace(-4, 4, 400)
+    prior = own[0]["tests"][0]["test_prior"]
+    overlap = make_gaussian_pu(10, 10, setting=SETTINGS[name], random_state=0).classes.overlap
+    normal = np.exp(-((x[:, None] - [1, -1]) ** 2) / 2) / np.sqrt(2 * np.pi)
+    positive, negative = (normal @ [[1 - overlap, overlap], [overlap, 1 - overlap]]).T
+    axis.plot(x, prior * positive, color="tab:red", lw=1, label="positive")
+    axis.plot(x, (1 - prior) * negative, color="tab:blue", lw=1, label="negative")
+    axis.axvline(own[0]["oracle"], color="black", lw=1, label="oracle")
+    for method in ("upu", "drpu"):
+        lines = [r["boundary"] for r in own if r["method"] == method and r["boundary"] is not None]
+        if lines:
+            mean, spread = np.mean(lines), np.std(lines)
+            axis.axvline(mean, ls="--", color=COLOURS[method], label=NAMES[method])
+            axis.axvspan(mean - spread, mean + spread, color=COLOURS[method], alpha=0.15)
+    axis.set_title(f"{name}, test prior {prior:g}, {flavour}", fontsize=9)
+    axis.legend(fontsize=6)
 
 
 def _curves(results: Sequence[dict[str, Any]]) -> Any:

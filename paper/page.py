@@ -69,7 +69,7 @@ def page(results: Sequence[dict[str, Any]], figures: Sequence[str] = ()) -> str:
     parts += ["## Mean absolute error of the test prior"]
     parts += [_shown(t) for name, t in tables.items() if name.startswith("prior")]
     titles = {
-        "paper-figure1.svg": "Figure 1. Lines of uPU and DRPU in the two synthetic settings, ours.",
+        "paper-figure1.svg": "Figure 1. Lines of uPU and DRPU in the two synthetic settings.",
         "paper-figure2.svg": "Figure 2. Classification error by epoch.",
         "paper-figure3.svg": "Figure 3. Error against the number of labelled positives, prior known.",
     }

@@ -127,7 +127,7 @@ def test_figures_come_as_svg_and_png(tmp_path):
     ]
 
 
-def test_oracle_and_boundaries_are_where_classes_meet(tmp_path):
+def test_oracle_and_boundaries_are_where_classes_meet():
     assert oracle("irreducible") == pytest.approx(np.log(0.4 / 0.6) / 2, abs=1e-3)
 
     class Line:
@@ -135,8 +135,16 @@ def test_oracle_and_boundaries_are_where_classes_meet(tmp_path):
             return X[:, 0] - 0.25
 
     assert boundary(Line()) == pytest.approx(0.25, abs=2e-3)
-    run_synthetic(["as-run"], range(1), tmp_path)
-    assert not list(tmp_path.iterdir())  # only ours is there
+
+
+def test_synthetic_results_say_where_the_line_is(tmp_path, monkeypatch):
+    monkeypatch.setattr("paper.synthetic.SETTINGS", {"irreducible": 1})
+    run_synthetic(["as-written"], range(1), tmp_path)
+    results = read_results(tmp_path)
+    assert [(r["flavour"], r["method"]) for r in results] == [("as-written", "drpu"), ("as-written", "upu")]
+    for r in results:
+        assert r["boundary"] == pytest.approx(r["oracle"], abs=1.2)
+        assert r["tests"][0]["accuracy"] > 0.75
 
 
 def test_the_committed_page_is_that_of_the_committed_results(tmp_path):

@@ -248,3 +248,12 @@ def test_kernel_means_are_estimated_once(folder, monkeypatch):
 
     monkeypatch.setattr(km2, "load_images", lambda *_: pytest.fail("there is nothing left to do"))
     km2.run_km2(["kmnist"], range(1), str(folder), out, 1)
+
+
+def test_missing_images_end_with_advice(tmp_path):
+    (tmp_path / "mnist.npz").write_bytes(b"nothing")
+    command = (
+        f"run --table 2 --dataset mnist --flavour ours --trials 1 --data {tmp_path} --out {tmp_path / 'out'}"
+    )
+    with pytest.raises(SystemExit, match="error: .*mnist.npz"):
+        main(command.split())
