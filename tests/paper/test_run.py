@@ -252,8 +252,6 @@ def test_kernel_means_are_estimated_once(folder, monkeypatch):
 
 def test_missing_images_end_with_advice(tmp_path):
     (tmp_path / "mnist.npz").write_bytes(b"nothing")
-    command = (
-        f"run --table 2 --dataset mnist --flavour ours --trials 1 --data {tmp_path} --out {tmp_path / 'out'}"
-    )
-    with pytest.raises(SystemExit, match="error: .*mnist.npz"):
-        main(command.split())
+    command = "run --table 2 --dataset mnist --flavour ours --trials 1"
+    with pytest.raises(SystemExit, match=r"error: .*mnist\.npz"):
+        main([*command.split(), "--data", str(tmp_path), "--out", str(tmp_path / "out")])
