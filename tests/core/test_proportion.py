@@ -187,11 +187,11 @@ def test_best_bin_is_above_the_prior_where_classes_overlap_and_plateau_is_not():
 
 
 @pytest.mark.parametrize("n", [50, 100, 900])
-def test_combined_is_the_infimum_at_the_top_and_dedpul_with_the_plateau_below(n):
+def test_combined_leans_on_two_rules_as_much_as_they_find_positives(n):
     tails = tails_of(*mixture(np.random.default_rng(11), n, 500, 0.4))
-    top, trust = infimum(tails), 100 / (100 + n)
-    deep = trust * plateau(tails) + (1 - trust) * dedpul(tails)
-    assert_allclose(combined(tails), top * top + (1 - top) * deep)
+    many, trust = (infimum(tails) + best_bin(tails)) / 2, 100 / (100 + n)
+    few = trust * plateau(tails) + (1 - trust) * dedpul(tails)
+    assert_allclose(combined(tails), many * many + (1 - many) * few)
 
 
 def test_combined_says_nothing_where_the_infimum_has_no_threshold():

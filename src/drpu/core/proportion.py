@@ -88,18 +88,19 @@ def plateau(tails: ScoreTails) -> float:
 
 
 def combined(tails: ScoreTails) -> float:
-    """Infimum where positives abound; DEDPUL, steadied by the plateau, where they are rare.
+    """Infimum and best-bin where positives abound; DEDPUL and the plateau where they are rare.
 
-    The infimum reads at high recall: what negatives add to it is in proportion to
-    their share, so it weighs as much as it says that there are positives. DEDPUL and the
-    plateau go further down, where rare positives are seen; the plateau assumes a shape
-    for that, and counts as much as a hundred positives do.
+    What negatives add to the first two is in proportion to their share, so their mean
+    weighs as much as it says that there are positives. DEDPUL and the plateau look
+    further up the scores, where rare positives stand out; the plateau assumes a shape for
+    that, and counts as much as a hundred positives do.
     """
     lowest = _lowest_ratio(tails, _epsilon(tails.n_positive))
-    top = best_bin(tails) if lowest is None else lowest
+    best = best_bin(tails)
+    many = best if lowest is None else (lowest + best) / 2
     trust = _PLATEAU_ROWS / (_PLATEAU_ROWS + tails.n_positive)
-    deep = trust * plateau(tails) + (1 - trust) * dedpul(tails)
-    return top * top + (1 - top) * deep
+    few = trust * plateau(tails) + (1 - trust) * dedpul(tails)
+    return many * many + (1 - many) * few
 
 
 PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
