@@ -17,7 +17,7 @@ from torch import nn
 
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.models._holdout import Sample
+from drpu.models._holdout import SamplePair
 from drpu.models._training.tasks import ALPHAS, FALLBACK_ALPHA, make_task
 from drpu.models.network import NetworkRatio, fit_many
 from drpu.models.registry import model_from_state
@@ -175,7 +175,7 @@ def test_short_runs_are_made_longer_by_default():
 @pytest.mark.parametrize(("n", "batch_size"), [(10, 100), (20_000, 200), (10**6, 500)])
 def test_batches_grow_with_the_rows(n, batch_size):
     rows = np.zeros((n, 1))
-    task = make_task(NetworkRatio(), Sample(rows[:5], rows), None)
+    task = make_task(NetworkRatio(), SamplePair(rows[:5], rows), None)
     assert task.settings.batch_size == batch_size
 
 

@@ -15,7 +15,7 @@ from scipy.special import logit
 
 from drpu._typing import FloatArray
 from drpu.core.bregman import bregman_risk, get_generator
-from drpu.models._holdout import Sample
+from drpu.models._holdout import SamplePair
 from drpu.models._links import LINKS
 from drpu.models._rows import n_rows
 
@@ -116,13 +116,13 @@ class BoostedLoss(Protocol):
     def l2(self) -> float:
         """Shrinkage that suits the loss."""
 
-    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
+    def settings(self, sample: SamplePair, min_leaf: int) -> dict[str, Any]:
         """Settings of LightGBM that depend on the loss."""
 
-    def fields(self, sample: Sample) -> dict[str, Any]:
+    def fields(self, sample: SamplePair) -> dict[str, Any]:
         """Fields of a LightGBM data set beside its rows: positive above unlabeled."""
 
-    def offset(self, sample: Sample) -> float:
+    def offset(self, sample: SamplePair) -> float:
         """What the sum of the trees lacks."""
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
@@ -142,13 +142,13 @@ class LogLoss:
     def l2(self) -> float:
         return _SHRINKAGE[self.generator]
 
-    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
+    def settings(self, sample: SamplePair, min_leaf: int) -> dict[str, Any]:
         return {"objective": "binary", "min_data_in_leaf": min_leaf}
 
-    def fields(self, sample: Sample) -> dict[str, Any]:
+    def fields(self, sample: SamplePair) -> dict[str, Any]:
         return {"label": sample.flags(), "weight": sample.unit_weights()}
 
-    def offset(self, sample: Sample) -> float:
+    def offset(self, sample: SamplePair) -> float:
         return -sample.log_odds()
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
@@ -170,7 +170,7 @@ class BregmanLoss:
     def l2(self) -> float:
         return _SHRINKAGE[self.generator]
 
-    def settings(self, sample: Sample, min_leaf: int) -> dict[str, Any]:
+    def settings(self, sample: SamplePair, min_leaf: int) -> dict[str, Any]:
         n, risk = n_rows(sample.positive), self._risk(sample)
         rows = n + n_rows(sample.unlabeled)
 
@@ -182,11 +182,11 @@ class BregmanLoss:
         mass = rows * float(at_one) * min_leaf / n_rows(sample.unlabeled)
         return {"objective": objective, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": mass}
 
-    def fields(self, sample: Sample) -> dict[str, Any]:
+    def fields(self, sample: SamplePair) -> dict[str, Any]:
         flags = sample.flags()
         return {"label": flags, "init_score": np.full(len(flags), LINKS[self.link].start)}
 
-    def offset(self, sample: Sample) -> float:
+    def offset(self, sample: SamplePair) -> float:
         return LINKS[self.link].start
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
@@ -195,7 +195,7 @@ class BregmanLoss:
     def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
         return predicted
 
-    def _risk(self, sample: Sample) -> BoostedRisk:
+    def _risk(self, sample: SamplePair) -> BoostedRisk:
         n, weight = n_rows(sample.positive), sample.weights()
         if weight is None:
             weight = np.ones(n + n_rows(sample.unlabeled))
@@ -203,7 +203,7 @@ class BregmanLoss:
         return BoostedRisk(self.generator, self.link, self.alpha, w_p / w_p.sum(), w_u / w_u.sum())
 
 
-def holdout_risk(loss: BoostedLoss, g: FloatArray, held: Sample) -> float:
+def holdout_risk(loss: BoostedLoss, g: FloatArray, held: SamplePair) -> float:
     """Uncorrected risk of outputs on held rows, positive above unlabeled."""
     n, log_ratio = n_rows(held.positive), np.clip(loss.log_ratio(g), -_FAR, _FAR)
     risk = bregman_risk(

@@ -9,13 +9,13 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.models._rows import n_rows, stack_rows, take_rows
 
-__all__ = ["MIN_HELD", "Sample", "Split", "carve", "total_weight"]
+__all__ = ["MIN_HELD", "SamplePair", "Split", "carve", "total_weight"]
 
 MIN_HELD = 5  # rows of each kind below which a holdout risk is a coin toss
 
 
 @dataclass(frozen=True, slots=True)
-class Sample:
+class SamplePair:
     """Positive and unlabeled rows with their weights."""
 
     positive: Rows
@@ -53,18 +53,20 @@ class Sample:
 class Split:
     """Rows to train on and, where there are enough of them, rows to choose by."""
 
-    train: Sample
-    held: Sample | None
+    train: SamplePair
+    held: SamplePair | None
 
 
-def carve(sample: Sample, holdout: tuple[Rows, Rows] | None, share: float, rng: np.random.Generator) -> Split:
+def carve(
+    sample: SamplePair, holdout: tuple[Rows, Rows] | None, share: float, rng: np.random.Generator
+) -> Split:
     """The sample and the holdout rows given, or ``share`` of the sample as holdout rows.
 
     A share that leaves fewer than :data:`MIN_HELD` rows of either kind holds nothing
     out: the caller then has to do without a choice.
     """
     if holdout is not None:
-        return Split(sample, Sample(*holdout))
+        return Split(sample, SamplePair(*holdout))
     held_p, rest_p = _shuffled(n_rows(sample.positive), share, rng)
     held_u, rest_u = _shuffled(n_rows(sample.unlabeled), share, rng)
     if min(held_p.size, held_u.size) < MIN_HELD:
@@ -86,9 +88,9 @@ def _shuffled(n: int, share: float, rng: np.random.Generator) -> tuple[IntArray,
     return np.sort(order[:kept]), np.sort(order[kept:])
 
 
-def _pick(sample: Sample, positive: IntArray, unlabeled: IntArray) -> Sample:
+def _pick(sample: SamplePair, positive: IntArray, unlabeled: IntArray) -> SamplePair:
     w_p, w_u = sample.positive_weight, sample.unlabeled_weight
-    return Sample(
+    return SamplePair(
         take_rows(sample.positive, positive),
         take_rows(sample.unlabeled, unlabeled),
         None if w_p is None else w_p[positive],
@@ -96,7 +98,7 @@ def _pick(sample: Sample, positive: IntArray, unlabeled: IntArray) -> Sample:
     )
 
 
-def _least_weight(sample: Sample) -> float:
+def _least_weight(sample: SamplePair) -> float:
     return min(
         total_weight(sample.positive_weight, sample.positive),
         total_weight(sample.unlabeled_weight, sample.unlabeled),

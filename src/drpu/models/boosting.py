@@ -13,7 +13,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import GENERATORS
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
-from drpu.models._holdout import Sample, Split, carve
+from drpu.models._holdout import SamplePair, Split, carve
 from drpu.models._links import LINKS
 from drpu.models._rows import n_rows
 from drpu.models.base import ModelState, RatioModel
@@ -153,7 +153,7 @@ class BoostedRatio(RatioModel):
     ) -> None:
         loss = self._check_parameters()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
 
         split = Split(sample, None)
         if self._stops_early(positive, holdout):
@@ -236,7 +236,7 @@ class BoostedRatio(RatioModel):
         }
 
     def _grow(
-        self, loss: BoostedLoss, sample: Sample, settings: dict[str, Any], held: Sample | None = None
+        self, loss: BoostedLoss, sample: SamplePair, settings: dict[str, Any], held: SamplePair | None = None
     ) -> tuple[Any, float]:
         """Trees, and the lowest risk that they reach on held rows."""
         import lightgbm
@@ -299,7 +299,7 @@ class BoostedRatio(RatioModel):
         return model
 
 
-def _dataset(loss: BoostedLoss, sample: Sample, settings: dict[str, Any], reference: Any = None) -> Any:
+def _dataset(loss: BoostedLoss, sample: SamplePair, settings: dict[str, Any], reference: Any = None) -> Any:
     import lightgbm
 
     kept = {key: value for key, value in settings.items() if key != "objective"}

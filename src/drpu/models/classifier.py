@@ -18,7 +18,7 @@ from sklearn.utils.validation import has_fit_parameter
 from drpu._checks import check_integer
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ArtifactError, DataError, ParameterError
-from drpu.models._holdout import Sample
+from drpu.models._holdout import SamplePair
 from drpu.models._rows import n_rows, take_rows
 from drpu.models.base import LOG_LIMIT, ModelState, RatioModel
 
@@ -154,7 +154,7 @@ class ClassifierRatio(RatioModel):
                 f"folds must be at most the number of positive and of unlabeled rows, "
                 f"got {folds} for {n_p} and {n_u}."
             )
-        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
         rows, label, weight = sample.stacked(), sample.flags().astype(np.int64), sample.weights()
 
         rng = check_random_state(self.random_state)

@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer
 from drpu._typing import FloatArray, Rows
-from drpu.models._holdout import Sample
+from drpu.models._holdout import SamplePair
 from drpu.models._rows import n_rows
 from drpu.models.base import ModelState, RatioModel
 from drpu.models.boosting import read_trees, tree_rows
@@ -60,7 +60,7 @@ class ForestRatio(RatioModel):
         check_integer("n_trees", self.n_trees, low=1)
         if self.min_leaf is not None:
             check_integer("min_leaf", self.min_leaf, low=1)
-        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
         settings = self._settings(n_rows(positive) + n_rows(unlabeled), self.n_features_in_)
         data = lightgbm.Dataset(
             tree_rows(sample.stacked()),

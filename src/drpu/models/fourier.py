@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_integer, check_real
 from drpu._typing import FloatArray, Rows
 from drpu.models._basis import Scaling, median_distance
-from drpu.models._holdout import Sample
+from drpu.models._holdout import SamplePair
 from drpu.models._rows import n_rows, take_rows
 from drpu.models.base import ModelState, RatioModel
 
@@ -67,7 +67,7 @@ class FourierRatio(RatioModel):
         self.frequencies_ = rng.standard_normal((unlabeled.shape[1], size)) / width
         self.phase_ = rng.uniform(0, 2 * np.pi, size)
 
-        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
         fit = LogisticRegression(C=self.C, max_iter=200, tol=1e-3).fit(
             self._features(sample.stacked()), sample.flags(), sample_weight=sample.weights()
         )

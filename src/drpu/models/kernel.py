@@ -15,7 +15,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import get_generator
 from drpu.exceptions import DataError
 from drpu.models._basis import MIN_ROWS, Basis, Kind, Scaling, make_basis, median_distance
-from drpu.models._holdout import Sample, carve, total_weight
+from drpu.models._holdout import SamplePair, carve, total_weight
 from drpu.models._links import log_above_floor
 from drpu.models._rows import n_rows, take_rows
 from drpu.models.base import ModelState, RatioModel
@@ -137,7 +137,7 @@ class KernelRatio(RatioModel):
     ) -> None:
         kind, size = self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        sample = Sample(positive, unlabeled, positive_weight, unlabeled_weight)
+        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
 
         scaling = self._scaling(sample)
         self.basis_ = make_basis(kind, unlabeled, size, scaling, rng)
@@ -161,12 +161,12 @@ class KernelRatio(RatioModel):
                 check_real(name, value, low=np.finfo(float).tiny)
         return kind, size
 
-    def _scaling(self, seen: Sample) -> Scaling:
+    def _scaling(self, seen: SamplePair) -> Scaling:
         if self.standardize and n_rows(seen.unlabeled) >= MIN_ROWS:
             return Scaling.of(seen.unlabeled, seen.unlabeled_weight)
         return Scaling.none(seen.unlabeled.shape[1])
 
-    def _choose(self, splits: list[tuple[Sample, Sample]], unit: float) -> tuple[float, float]:
+    def _choose(self, splits: list[tuple[SamplePair, SamplePair]], unit: float) -> tuple[float, float]:
         """Width and ridge of the lowest risk on held rows; an automatic ridge is in feature variances."""
         widths = [unit * width for width in _WIDTHS] if self.width == "auto" else [float(self.width)]
         ridges = list(_RIDGES) if self.ridge == "auto" else [float(self.ridge)]
@@ -182,7 +182,7 @@ class KernelRatio(RatioModel):
         return widths[best], ridges[column]
 
     def _holdout_risks(
-        self, train: Sample, held: Sample, widths: list[float], ridges: list[float]
+        self, train: SamplePair, held: SamplePair, widths: list[float], ridges: list[float]
     ) -> FloatArray:
         """Uncorrected least-squares risk on the held rows, (widths, ridges)."""
         fits = []
@@ -267,7 +267,7 @@ class _Fit(NamedTuple):
     coef: FloatArray
 
 
-def _moments(basis: Basis, sample: Sample, widths: Sequence[float], centred: bool) -> list[_Moments]:
+def _moments(basis: Basis, sample: SamplePair, widths: Sequence[float], centred: bool) -> list[_Moments]:
     """Moments of the features at each width, a block of rows at a time."""
     m = basis.size
     first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
@@ -307,8 +307,8 @@ def _means(
 
 
 def _splits(
-    sample: Sample, holdout: tuple[Rows, Rows] | None, share: float, rng: np.random.Generator
-) -> list[tuple[Sample, Sample]]:
+    sample: SamplePair, holdout: tuple[Rows, Rows] | None, share: float, rng: np.random.Generator
+) -> list[tuple[SamplePair, SamplePair]]:
     """Ways to keep rows out: the one given, or one drawn, or several where rows are few."""
     rows = n_rows(sample.positive) + n_rows(sample.unlabeled)
     draws = 1 if holdout is not None or rows > _FEW else _DRAWS

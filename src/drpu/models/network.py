@@ -11,7 +11,7 @@ from drpu._checks import check_weights
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError, ParameterError
-from drpu.models._holdout import Sample
+from drpu.models._holdout import SamplePair
 from drpu.models.base import ModelState, RatioModel
 
 if TYPE_CHECKING:
@@ -185,7 +185,7 @@ class NetworkRatio(RatioModel):
         positive_weight: FloatArray | None,
         unlabeled_weight: FloatArray | None,
     ) -> None:
-        _train([self], [(Sample(positive, unlabeled, positive_weight, unlabeled_weight), holdout)])
+        _train([self], [(SamplePair(positive, unlabeled, positive_weight, unlabeled_weight), holdout)])
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         from drpu.models._training.ratio import score_rows
@@ -354,7 +354,7 @@ def fit_many(
             raise DataError("positive, unlabeled and holdout rows must have the same columns.")
         w_p = None if w_p is None else check_weights("positive_weight", w_p, len(p))
         w_u = None if w_u is None else check_weights("unlabeled_weight", w_u, len(u))
-        samples.append((Sample(p, u, w_p, w_u), kept))
+        samples.append((SamplePair(p, u, w_p, w_u), kept))
     if on_epoch is not None and any(isinstance(model.alpha, str) for model in models):
         raise ParameterError("alpha must be a number with on_epoch: 'auto' trains several networks a model.")
     _train(models, samples, on_epoch)
@@ -363,7 +363,7 @@ def fit_many(
 
 def _train(
     models: Sequence[NetworkRatio],
-    samples: Sequence[tuple[Sample, tuple[Rows, Rows] | None]],
+    samples: Sequence[tuple[SamplePair, tuple[Rows, Rows] | None]],
     on_epoch: Watch | None = None,
 ) -> None:
     require("torch", extra="torch", for_="NetworkRatio")

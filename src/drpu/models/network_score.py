@@ -91,7 +91,7 @@ class NetworkScore(ScoreModel):
         from drpu.models._training.risk import fit_network
         from drpu.models._training.tasks import make_task
 
-        sample = _holdout.Sample(positive.rows, unlabeled.rows, positive.weight, unlabeled.weight)
+        sample = _holdout.SamplePair(positive.rows, unlabeled.rows, positive.weight, unlabeled.weight)
         fitted = fit_network(make_task(self._as_ratio(), sample, None), objective)
         self.input_shape_ = tuple(positive.rows.shape[1:])
         self.module_, self.scaling_ = fitted.module, fitted.scaling
@@ -201,7 +201,7 @@ def fit_scores(
     tasks = [
         make_task(
             model._as_ratio().set_params(alpha=0.0, head="exp"),
-            _holdout.Sample(positive, unlabeled, w_p, w_u),
+            _holdout.SamplePair(positive, unlabeled, w_p, w_u),
             held,
         )
         for model, held, w_p, w_u in zip(models, *lists, strict=True)

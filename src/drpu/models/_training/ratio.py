@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models._holdout import Sample, carve
+from drpu.models._holdout import SamplePair, carve
 from drpu.models._training.device import pick_device, private_random, weight_dtype
 from drpu.models._training.heads import START, Head, RatioObjective, make_head
 from drpu.models._training.loop import Criterion, Loss, Outcome, Settings, Training, on_outputs
@@ -169,7 +169,7 @@ def _plan(task: Task) -> _Plan:
         held = np.arange(len(task.holdout[0])), np.arange(len(task.holdout[1]))
         return _Plan(task, positive, unlabeled, held, task.alphas)
     if task.settings.early_stopping or len(task.alphas) > 1:
-        split = carve(Sample(positive, unlabeled), None, task.share, np.random.default_rng(task.seed))
+        split = carve(SamplePair(positive, unlabeled), None, task.share, np.random.default_rng(task.seed))
         if split.held:
             held = split.held.positive, split.held.unlabeled
             return _Plan(task, split.train.positive, split.train.unlabeled, held, task.alphas)

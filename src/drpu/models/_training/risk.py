@@ -16,7 +16,7 @@ from drpu.core.bregman import Risk
 from drpu.core.objective import PUObjective, ShiftedRisk, VariationalRisk
 from drpu.core.risk import mixup_penalty
 from drpu.exceptions import ParameterError
-from drpu.models._holdout import Sample, carve
+from drpu.models._holdout import SamplePair, carve
 from drpu.models._training.device import pick_device, weight_dtype
 from drpu.models._training.loop import Loss, Settings, Training, on_outputs
 from drpu.models._training.perceptron import Scaling
@@ -128,7 +128,7 @@ def _divide(task: Task) -> tuple[tuple[IntArray, IntArray], tuple[IntArray, IntA
     positive = _weighty(sample.positive, sample.positive_weight)
     unlabeled = _weighty(sample.unlabeled, sample.unlabeled_weight)
     if task.settings.early_stopping:
-        split = carve(Sample(positive, unlabeled), None, task.share, np.random.default_rng(task.seed))
+        split = carve(SamplePair(positive, unlabeled), None, task.share, np.random.default_rng(task.seed))
         if split.held:
             held = split.held.positive, split.held.unlabeled
             return (split.train.positive, split.train.unlabeled), held
@@ -143,7 +143,7 @@ class _Rows:
     """Both samples on the device, once."""
 
     def __init__(
-        self, sample: Sample, scaling: Scaling | None, device: torch.device, dtype: torch.dtype
+        self, sample: SamplePair, scaling: Scaling | None, device: torch.device, dtype: torch.dtype
     ) -> None:
         def tensor(values: Any) -> Tensor:
             return torch.as_tensor(values).to(device=device, dtype=dtype)

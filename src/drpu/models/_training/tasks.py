@@ -14,7 +14,7 @@ from drpu._checks import check_choice, check_fraction, check_integer, check_prio
 from drpu._typing import Rows
 from drpu.core.bregman import GENERATORS
 from drpu.exceptions import ParameterError
-from drpu.models._holdout import Sample
+from drpu.models._holdout import SamplePair
 from drpu.models._rows import n_rows
 from drpu.models._training.device import PRECISIONS
 from drpu.models._training.loop import Settings
@@ -39,7 +39,7 @@ DECAYS = ("cosine", "step", "constant")
 class Task:
     """Everything that one model needs to be trained, checked beforehand."""
 
-    sample: Sample
+    sample: SamplePair
     holdout: tuple[Rows, Rows] | None
     module: nn.Module | Callable[[], nn.Module] | None
     hidden: tuple[int, ...]
@@ -55,7 +55,7 @@ class Task:
     seed: int
 
 
-def make_task(model: NetworkRatio, sample: Sample, holdout: tuple[Rows, Rows] | None) -> Task:
+def make_task(model: NetworkRatio, sample: SamplePair, holdout: tuple[Rows, Rows] | None) -> Task:
     """The model's parameters, checked, and its rows."""
     generator = check_choice("generator", model.generator, GENERATORS)
     head = check_choice("head", model.head, HEADS)
