@@ -34,9 +34,7 @@ def _do(chosen: argparse.Namespace) -> None:
         case "run":
             _run(chosen)
         case "km2":
-            run_km2(
-                chosen.dataset or list(DATASETS), range(chosen.trials), chosen.data, chosen.out, chosen.jobs
-            )
+            _km2(chosen, chosen.dataset or list(DATASETS), chosen.jobs)
         case "select":
             from paper.select import select
 
@@ -79,8 +77,13 @@ def _run(chosen: argparse.Namespace) -> None:
         methods = chosen.method or (["drpu", "nnpu"] if few else METHODS)
         flavours = chosen.flavour or FLAVOURS
         if experiment == "benchmark" and {"nnpu", "pua"} & set(methods) and set(flavours) != {"ours"}:
-            run_km2(datasets, trials, chosen.data, chosen.out, os.cpu_count() or 1)
+            _km2(chosen, datasets, os.cpu_count() or 1)
         run(plan([experiment], datasets, flavours, methods, trials, options, labels=chosen.labels), options)
+
+
+def _km2(chosen: argparse.Namespace, datasets: Sequence[str], jobs: int) -> None:
+    trials = range(chosen.first, chosen.first + chosen.trials)
+    run_km2(datasets, trials, chosen.data, chosen.out, jobs, labels=chosen.labels)
 
 
 def _experiments(chosen: argparse.Namespace) -> list[str]:

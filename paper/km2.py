@@ -31,11 +31,19 @@ def km2_priors(data: Benchmark, trial: int, folder: Path) -> tuple[float, dict[f
     return found["estimated_train_prior"], {t["test_prior"]: t["estimated_prior"] for t in found["tests"]}
 
 
-def run_km2(datasets: Sequence[str], trials: Sequence[int], folder: str | None, out: Path, jobs: int) -> None:
+def run_km2(
+    datasets: Sequence[str],
+    trials: Sequence[int],
+    folder: str | None,
+    out: Path,
+    jobs: int,
+    *,
+    labels: str = "shirt",
+) -> None:
     """Estimate what is missing, ``jobs`` trials at a time."""
     todo = []
     for dataset in datasets:
-        data = benchmark(dataset, reduced=is_reduced(dataset, folder))
+        data = benchmark(dataset, labels=labels, reduced=is_reduced(dataset, folder))
         left = [trial for trial in trials if km2_priors(data, trial, out) is None]
         if left:
             images = load_images(data, folder)

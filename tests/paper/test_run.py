@@ -216,8 +216,8 @@ def test_half_written_results_are_not_results(tmp_path):
 def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
     from paper import select
 
-    for name, values in {"RATES": (1e-3,), "DECAYS": (1.0,), "ALPHAS": (0.3,), "EPOCHS": (1,)}.items():
-        monkeypatch.setattr(select, name, values)
+    monkeypatch.setattr(select, "STACKS", [("bkl", 1, 1e-3, (1.0,)), ("lsif", 1, 1e-3, (1.0,))])
+    monkeypatch.setattr(select, "ALPHAS", (0.3,))
     monkeypatch.setattr(select, "benchmark", lambda *_, **__: small())
     monkeypatch.setattr(select, "load_images", lambda *_: fake_images())
     monkeypatch.setattr(select, "OURS", select.OURS | {"batch_size": 100})
