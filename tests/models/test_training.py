@@ -110,7 +110,8 @@ def test_orders_differ_between_epochs():
 
 @pytest.mark.parametrize("decoupled", [True, False])
 @pytest.mark.parametrize("accumulate", [True, False])
-def test_each_line_moves_as_under_torch_adam(decoupled, accumulate):
+@pytest.mark.parametrize("recordable", [True, False])
+def test_each_line_moves_as_under_torch_adam(decoupled, accumulate, recordable):
     rng = np.random.default_rng(0)
     start, rates, decays = rng.normal(size=(2, 4)), [0.01, 0.1], [0.3, 0.05]
     gradients = rng.normal(size=(6, 2, 4))
@@ -126,6 +127,8 @@ def test_each_line_moves_as_under_torch_adam(decoupled, accumulate):
         decoupled=decoupled,
         accumulate=accumulate,
     )
+    if recordable:  # what a GPU does, tried on the host
+        adam._fused = adam._recordable
     for step, gradient in enumerate(gradients):
         adam.step(torch.tensor(gradient), torch.tensor([step]))
 
@@ -205,6 +208,26 @@ def test_a_stack_refuses_what_it_cannot_train():
         Stack([nn.ReLU()], device=CPU)
     with pytest.raises(ParameterError, match=r"map 5 rows to shape \(5,\) or \(5, 1\), got \(5, 2\)"):
         Stack([nn.Linear(3, 2)], device=CPU)(torch.zeros(1, 5, 3))
+
+
+def test_gradient_of_a_stack_has_the_lines_of_its_weights():
+    class Spare(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.unused, self.line = nn.Linear(2, 2), nn.Linear(3, 1)
+
+        def forward(self, rows):
+            return self.line(rows)
+
+    stack = Stack([seeded(Spare, seed) for seed in range(2)], device=CPU, dtype=torch.float64)
+    rows = torch.randn(2, 4, 3, generator=generators(0)[0], dtype=torch.float64)
+    for batched in (True, False):
+        stack.batched = batched
+        gradient = stack.gradient((stack(rows) * torch.tensor([[1.0], [5.0]])).sum())
+        assert_array_equal(gradient[:, :6], 0)  # of the layer that nothing goes through
+        expected = torch.stack([rows[0].sum(0), 5 * rows[1].sum(0)])
+        assert_allclose(gradient[:, 6:9], expected, rtol=1e-12)
+        assert_allclose(gradient[:, 9], [4, 20])
 
 
 def test_frozen_weights_stay_as_they_are():

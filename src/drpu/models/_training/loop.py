@@ -178,8 +178,7 @@ class Training:
     def step(self, positive: Tensor, unlabeled: Tensor) -> None:
         """Descend on the batch at these positions; nothing here waits for the device."""
         risk = self.loss(self._forward, take_batch(self.positive, self.unlabeled, positive, unlabeled))
-        (gradient,) = torch.autograd.grad(risk.objective.sum(), self.stack.weights)
-        self.optimizer.step(gradient, self.now)
+        self.optimizer.step(self.stack.gradient(risk.objective.sum()), self.now)
         if self.average:
             self.average.update(self.now)
         self.now += 1
@@ -203,7 +202,7 @@ class Training:
         """The weights that score now: the average where there is one."""
         if self.average:
             return self.average.weights, self.average.fixed
-        return self.stack.weights.detach(), self.stack.fixed
+        return self.stack.weights, self.stack.fixed
 
     def _forward(self, rows: Tensor) -> Tensor:
         return self.stack(rows).to(self.stack.dtype)

@@ -2,7 +2,8 @@
 
 Weights are a matrix with one line a model. A step reads its number from a tensor on
 the device and its settings from tables computed beforehand, so that it never waits
-for the host and can be recorded once and replayed.
+for the host and can be recorded once and replayed. On the host itself there is nothing
+to wait for, and torch's fused kernel does the same in one pass over the weights.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from collections.abc import Callable
 import numpy as np
 import torch
 from torch import Tensor
+from torch.optim.adam import adam
+from torch.optim.adamw import adamw
 
 from drpu._typing import FloatArray
 
@@ -77,6 +80,7 @@ class Adam:
         self.mean = torch.zeros_like(weights)
         self.square = torch.zeros_like(weights)
         self.total = torch.zeros_like(weights) if accumulate else None
+        self.lines = list(zip(weights.detach(), self.mean, self.square, strict=True))
 
         step = np.arange(1.0, factors.size + 1)
         to_tensor = _table_like(weights)
@@ -91,6 +95,31 @@ class Adam:
         if self.total is not None:
             gradient = self.total.add_(gradient)
         rate = self.learning_rate * self.factors.index_select(0, now)
+        (self._fused if self.weights.is_cpu else self._recordable)(gradient, rate, now)
+
+    def _fused(self, gradient: Tensor, rate: Tensor, now: Tensor) -> None:
+        update = adamw if self.decoupled else adam
+        rates, decays = rate.flatten().tolist(), self.weight_decay.flatten().tolist()
+        for line, slope, lr, weight_decay in zip(self.lines, gradient, rates, decays, strict=True):
+            weights, mean, square = line
+            update(
+                [weights],
+                [slope],
+                [mean],
+                [square],
+                [],
+                [now.to(torch.float32)],  # a new tensor each time: the kernel's wrapper counts it on
+                lr=lr,
+                weight_decay=weight_decay,
+                beta1=self.betas[0],
+                beta2=self.betas[1],
+                eps=EPSILON,
+                amsgrad=False,
+                maximize=False,
+                fused=True,
+            )
+
+    def _recordable(self, gradient: Tensor, rate: Tensor, now: Tensor) -> None:
         if self.decoupled:
             self.weights.mul_(1 - rate * self.weight_decay)
         else:

@@ -64,9 +64,11 @@ class Stack:
             raise ParameterError("module must have weights to train, got none that require a gradient.")
 
         self.aligned = ALIGNED if device.type == "cuda" else 1
-        self.weights = torch.stack(
-            [_flat(copy, self.shapes, self.aligned) for copy in copies]
-        ).requires_grad_()
+        self.weights = torch.stack([_flat(copy, self.shapes, self.aligned) for copy in copies])
+        # what autograd sees: a leaf for each parameter, in the memory of the matrix
+        self.leaves = {k: v.detach().requires_grad_() for k, v in self._named(self.weights).items()}
+        self.slopes = torch.zeros_like(self.weights)
+        self.slope_parts = list(self._named(self.slopes).values())
         others = [_others(copy, self.shapes) for copy in copies]
         self.fixed = {name: torch.stack([other[name] for other in others]) for name in others[0]}
         convolves = any(isinstance(part, _ConvNd) for part in self.module.modules())
@@ -84,15 +86,24 @@ class Stack:
         self, rows: Tensor, weights: Tensor | None = None, fixed: Mapping[str, Tensor] | None = None
     ) -> Tensor:
         """Outputs of shape (models, n) for rows of shape (models, n, ...)."""
-        named = self._named(self.weights if weights is None else weights)
-        named |= self.fixed if fixed is None else fixed
+        named = self.leaves if weights is None else self._named(weights)
+        named = named | (self.fixed if fixed is None else dict(fixed))
         if self.batched:
             output = vmap(self._one, randomness="different")(named, rows)
+        elif len(self) == 1:  # views all the way: a gradient comes back without a copy
+            output = self._one({k: v.squeeze(0) for k, v in named.items()}, rows.squeeze(0))[None]
         else:
             lines = {name: value.unbind() for name, value in named.items()}
             each = [{name: parts[i] for name, parts in lines.items()} for i in range(len(self))]
             output = torch.stack(self._in_turn(each, rows))
         return self._outputs(output, rows)
+
+    def gradient(self, loss: Tensor) -> Tensor:
+        """Slopes of ``loss`` in the shape of ``weights``; the next call writes over them."""
+        leaves = list(self.leaves.values())
+        found = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
+        torch._foreach_copy_(self.slope_parts, list(found))
+        return self.slopes
 
     def probe(self, rows: Tensor) -> None:
         """Find out on a few rows whether the models can be batched."""
@@ -116,7 +127,7 @@ class Stack:
 
     def _in_turn(self, each: Sequence[dict[str, Tensor]], rows: Tensor) -> list[Tensor]:
         """Outputs of one model after the other, or on a GPU of all at a time."""
-        if len(self) == 1 or not self.streams:
+        if not self.streams:
             return [self._one(*one) for one in zip(each, rows, strict=True)]
         main = torch.cuda.current_stream(self.device)
         outputs = []
