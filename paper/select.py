@@ -5,9 +5,8 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import product
-from typing import Any
 
 import numpy as np
 
@@ -21,25 +20,33 @@ from paper.splits import is_reduced, load_images, split
 __all__ = ["choose", "select"]
 
 FIRST = 100  # trials of the choice; the tables have 0 to 9
-ALPHAS = (0.3, 0.45)
-EPOCHS, RATES, DECAYS = (10, 20), (1e-3, 2e-3, 3e-3, 5e-3), (0.3, 1.0, 3.0)
-# Stacks of settings: generator, epochs, rate, and the decays that are trained together.
-STACKS = [("bkl", epochs, rate, DECAYS) for epochs, rate in product(EPOCHS, RATES)]
-STACKS += [("lsif", 20, rate, (1.0,)) for rate in (1e-3, 3e-3)]
-TRIALS = {"mlp": 4, "lenet": 3, "cifar": 1}  # fewer where a network takes longer
+
+Stack = tuple[str, int, float, tuple[float, ...]]
+# Generator, epochs, rate, and the decays that are trained together. Fewer of them, fewer trials and
+# one strength of the correction where a network takes longer: the choice is among what all have tried.
+NARROW: list[Stack] = [("bkl", 20, rate, (0.3, 1.0)) for rate in (1e-3, 2e-3, 3e-3, 5e-3)]
+WIDE: list[Stack] = [("bkl", n, rate, (0.3, 1.0, 3.0)) for n in (10, 20) for *_, rate, _ in NARROW]
+WIDE += [("lsif", 20, rate, (1.0,)) for rate in (1e-3, 3e-3)]
+STACKS = {"mlp": WIDE, "lenet": WIDE, "cifar": NARROW}
+ALPHAS = {"mlp": (0.3, 0.45), "lenet": (0.3, 0.45), "cifar": (0.45,)}
+TRIALS = {"mlp": 4, "lenet": 3, "cifar": 1}
 
 
 def select(datasets: Sequence[str], options: Options) -> None:
     """Try every setting on every data set, write the risks, and print the best set for all.
 
-    What an earlier call has found counts too.
+    What an earlier call has found stands, and is written as it comes.
     """
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "selection.json"
     found: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.is_file() else {}
     for dataset in datasets:
-        found[dataset] = _try_all(dataset, options)
-        path.write_text(json.dumps(found, indent=1) + "\n")
+        known = found.setdefault(dataset, {})
+        for risks in _try_all(dataset, known, options):
+            known |= risks
+            path.write_text(json.dumps(found, indent=1) + "\n")
+        for name, risk in sorted(known.items(), key=lambda item: item[1]):
+            print(f"  {risk:.5f} {name}", file=sys.stderr, flush=True)
     print(choose(found))
 
 
@@ -55,17 +62,17 @@ def choose(found: dict[str, dict[str, float]]) -> str:
     return min(sorted(excess), key=excess.__getitem__)
 
 
-def _try_all(dataset: str, options: Options) -> dict[str, float]:
-    """Mean holdout risk by setting, over trials and strengths of the correction."""
+def _try_all(dataset: str, known: Collection[str], options: Options) -> Iterator[dict[str, float]]:
+    """Mean holdout risk by setting, over trials and strengths of the correction, a stack at a time."""
     data = benchmark(dataset, reduced=is_reduced(dataset, options.data))
     images = load_images(data, options.data)
-    trials = range(FIRST, FIRST + TRIALS[data.network])
-    parts = [split(data, images, trial) for trial in trials]
+    parts = [split(data, images, FIRST + i) for i in range(TRIALS[data.network])]
     held = [(images.train[p.positive[1]], images.train[p.unlabeled[1]]) for p in parts]
-    risks: dict[str, float] = {}
-    for generator, epochs, rate, decays in STACKS:
+    for generator, epochs, rate, decays in STACKS[data.network]:
+        if all(_name(generator, epochs, rate, decay) in known for decay in decays):
+            continue
         start = time.perf_counter()
-        lines = list(product([rate], decays, ALPHAS, range(len(parts))))
+        lines = list(product(decays, ALPHAS[data.network], range(len(parts))))
         models = [
             NetworkRatio(
                 make_network(data.network),
@@ -76,7 +83,7 @@ def _try_all(dataset: str, options: Options) -> dict[str, float]:
                 | {"learning_rate": rate, "weight_decay": decay}
                 | {"dtype": _precision(data.network, options.device)},
             )
-            for rate, decay, alpha, i in lines
+            for decay, alpha, i in lines
         ]
         chosen = [parts[i] for *_, i in lines]
         fit_many(
@@ -87,26 +94,17 @@ def _try_all(dataset: str, options: Options) -> dict[str, float]:
             positive_weight=[mask(p.positive[0], len(images.train)) for p in chosen],
             unlabeled_weight=[mask(p.unlabeled[0], len(images.train)) for p in chosen],
         )
-        risks |= _by_setting(models, lines, held, generator, epochs)
+        risks: dict[str, list[float]] = {}
+        for model, (decay, _, i) in zip(models, lines, strict=True):
+            risk = holdout_risk(*(model.log_ratio(rows) for rows in held[i]))
+            risks.setdefault(_name(generator, epochs, rate, decay), []).append(risk)
         took = time.perf_counter() - start
         print(f"{dataset} {generator} {epochs} epochs at {rate:g}: {took:.1f} s", file=sys.stderr, flush=True)
-    for name, risk in sorted(risks.items(), key=lambda item: item[1]):
-        print(f"  {risk:.5f} {name}", file=sys.stderr, flush=True)
-    return risks
+        yield {name: float(np.mean(values)) for name, values in risks.items()}
 
 
-def _by_setting(
-    models: Sequence[NetworkRatio],
-    lines: Sequence[tuple[float, float, float, int]],
-    held: Sequence[tuple[Any, Any]],
-    generator: str,
-    epochs: int,
-) -> dict[str, float]:
-    found: dict[str, list[float]] = {}
-    for model, (rate, decay, _, i) in zip(models, lines, strict=True):
-        name = f"{generator} epochs={epochs} rate={rate:g} decay={decay:g}"
-        found.setdefault(name, []).append(holdout_risk(*(model.log_ratio(rows) for rows in held[i])))
-    return {name: float(np.mean(risks)) for name, risks in found.items()}
+def _name(generator: str, epochs: int, rate: float, decay: float) -> str:
+    return f"{generator} epochs={epochs} rate={rate:g} decay={decay:g}"
 
 
 def _precision(network: str, device: str) -> str:

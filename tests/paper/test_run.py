@@ -216,8 +216,10 @@ def test_half_written_results_are_not_results(tmp_path):
 def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
     from paper import select
 
-    monkeypatch.setattr(select, "STACKS", [("bkl", 1, 1e-3, (1.0,)), ("lsif", 1, 1e-3, (1.0,))])
-    monkeypatch.setattr(select, "ALPHAS", (0.3,))
+    stacks = [("bkl", 1, 1e-3, (1.0,)), ("lsif", 1, 1e-3, (1.0,))]
+    monkeypatch.setattr(select, "STACKS", {"mlp": stacks})
+    monkeypatch.setattr(select, "ALPHAS", {"mlp": (0.3,)})
+    monkeypatch.setattr(select, "TRIALS", {"mlp": 1})
     monkeypatch.setattr(select, "benchmark", lambda *_, **__: small())
     monkeypatch.setattr(select, "load_images", lambda *_: fake_images())
     monkeypatch.setattr(select, "OURS", select.OURS | {"batch_size": 100})
@@ -227,6 +229,9 @@ def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
     assert all(np.isfinite(risk) for risk in found["mnist"].values())
     for name in found["mnist"]:
         assert setting(name)["learning_rate"] == 1e-3
+
+    monkeypatch.setattr(select, "fit_many", lambda *_, **__: pytest.fail("there is nothing left to try"))
+    select.select(["mnist"], Options(out=tmp_path, device="cpu"))
 
 
 def test_one_setting_serves_all_data_sets():
