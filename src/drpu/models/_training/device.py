@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import torch
@@ -13,10 +16,28 @@ from torch import Tensor
 from drpu._checks import check_choice
 from drpu.exceptions import ParameterError
 
-__all__ = ["PRECISIONS", "Recorded", "pick_device", "precision", "private_random", "weight_dtype"]
+__all__ = [
+    "PRECISIONS",
+    "Recorded",
+    "host_multiplies_bfloat16",
+    "pick_device",
+    "precision",
+    "private_random",
+    "weight_dtype",
+]
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
 WARM_UP = 3  # plain steps before one is recorded: libraries pick their kernels in the first ones
+
+# Libraries choose a kernel by size, so that a tiny product alone would tell little.
+TRIAL = """
+import torch
+print("tried", flush=True)
+with torch.autocast("cpu", dtype=torch.bfloat16):
+    for n, columns, width in ((4, 4, 4), (32, 32, 32), (512, 784, 300)):
+        weight = torch.ones(width, columns, requires_grad=True)
+        torch.nn.functional.linear(torch.ones(n, columns), weight).float().sum().backward()
+"""
 
 Step = Callable[[Tensor, Tensor], None]
 
@@ -42,6 +63,11 @@ def weight_dtype(dtype: str) -> torch.dtype:
 @contextmanager
 def precision(dtype: str, device: torch.device) -> Iterator[None]:
     """Products of matrices, and convolutions, at the precision that ``dtype`` names."""
+    if dtype == "bfloat16" and device.type == "cpu" and not host_multiplies_bfloat16():
+        raise ParameterError(
+            "dtype must be one that this processor can multiply, got 'bfloat16': torch cannot make such "
+            "products here. Use dtype='float32'."
+        )
     before = torch.get_float32_matmul_precision()
     cudnn = torch.backends.cudnn
     convolutions = cudnn.allow_tf32, cudnn.benchmark
@@ -58,6 +84,19 @@ def precision(dtype: str, device: torch.device) -> Iterator[None]:
         cudnn.allow_tf32, cudnn.benchmark = convolutions
         if dtype == "tf32":
             torch.set_float32_matmul_precision(before)
+
+
+@cache
+def host_multiplies_bfloat16() -> bool:
+    """Whether products of bfloat16 come out on this host; True where it cannot be tried.
+
+    A processor may announce instructions that its virtual machine does not let through.
+    Using them ends the process, so the trial has one of its own.
+    """
+    if not sys.executable:
+        return True
+    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False)
+    return trial.returncode == 0 or b"tried" not in trial.stdout
 
 
 @contextmanager
