@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_choice, check_integer, check_real
 from drpu._typing import FloatArray, Rows
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
@@ -25,6 +25,8 @@ from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["GenPUClassifier"]
 
+MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": few rows are soon known by heart
+LARGEST_BATCH = 128
 RIDGE = 1e-3  # of the named models: choosing it by generated rows would say nothing about real ones
 _LOSS = get_loss("logistic")
 
@@ -41,11 +43,11 @@ class GenPUClassifier(ScoredRival):
     ----------
     model : {"kernel", "linear", "network"}, torch module or NetworkRatio, default="kernel"
         Form of that classifier's score.
-    steps : int, default=2000
-        Rounds of the game.
-    batch_size : int, default=128
-        Rows of each kind in a round.
-    learning_rate : float, default=1e-3
+    steps : int or "auto", default="auto"
+        Rounds of the game; ``"auto"`` plays five for each training row and at most 2000.
+    batch_size : int or "auto", default="auto"
+        Rows of each kind in a round; ``"auto"`` draws 128, or half the training rows if that is less.
+    learning_rate : float, default=2e-3
         Step size of Adam, for all five networks.
     noise : int, default=32
         Dimensions of the noise that rows are made of.
@@ -115,9 +117,9 @@ class GenPUClassifier(ScoredRival):
         self,
         model: Any = "kernel",
         *,
-        steps: int = 2000,
-        batch_size: int = 128,
-        learning_rate: float = 1e-3,
+        steps: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float = 2e-3,
         noise: int = 32,
         hidden: Sequence[int] = (128, 128),
         strengths: Sequence[float] = (1.0, 1.0, 0.1),
@@ -193,8 +195,8 @@ class GenPUClassifier(ScoredRival):
             )
         return self.model_.score(_fitting(rows, self.model_))
 
-    def _intake(self) -> _Intake:
-        return _Intake()
+    def _intake(self) -> Generators:
+        return Generators()
 
     def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
         population = self._population(rows, rng)
@@ -202,7 +204,7 @@ class GenPUClassifier(ScoredRival):
             rows.positive,
             rows.unlabeled,
             prior=population.unlabeled_prior,
-            game=self._game(),
+            game=self._game(len(rows.positive) + len(rows.unlabeled)),
             seed=int(rng.randint(2**31 - 1)),
         )
         self.prior_ = population.prior
@@ -224,10 +226,10 @@ class GenPUClassifier(ScoredRival):
         self.model_ = model.fit_score(samples[0], samples[1], ShiftedRisk(0.0, prior.value, _LOSS))
         self.test_prior_ = prior
 
-    def _game(self) -> Game:
+    def _game(self, n_rows: int) -> Game:
         return Game(
-            steps=self.steps,
-            batch_size=self.batch_size,
+            steps=_unless_auto(self.steps, min(MOST_STEPS, STEPS_A_ROW * n_rows)),
+            batch_size=_unless_auto(self.batch_size, min(LARGEST_BATCH, n_rows // 2)),
             learning_rate=self.learning_rate,
             noise=self.noise,
             hidden=tuple(self.hidden),
@@ -241,8 +243,12 @@ class GenPUClassifier(ScoredRival):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         resolve_score(self.model)
-        for name in ("steps", "batch_size", "noise"):
-            check_integer(name, getattr(self, name), low=1)
+        for name in ("steps", "batch_size"):
+            if isinstance(getattr(self, name), str):
+                check_choice(name, getattr(self, name), ["auto"])
+            else:
+                check_integer(name, getattr(self, name), low=1)
+        check_integer("noise", self.noise, low=1)
         check_integer("n_generated", self.n_generated, low=10)
         for width in self.hidden:
             check_integer("hidden", width, low=1)
@@ -273,12 +279,16 @@ class GenPUClassifier(ScoredRival):
 
 
 @dataclass(frozen=True, slots=True)
-class _Intake:
+class Generators:
     """What the generators take: dense rows of any shape."""
 
     accepts_sparse: bool = False
     accepts_nan: bool = False
     accepts_nd: bool = True
+
+
+def _unless_auto(given: int | str, auto: int) -> int:
+    return auto if isinstance(given, str) else int(given)
 
 
 def _fitting(rows: Rows, model: ScoreModel) -> Rows:

@@ -20,6 +20,7 @@ __all__ = ["IMAGE", "GameSettings", "generate", "make_generator", "play"]
 
 IMAGE = (28, 28)  # rows of this shape get convolutions
 SLOPE = 0.2
+JUDGES = (0, 1, 1, 2)  # of what the generators made: the one of the mixture judges both
 MEMORY = 0.995  # of the average of the generators' weights, which is what samples
 
 
@@ -52,61 +53,60 @@ class _Game:
         self.generators = nn.ModuleList([make_generator(shape, s.noise, s.hidden) for _ in range(2)]).to(
             s.device
         )
-        self.critics = nn.ModuleList([_discriminator(shape, s.hidden) for _ in range(3)]).to(s.device)
+        self.critics = _make_critics(shape, s.hidden).to(s.device)
         self.weights_now = [weight.detach() for weight in self.generators.parameters()]
         self.average = [weight.clone() for weight in self.weights_now]
         betas = (0.5, 0.99)
-        self.by_generators = torch.optim.Adam(
-            self.generators.parameters(), lr=s.learning_rate, betas=betas, fused=True
+        self.players = list(self.generators.parameters()), list(self.critics.parameters())
+        self.by_generators, self.by_critics = (
+            torch.optim.Adam(player, lr=s.learning_rate, betas=betas, fused=True) for player in self.players
         )
-        self.by_critics = torch.optim.Adam(
-            self.critics.parameters(), lr=s.learning_rate, betas=betas, fused=True
-        )
+        pi, (as_p, as_u, off_p) = s.prior, s.strengths
+        # One number a judge: what it loses by taking a row for real, and the generator by its not.
+        self.doubt = torch.tensor([1, pi, 1 - pi, 1], device=s.device)
+        self.wish = torch.tensor([as_p * pi, as_u * pi, as_u * (1 - pi), off_p * (1 - pi)], device=s.device)
+        # D_n and the negative generator want the same: samples that no one takes for a positive.
+        self.side = torch.tensor([[-1.0], [-1.0], [-1.0], [1.0]], device=s.device)
 
     def step(self, blur: float) -> None:
         """Discriminators first, generators after; ``blur`` is the noise on everything they see."""
         positive, unlabeled = (self._real(kind, blur) for kind in range(2))
-        fakes = [self._fake(kind, blur) for kind in range(2)]
-        self.by_critics.zero_grad()
-        torch.autograd.backward(self._critics_loss(positive, unlabeled, [fake.detach() for fake in fakes]))
-        self.by_critics.step()
-
-        self.by_generators.zero_grad()
-        torch.autograd.backward(self._generators_loss(fakes))
-        self.by_generators.step()
+        real = torch.stack([positive, unlabeled, positive])
+        like_positive, like_negative = (self._fake(kind, blur) for kind in range(2))
+        fakes = torch.stack([like_positive, like_positive, like_negative, like_negative])
+        self._descend(self.by_critics, self._critics_loss(real, fakes.detach()), self.players[1])
+        self._descend(self.by_generators, self._generators_loss(fakes), self.players[0])
         torch._foreach_lerp_(self.average, self.weights_now, 1 - MEMORY)
 
-    def _critics_loss(self, positive: Tensor, unlabeled: Tensor, fakes: Sequence[Tensor]) -> Tensor:
-        pi = self.s.prior
-        of_p, of_u, of_n = self.critics
-        positive, unlabeled = positive.requires_grad_(), unlabeled.requires_grad_()
-        real = of_p(positive), of_u(unlabeled), of_n(positive)
-        loss = sum((F.softplus(-r).mean() for r in real), start=torch.zeros((), device=self.s.device))
-        loss = loss + F.softplus(of_p(fakes[0])).mean() + F.softplus(of_n(fakes[1])).mean()
-        loss = loss + pi * F.softplus(of_u(fakes[0])).mean() + (1 - pi) * F.softplus(of_u(fakes[1])).mean()
+    def _descend(self, optimizer: torch.optim.Optimizer, loss: Tensor, player: list[nn.Parameter]) -> None:
+        optimizer.zero_grad()
+        torch.autograd.backward(loss, inputs=player)
+        optimizer.step()
+
+    def _critics_loss(self, real: Tensor, fakes: Tensor) -> Tensor:
+        real = real.requires_grad_()
+        of_real, of_fakes = self.critics(real), self.critics(fakes)
+        loss = F.softplus(-of_real).mean(1).sum() + self.doubt @ F.softplus(of_fakes).mean(1)
         # A bound on the slope at real rows: without it few rows are soon known by heart.
-        slopes = torch.autograd.grad([r.sum() for r in real], [positive, unlabeled], create_graph=True)
-        steep = sum((g.flatten(1).square().sum(1).mean() for g in slopes), start=torch.zeros_like(loss))
+        (slope,) = torch.autograd.grad(of_real.sum(), real, create_graph=True)
+        steep = slope.flatten(2).square().sum(2).mean(1).sum()
         return loss + self.s.penalty / 2 * steep
 
-    def _generators_loss(self, fakes: Sequence[Tensor]) -> Tensor:
-        pi, (as_p, as_u, off_p) = self.s.prior, self.s.strengths
-        of_p, of_u, of_n = self.critics
-        to_u = pi * F.softplus(-of_u(fakes[0])).mean() + (1 - pi) * F.softplus(-of_u(fakes[1])).mean()
-        loss: Tensor = as_u * to_u + as_p * pi * F.softplus(-of_p(fakes[0])).mean()
-        # D_n and the negative generator want the same: samples that no one takes for a positive.
-        return loss + off_p * (1 - pi) * F.softplus(of_n(fakes[1])).mean()
+    def _generators_loss(self, fakes: Tensor) -> Tensor:
+        return self.wish @ F.softplus(self.side * self.critics(fakes)).mean(1)
 
     def _real(self, kind: int, blur: float) -> Tensor:
         n = self.s.batch_size
         chosen = torch.multinomial(self.weights[kind], n, replacement=True)
-        rows = self.rows[kind][chosen]
-        return rows + blur * torch.randn_like(rows)
+        return _blurred(self.rows[kind][chosen], blur)
 
     def _fake(self, kind: int, blur: float) -> Tensor:
         noise = torch.randn(self.s.batch_size, self.s.noise, device=self.s.device)
-        rows: Tensor = self.generators[kind](noise)
-        return rows + blur * torch.randn_like(rows)
+        return _blurred(self.generators[kind](noise), blur)
+
+
+def _blurred(rows: Tensor, blur: float) -> Tensor:
+    return rows + blur * torch.randn_like(rows) if blur > 0 else rows
 
 
 def play(
@@ -160,8 +160,42 @@ def make_generator(shape: Sequence[int], noise: int, hidden: Sequence[int]) -> n
     )
 
 
-def _discriminator(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
-    if tuple(shape) == IMAGE:
+class _Perceptrons(nn.Module):
+    """Three discriminators of one shape, whose layers are computed together."""
+
+    def __init__(self, widths: Sequence[int]) -> None:
+        super().__init__()
+        self.weights, self.biases = nn.ParameterList(), nn.ParameterList()
+        for pair in pairwise([*widths, 1]):
+            trio = [nn.Linear(*pair) for _ in range(3)]
+            self.weights.append(torch.stack([layer.weight.detach().T for layer in trio]))
+            self.biases.append(torch.stack([layer.bias.detach()[None] for layer in trio]))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Outputs of shape (lines, n) for three lines of real rows, or for four with JUDGES of their own."""
+        out = rows.flatten(2)
+        for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
+            if len(rows) == len(JUDGES):  # slices, as the gradient of an index is slow
+                weight, bias = (torch.cat([part[:2], part[1:]]) for part in (weight, bias))
+            out = torch.baddbmm(bias, F.leaky_relu(out, SLOPE) if i else out, weight)
+        return out.squeeze(2)
+
+
+class _Convolutions(nn.Module):
+    """Three discriminators of images, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.critics = nn.ModuleList([self._one() for _ in range(3)])
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Outputs of shape (lines, n), as in :class:`_Perceptrons`."""
+        judges = JUDGES if len(rows) == len(JUDGES) else range(3)
+        judged = [self.critics[k](line) for k, line in zip(judges, rows, strict=True)]
+        return torch.stack(judged).squeeze(2)
+
+    @staticmethod
+    def _one() -> nn.Module:
         return nn.Sequential(
             nn.Unflatten(1, (1, 28)),
             nn.Conv2d(1, 32, 4, 2, 1),
@@ -171,8 +205,10 @@ def _discriminator(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
             nn.Flatten(),
             nn.Linear(64 * 49, 1),
         )
-    widths = [math.prod(shape), *hidden]
-    return nn.Sequential(nn.Flatten(), *_layers(widths, nn.LeakyReLU(SLOPE)), nn.Linear(widths[-1], 1))
+
+
+def _make_critics(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
+    return _Convolutions() if tuple(shape) == IMAGE else _Perceptrons([math.prod(shape), *hidden])
 
 
 def _layers(widths: Sequence[int], activation: nn.Module) -> list[nn.Module]:
