@@ -20,6 +20,8 @@ from drpu.models.folds import cross_fit, resolve_holdout
 
 __all__ = ["ElkanNotoClassifier"]
 
+FOLDS = 5  # at most; many positives need one share kept out, and fewer than ten allow none
+
 
 class ElkanNotoClassifier(PURival):
     r"""Classifier of labelled against unlabeled rows, divided by the share that gets a label.
@@ -144,7 +146,8 @@ class ElkanNotoClassifier(PURival):
         )
 
     def _held_out_constant(self, model: ClassifierRatio, rows: PURows, rng: np.random.RandomState) -> float:
-        holdout = resolve_holdout("auto", len(rows.positive), len(rows.unlabeled))
+        # One mean is read off the folds: unlike a whole curve of scores it gains nothing from ten of them.
+        holdout = min(resolve_holdout("auto", len(rows.positive), len(rows.unlabeled)), FOLDS)
         _, held = cross_fit(model, rows.positive, rows.unlabeled, holdout=holdout, random_state=rng)
         probability = np.exp(-np.logaddexp(0, -(held.positive + self._log_odds)))
         return float(np.average(probability, weights=held.positive_weight))
