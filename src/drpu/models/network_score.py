@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -20,7 +21,8 @@ from drpu.models.scores import ScoreModel
 if TYPE_CHECKING:
     from torch import nn
 
-    from drpu.models._training.ratio import Watch
+    from drpu.models._training.ratio import Fitted, Watch
+    from drpu.models._training.tasks import Task
 
 __all__ = ["NetworkScore", "fit_scores", "from_ratio"]
 
@@ -88,15 +90,11 @@ class NetworkScore(ScoreModel):
 
     def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:  # noqa: D102
         require("torch", extra="torch", for_="a network")
-        from drpu.models._training.risk import fit_network
-        from drpu.models._training.tasks import make_task
+        from drpu.models._training.risk import fit_stack
 
         sample = _holdout.SamplePair(positive.rows, unlabeled.rows, positive.weight, unlabeled.weight)
-        fitted = fit_network(make_task(self._as_ratio(), sample, None), objective)
-        self.input_shape_ = tuple(positive.rows.shape[1:])
-        self.module_, self.scaling_ = fitted.module, fitted.scaling
-        self.best_epoch_, self.history_ = fitted.best_epoch, fitted.history
-        return self
+        (fitted,) = fit_stack([self._task(sample, None)], [objective])
+        return self._take(fitted, sample)
 
     def score(self, X: Rows) -> FloatArray:  # noqa: D102
         from drpu.models._training.risk import outputs
@@ -105,7 +103,10 @@ class NetworkScore(ScoreModel):
             raise DataError(
                 f"X must have rows of shape {self.input_shape_}, as in training, got {X.shape[1:]}."
             )
-        return outputs(self.module_, X, self.scaling_)
+        if self.module is not None:  # a network of the user's may hold numbers of a fixed type
+            return outputs(self.module_, X, self.scaling_)
+        # A row has one score in any batch: float32 products round differently with the batch's size.
+        return outputs(deepcopy(self.module_).double(), X, self.scaling_)
 
     def state(self) -> ModelState:  # noqa: D102
         arrays = {f"module.{k}": v.cpu().numpy() for k, v in self.module_.state_dict().items()}
@@ -159,8 +160,19 @@ class NetworkScore(ScoreModel):
         return model
 
     def _as_ratio(self) -> NetworkRatio:
-        """The same options where their checks live."""
-        return NetworkRatio(**self.get_params(deep=False))
+        """The same options where their checks live; nothing there that only a ratio has."""
+        return NetworkRatio(**self.get_params(deep=False), alpha=0.0, head="exp")
+
+    def _task(self, sample: _holdout.SamplePair, holdout: tuple[Rows, Rows] | None) -> Task:
+        from drpu.models._training.tasks import make_task
+
+        return make_task(self._as_ratio(), sample, holdout)
+
+    def _take(self, fitted: Fitted, sample: _holdout.SamplePair) -> Self:
+        self.input_shape_ = tuple(sample.positive.shape[1:])
+        self.module_, self.scaling_ = fitted.module, fitted.scaling
+        self.best_epoch_, self.history_ = fitted.best_epoch, fitted.history
+        return self
 
 
 def fit_scores(
@@ -172,6 +184,7 @@ def fit_scores(
     holdout: Sequence[tuple[Rows, Rows]] | None = None,
     positive_weight: Sequence[FloatArray] | None = None,
     unlabeled_weight: Sequence[FloatArray] | None = None,
+    equal_batches: bool = False,
     on_epoch: Watch | None = None,
 ) -> list[NetworkScore]:
     """Networks of one shape for objectives of one kind, trained together as a stack.
@@ -188,29 +201,27 @@ def fit_scores(
         Rows for each model to choose its epoch by; the models' own share without them.
     positive_weight, unlabeled_weight : sequence of ndarray, optional
         Weights of the rows, for each model.
+    equal_batches : bool, default=False
+        Whether a step takes as many positives as unlabeled rows, so that positives come round
+        many times an epoch. Published runs of VPU were made that way; networks learn
+        the positives by heart then.
     on_epoch : callable, optional
         As in :func:`drpu.fit_many`; what it scores rows by are outputs.
     """
     require("torch", extra="torch", for_="a network")
     from drpu.models._training.risk import fit_stack
-    from drpu.models._training.tasks import make_task
 
     n = len(models)
     none: list[Any] = [None] * n
     lists = (holdout or none, positive_weight or none, unlabeled_weight or none)
     tasks = [
-        make_task(
-            model._as_ratio().set_params(alpha=0.0, head="exp"),
-            _holdout.SamplePair(positive, unlabeled, w_p, w_u),
-            held,
-        )
+        model._task(_holdout.SamplePair(positive, unlabeled, w_p, w_u), held)
         for model, held, w_p, w_u in zip(models, *lists, strict=True)
     ]
-    for model, fitted in zip(models, fit_stack(tasks, objectives, on_epoch), strict=True):
-        model.input_shape_ = tuple(positive.shape[1:])
-        model.module_, model.scaling_ = fitted.module, fitted.scaling
-        model.best_epoch_, model.history_ = fitted.best_epoch, fitted.history
-    return list(models)
+    found = fit_stack(tasks, objectives, on_epoch, equal_batches=equal_batches)
+    return [
+        model._take(fitted, task.sample) for model, fitted, task in zip(models, found, tasks, strict=True)
+    ]
 
 
 def from_ratio(model: NetworkRatio) -> NetworkScore:

@@ -27,6 +27,7 @@ __all__ = ["ALPHAS", "FALLBACK_ALPHA", "HIDDEN", "Task", "hidden_widths", "make_
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
 FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
 EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a handful of steps
+STEPS_A_ROW = 5  # at most, to get there: a handful of unlabeled rows has no more to say
 BATCHES, SMALL_BATCH, LARGE_BATCH = 100, 100, 500  # batch_size="auto": that many in an epoch, within limits
 
 HIDDEN = (100, 100)
@@ -79,7 +80,7 @@ def make_task(model: NetworkRatio, sample: SamplePair, holdout: tuple[Rows, Rows
         alphas=alphas,
         fallback_alpha=FALLBACK_ALPHA,
         share=share,
-        least_steps=LEAST_STEPS if auto else 0,
+        least_steps=min(LEAST_STEPS, STEPS_A_ROW * n_rows(sample.unlabeled)) if auto else 0,
         settings=_settings(model, n_rows(sample.unlabeled)),
         device=model.device,
         seed=int(check_random_state(model.random_state).randint(2**31 - 1)),
