@@ -68,6 +68,13 @@ def digits(seed: int) -> Sample:
     return _split(X, (digit % 2 == 0).astype(int), 1300, 0.35, seed)
 
 
+def threes(seed: int) -> Sample:
+    """Two shapes that are much alike, and 100 labelled rows: a case within the range of GenPU."""
+    X, digit = load_digits(return_X_y=True)
+    chosen = np.isin(digit, (3, 5))
+    return _split(X[chosen], (digit[chosen] == 3).astype(int), 300, 100, seed)
+
+
 def breast_cancer(seed: int) -> Sample:
     X, benign = load_breast_cancer(return_X_y=True)
     return _split(X, 1 - benign, 400, 0.35, seed)
@@ -86,6 +93,7 @@ DATA: dict[str, Callable[[int], Sample]] = {
     "gaussians": gaussians,
     "moons": moons,
     "digits": digits,
+    "digits 3 vs 5": threes,
     "breast_cancer": breast_cancer,
     "mnist": mnist,
 }
