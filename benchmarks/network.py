@@ -1,39 +1,94 @@
-"""Seconds an epoch: the loop of NetworkRatio beside a plain DataLoader loop on the same tensors.
+"""Seconds an epoch: our training loop beside a plain DataLoader loop over the same tensors.
 
-Run with ``python -m benchmarks.network``; rows are random, as many as in MNIST unless
-``--rows`` says otherwise.
+    python -m benchmarks.network [--rows 50000]
+
+A density ratio and nnPU, each by a plain loop and by ours, and stacks of models, alternating
+in one run; the least of several repeats counts. The bare float32 matrix products of an epoch
+are timed beside them: no loop goes below these. Rows of 784 columns are MNIST where
+``DRPU_DATA`` names a folder with ``mnist.npz``, random numbers otherwise.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from benchmarks._results import write_results
 from drpu import NetworkRatio, fit_many
-from drpu._typing import FloatArray
-from drpu.core.bregman import nonnegative_bregman_risk
+from drpu._typing import FloatArray, Rows
+from drpu.core.bregman import Risk, nonnegative_bregman_risk
+from drpu.core.losses import get_loss
+from drpu.core.objective import ShiftedRisk
+from drpu.core.risk import nnpu_risk
+from drpu.datasets.loaders import load_image_set
+from drpu.models.network_score import NetworkScore, fit_scores
 
 BATCH = 500
 STACK = 4
+PRIOR = 0.5
+ALPHA = 0.4
 CASES = {"784 columns, 300-300-300": (784, (300, 300, 300)), "20 columns, 32-32": (20, (32, 32))}
+PLAIN = {  # what each of our runs is compared with; products with what they are the floor of
+    "ratio": "plain_ratio",
+    "ratio_stack": "plain_ratio",
+    "nnpu": "plain_nnpu",
+    "nnpu_stack": "plain_nnpu",
+    "products": "plain_nnpu",
+}
+FEW, MANY = 1, 3  # epochs of a short and of a long run: their difference leaves setting up out
+REPEATS = 4
+OPTIONS: dict[str, Any] = {"batch_size": BATCH, "early_stopping": False, "ema": None, "device": "cpu"}
+
+Make: TypeAlias = Callable[[], nn.Module]
+Run: TypeAlias = Callable[[int], None]
 
 
 def network(columns: int, hidden: Sequence[int]) -> nn.Module:
     layers: list[nn.Module] = []
-    for width, following in zip((columns, *hidden), hidden, strict=False):
+    for width, following in pairwise((columns, *hidden)):
         layers += [nn.Linear(width, following), nn.BatchNorm1d(following), nn.ReLU()]
     return nn.Sequential(*layers, nn.Linear(hidden[-1], 1))
 
 
+def samples(columns: int, rows: int) -> tuple[Rows, Rows, str]:
+    """Positive and unlabeled rows, and what they are."""
+    rng = np.random.default_rng(0)
+    folder = os.environ.get("DRPU_DATA")
+    if columns == 784 and folder and (Path(folder) / "mnist.npz").is_file():
+        images = load_image_set("mnist")
+        x = (images.x_train.reshape(-1, columns) / 255).astype(np.float32)
+        even = np.flatnonzero(images.y_train % 2 == 0)
+        positive = x[rng.choice(even, rows // 20, replace=False)]
+        return positive, x[rng.choice(len(x), rows, replace=False)], "MNIST, even digits positive"
+    unlabeled = rng.random((rows, columns), dtype=np.float32)
+    return unlabeled[: rows // 20].copy(), unlabeled, "random numbers"
+
+
+def ratio_risk(positive: Tensor, unlabeled: Tensor) -> Risk:
+    return nonnegative_bregman_risk(positive, unlabeled, alpha=ALPHA, generator="bkl", log=True)
+
+
+def score_risk(positive: Tensor, unlabeled: Tensor) -> Risk:
+    return nnpu_risk(positive, unlabeled, prior=PRIOR)
+
+
 def plain_epochs(
-    make: Callable[[], nn.Module], positive: FloatArray, unlabeled: FloatArray, epochs: int
+    risk: Callable[[Tensor, Tensor], Risk],
+    make: Make,
+    positive: Rows,
+    unlabeled: Rows,
+    epochs: int,
 ) -> None:
     """What a first script looks like: two loaders, one optimiser, one sync a step."""
     steps = len(unlabeled) // BATCH
@@ -44,54 +99,109 @@ def plain_epochs(
     for _ in range(epochs):
         for (p,), (u,) in zip(p_loader, u_loader, strict=False):
             output = module(torch.cat([p, u]))[:, 0]
-            risk = nonnegative_bregman_risk(
-                output[: len(p)], output[len(p) :], alpha=0.4, generator="bkl", log=True
-            )
+            found = risk(output[: len(p)], output[len(p) :])
             optimizer.zero_grad()
-            risk.objective.backward()
+            found.objective.backward()
             optimizer.step()
-            risk.value.item()
+            found.value.item()
 
 
-def our_epochs(
-    make: Callable[[], nn.Module], positive: FloatArray, unlabeled: FloatArray, epochs: int, *, models: int
-) -> None:
+def ratio_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
     """The same through NetworkRatio, one model or a stack."""
-    options = {"alpha": 0.4, "head": "exp", "batch_size": BATCH, "early_stopping": False, "ema": None}
-    stack = [NetworkRatio(make, epochs=epochs, random_state=seed, **options) for seed in range(models)]
+    options = OPTIONS | {"alpha": ALPHA, "head": "exp", "generator": "bkl", "epochs": epochs}
+    stack = [NetworkRatio(make, random_state=seed, **options) for seed in range(models)]
     fit_many(stack, positive, unlabeled)
 
 
-def seconds_an_epoch(run: Callable[[int], None]) -> FloatArray:
-    """Wall and processor seconds of one more epoch, setting up left out."""
+def score_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
+    """The same through nnPU's network, one model or a stack."""
+    objective = ShiftedRisk(PRIOR, PRIOR, get_loss("sigmoid"), corrected=True)
+    stack = [NetworkScore(make, random_state=seed, epochs=epochs, **OPTIONS) for seed in range(models)]
+    fit_scores(stack, positive, unlabeled, [objective] * models)
 
-    def timed(epochs: int) -> FloatArray:
+
+@torch.no_grad()
+def product_epochs(widths: Sequence[int], n_positive: int, n_unlabeled: int, epochs: int) -> None:
+    """The products of an epoch and nothing else: outputs, slopes by weights, slopes by inputs."""
+    steps = n_unlabeled // BATCH
+    n = BATCH + n_positive // steps
+    layers = [(torch.randn(n, a), torch.randn(b, a), torch.randn(n, b)) for a, b in pairwise((*widths, 1))]
+    for _ in range(epochs * steps):
+        for i, (inputs, weight, slopes) in enumerate(layers):
+            torch.mm(inputs, weight.t())
+            torch.mm(slopes.t(), inputs)
+            if i > 0:  # nobody asks for slopes by the rows
+                torch.mm(slopes, weight)
+
+
+def least_seconds(runs: dict[str, Run]) -> dict[str, FloatArray]:
+    """Wall and processor seconds of one more epoch, the least of all repeats; runs alternate."""
+
+    def timed(run: Run, epochs: int) -> FloatArray:
         start = np.array([time.perf_counter(), time.process_time()])
         run(epochs)
-        return np.array([time.perf_counter(), time.process_time()]) - start
+        stop = np.array([time.perf_counter(), time.process_time()])
+        return np.asarray(stop - start)
 
-    timed(1)  # imports and first allocations
-    short, long = timed(1), timed(5)
-    return (long - short) / 4
+    for run in runs.values():
+        run(1)  # imports and first allocations
+    few: dict[str, list[FloatArray]] = {name: [] for name in runs}
+    many: dict[str, list[FloatArray]] = {name: [] for name in runs}
+    for _ in range(REPEATS):
+        for name, run in runs.items():
+            few[name].append(timed(run, FEW))
+            many[name].append(timed(run, MANY))
+    return {name: (np.min(many[name], axis=0) - np.min(few[name], axis=0)) / (MANY - FEW) for name in runs}
+
+
+def measure(columns: int, hidden: Sequence[int], rows: int) -> dict[str, Any]:
+    """Seconds an epoch of every run on one network, and how they compare."""
+    positive, unlabeled, what = samples(columns, rows)
+    data = partial(network, columns, hidden), positive, unlabeled
+    seconds = least_seconds(
+        {
+            "plain_ratio": partial(plain_epochs, ratio_risk, *data),
+            "ratio": partial(ratio_epochs, 1, *data),
+            "ratio_stack": partial(ratio_epochs, STACK, *data),
+            "plain_nnpu": partial(plain_epochs, score_risk, *data),
+            "nnpu": partial(score_epochs, 1, *data),
+            "nnpu_stack": partial(score_epochs, STACK, *data),
+            "products": partial(product_epochs, (columns, *hidden), len(positive), len(unlabeled)),
+        }
+    )
+    for name in ("ratio_stack", "nnpu_stack"):  # a model
+        seconds[name] = seconds[name] / STACK
+    both = [{name: float(s[side]) for name, s in seconds.items()} for side in (0, 1)]
+    faster, faster_cpu = ({name: side[plain] / side[name] for name, plain in PLAIN.items()} for side in both)
+    return {
+        "rows": what,
+        "n_positive": len(positive),
+        "n_unlabeled": len(unlabeled),
+        "seconds": both[0],
+        "cpu_seconds": both[1],  # other work on the machine stretches the first only
+        "faster": faster,
+        "faster_cpu": faster_cpu,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--rows", type=int, default=50_000)
     rows = parser.parse_args().rows
-    print(f"{rows} unlabeled rows, {torch.get_num_threads()} threads; seconds an epoch: wall, processor")
+    content: dict[str, Any] = {
+        "threads": torch.get_num_threads(),
+        "cpus": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "batch_size": BATCH,
+        "stack": STACK,
+        "cases": {},
+    }
     for case, (columns, hidden) in CASES.items():
-        rng = np.random.default_rng(0)
-        unlabeled = rng.random((rows, columns), dtype=np.float32)
-        data = partial(network, columns, hidden), unlabeled[: rows // 20].copy(), unlabeled
-        runs: dict[str, tuple[Callable[[int], None], int]] = {
-            "plain DataLoader loop": (partial(plain_epochs, *data), 1),
-            "NetworkRatio": (partial(our_epochs, *data, models=1), 1),
-            f"fit_many of {STACK}, a model": (partial(our_epochs, *data, models=STACK), STACK),
-        }
-        for name, (run, models) in runs.items():
-            wall, processor = seconds_an_epoch(run) / models
-            print(f"{case:26} {name:24} {wall:8.3f} {processor:8.3f}", flush=True)
+        content["cases"][case] = measure(columns, hidden, rows)
+        print(case, content["cases"][case], flush=True)
+    print("wrote", write_results("network", f"python -m benchmarks.network --rows {rows}", **content))
 
 
 if __name__ == "__main__":

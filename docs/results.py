@@ -85,4 +85,32 @@ def intervals() -> str:
     return _table(head, lines, source)
 
 
-TABLES = {"shift": shift, "intervals": intervals}
+def network() -> str:
+    """Seconds an epoch of our loop and of a plain one."""
+    source = _read("network")
+    names = {
+        "plain_nnpu": "nnPU, plain loop",
+        "nnpu": "nnPU, ours",
+        "nnpu_stack": f"nnPU, ours, {source['stack']} models together, a model",
+        "plain_ratio": "density ratio, plain loop",
+        "ratio": "density ratio, ours",
+        "ratio_stack": f"density ratio, ours, {source['stack']} models together, a model",
+        "products": "the matrix products alone",
+    }
+    lines = [
+        [
+            f"{case} ({part['rows']}, {part['n_unlabeled']} unlabeled)",
+            label,
+            f"{part['seconds'][name]:.3f}",
+            f"{part['cpu_seconds'][name]:.3f}",
+            f"{part['faster'][name]:.1f}" if name in part["faster"] else "",
+        ]
+        for case, part in source["cases"].items()
+        for name, label in names.items()
+    ]
+    head = ["network", "loop", "seconds", "processor seconds", "times as fast as the plain loop"]
+    run = f"Threads: {source['threads']}; load of the machine at the start: {source['load']:.1f}."
+    return f"{_table(head, lines, source)}\n{run}\n"
+
+
+TABLES = {"shift": shift, "intervals": intervals, "network": network}
