@@ -105,6 +105,7 @@ def _train(
         holdout=held,
         positive_weight=[mask(splits[i].positive[0], n) for i in lines],
         unlabeled_weight=[mask(splits[i].unlabeled[0], n) for i in lines],
+        equal_batches=job.recipe.method == "vpu",
         on_epoch=reader if job.experiment == "benchmark" else None,
     )
 

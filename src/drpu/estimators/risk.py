@@ -23,6 +23,11 @@ from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
 
+# How nnPU and PUa train a network that comes without options. The correction already stops what early
+# stopping is for, and the unbiased risk of a few hundred positives kept out is too noisy to choose an
+# epoch by; a strong decay does more.
+NETWORK = {"early_stopping": False, "learning_rate": 1e-3, "weight_decay": 2.0}
+
 
 def _has_posterior(classifier: _RiskClassifier) -> bool:
     if not get_loss(classifier.loss).has_posterior:
@@ -82,11 +87,7 @@ class _CorrectedClassifier(_RiskClassifier):
         return {"corrected": True, "beta": self.beta, "gamma": self.gamma}
 
     def _intake(self) -> ScoreModel:
-        model = resolve_score(self.model)
-        # The correction already stops what early stopping is for, and the unbiased risk of a few
-        # hundred positives kept out is too noisy to choose an epoch by.
-        named = isinstance(self.model, str) and model.kind == "network-score"
-        return model.set_params(early_stopping=False) if named else model
+        return resolve_score(self.model, **NETWORK)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -196,9 +197,9 @@ class NNPUClassifier(_CorrectedClassifier):
 
     Notes
     -----
-    ``model="network"`` trains on all rows and keeps the last epoch: the correction leaves little
-    to stop early for. A network with options of its own keeps the epoch with the lowest unbiased
-    risk on holdout rows, unless ``early_stopping=False``.
+    ``model="network"``, or a torch module, is trained on all rows and keeps the last epoch: the
+    correction leaves little to stop early for. A :class:`drpu.NetworkRatio` has options of its own, and
+    keeps the epoch with the lowest unbiased risk on holdout rows, unless ``early_stopping=False``.
 
     A shifted prior makes the fitted classifier biased; :class:`PUaClassifier` is trained for
     another one.

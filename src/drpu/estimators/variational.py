@@ -20,8 +20,8 @@ from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["VPUClassifier"]
 
-# What model="network" means here: the optimiser of the published method, and smaller batches.
-OPTIONS = {"batch_size": 200, "learning_rate": 3e-4, "betas": (0.5, 0.99), "weight_decay": 0.0}
+# How a network that comes without options is trained: the moments of the published method, a low rate.
+NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
 
 
 class VPUClassifier(ScoredRival):
@@ -68,7 +68,9 @@ class VPUClassifier(ScoredRival):
     -----
     The epoch with the lowest variational risk on holdout rows is kept. Without that
     the network goes on to separate labelled from unlabeled rows and the classifier
-    collapses: ``model=NetworkRatio(early_stopping=False)`` shows it.
+    collapses: ``model=NetworkRatio(early_stopping=False)`` shows it. For the same reason an
+    epoch sweeps either sample once, in batches of their own sizes; the published method draws as many
+    positives as unlabeled rows a step, and networks learn them by heart within an epoch.
 
     ``predict_proba`` is a posterior as far as the row that was read as certain is certain.
 
@@ -120,13 +122,13 @@ class VPUClassifier(ScoredRival):
         return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
 
     def _intake(self) -> ScoreModel:
-        model = resolve_score(self.model)
+        model = resolve_score(self.model, **NETWORK)
         if model.kind != "network-score":
             raise ParameterError(
                 f"model must be a network for VPUClassifier, got {self.model!r}: "
                 "MixUp, which the method rests on, needs one."
             )
-        return model.set_params(**OPTIONS) if isinstance(self.model, str) else model
+        return model
 
     def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
         share = self._labelled_share(rows)

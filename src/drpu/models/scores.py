@@ -194,18 +194,23 @@ class KernelScore(LinearScore):
 _NAMES = ("kernel", "linear", "network")
 
 
-def resolve_score(model: Any) -> ScoreModel:
-    """An unfitted model of scores: named, given, or made of a torch module or of a NetworkRatio."""
+def resolve_score(model: Any, **options: Any) -> ScoreModel:
+    """An unfitted model of scores: named, given, or made of a torch module or of a NetworkRatio.
+
+    ``options`` are those of a network that comes without any: a named one, or a bare module.
+    """
     if isinstance(model, str):
         if model not in _NAMES:
             raise ParameterError(f"model must be one of {', '.join(map(repr, _NAMES))}, got {model!r}.")
-        return _network() if model == "network" else KernelScore() if model == "kernel" else LinearScore()
+        if model == "network":
+            return _network(None, options)
+        return KernelScore() if model == "kernel" else LinearScore()
     if isinstance(model, ScoreModel):
         copy: ScoreModel = clone(model)
         return copy
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(model, torch.nn.Module):
-        return _network(model)
+        return _network(model, options)
     if type(model).__name__ == "NetworkRatio":
         from drpu.models.network_score import from_ratio
 
@@ -228,10 +233,10 @@ def score_from_state(state: ModelState, *, module: Any = None) -> ScoreModel:
     return classes[state.kind].from_state(state)
 
 
-def _network(*arguments: Any) -> ScoreModel:
+def _network(module: Any, options: dict[str, Any]) -> ScoreModel:
     from drpu.models.network_score import NetworkScore
 
-    return NetworkScore(*arguments)
+    return NetworkScore(module, **options)
 
 
 def _at_most(n: int, sample: Sample, rng: np.random.Generator) -> Sample:

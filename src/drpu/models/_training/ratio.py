@@ -59,12 +59,12 @@ Watch: TypeAlias = Callable[[int, Scorer], None]
 class Aim:
     """What to train for instead of a density ratio.
 
-    ``equal`` asks for positive batches as large as the unlabeled ones: positives come round again.
+    ``equal_batches`` asks for as many positives as unlabeled rows a step: positives come round again.
     """
 
     loss: Loss
     criterion: Criterion
-    equal: bool = False
+    equal_batches: bool = False
 
 
 def fit_together(tasks: Sequence[Task], watch: Watch | None = None, aim: Aim | None = None) -> list[Fitted]:
@@ -72,10 +72,8 @@ def fit_together(tasks: Sequence[Task], watch: Watch | None = None, aim: Aim | N
     first = tasks[0]
     device, dtype = pick_device(first.device), weight_dtype(first.settings.dtype)
     plans = [_plan(task) for task in tasks]
-    if aim is not None and aim.equal:
-        plans = [
-            replace(p, positive=np.resize(p.positive, max(p.positive.size, p.unlabeled.size))) for p in plans
-        ]
+    if aim is not None and aim.equal_batches:
+        plans = [_as_many(plan) for plan in plans]
     _check_sizes(plans)
     scalings = _scalings(tasks)
     lines = [(i, alpha) for i, plan in enumerate(plans) for alpha in plan.alphas]
