@@ -10,7 +10,7 @@ pytest.importorskip("matplotlib")
 
 from paper.configs import DATASETS, N_POSITIVE, TEST_PRIORS
 from paper.figures import write_figures
-from paper.page import page, write_page
+from paper.page import how_chosen, page, write_page
 from paper.published import ACCURACY, AUC, PRIOR_ERROR
 from paper.store import RESULTS, Key, read_results, write_result
 from paper.synthetic import boundary, oracle, run_synthetic
@@ -154,7 +154,7 @@ def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
         assert {"experiment", "labels", "flavour", "dataset", "method", "trial", "seconds", "tests"} <= set(r)
     figures = [f"paper-figure{i}.svg" for i in (1, 2, 3)]
     committed = RESULTS.parents[1] / "docs" / "paper.md"
-    assert committed.read_text() == page(results, figures)
+    assert committed.read_text() == page(results, figures, choice=how_chosen(RESULTS))
     assert len(all_tables(results)) == 9
 
 
