@@ -127,7 +127,7 @@ class Recipe:
     batch_norm : bool
         Whether the network has the batch norm that the text leaves out.
     rates : tuple of float
-        Learning rates to train with; the run with the lowest calibrated holdout risk stands.
+        Learning rates to train with; the run with the lowest holdout risk stands.
     """
 
     flavour: str

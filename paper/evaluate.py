@@ -16,7 +16,7 @@ from drpu.core.calibration import calibrate
 from drpu.core.proportion import infimum
 from drpu.exceptions import DRPUWarning
 
-__all__ = ["Outcome", "by_margin", "by_ratio", "holdout_risk"]
+__all__ = ["Outcome", "by_margin", "by_ratio", "calibrated_risk"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -84,7 +84,7 @@ def by_margin(
     return Outcome(train_prior, lines)
 
 
-def holdout_risk(positive: Floats, unlabeled: Floats) -> float:
+def calibrated_risk(positive: Floats, unlabeled: Floats) -> float:
     """Uncorrected LSIF risk of calibrated scores, each half calibrated on the other.
 
     Calibration makes scores of different generators comparable, and needs no prior.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from paper.configs import benchmark, recipe
-from paper.run import Job, choose_run, outcome_of
+from paper.run import Job, outcome_of
 from paper.splits import Images, load_images
 from paper.store import Key, write_result
 
@@ -26,11 +26,9 @@ def rescore(scores: Path, out: Path, data: str | None) -> None:
             loaded[name] = load_images(made, data)
         job = Job("benchmark", made, recipe(result["flavour"], "drpu", made), (result["trial"],))
         with np.load(path) as kept:
-            parts = [np.float64(kept[part]) for part in ("held_positive", "held_unlabeled", "test")]
-        tried = [((p, u), test) for p, u, test in zip(*parts, strict=True)]
-        best, risks = choose_run(tried)
+            p, u, test = (np.float64(kept[part]) for part in ("held_positive", "held_unlabeled", "test"))
         part = job.split(loaded[name], result["trial"])
-        outcome = outcome_of(job, loaded[name], part, *tried[best])
+        outcome = outcome_of(job, loaded[name], part, (p, u), test)
         fields = {key: result.pop(key) for key in Key.__slots__}
         changed = {"estimated_train_prior": outcome.train_prior, "tests": outcome.tests}
-        write_result(Key(**fields), result | changed | ({"risks": risks} if risks else {}), out)
+        write_result(Key(**fields), result | changed, out)

@@ -13,13 +13,13 @@ import numpy.typing as npt
 
 from drpu import NetworkRatio, fit_many
 from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe, setting
-from paper.evaluate import Floats, Outcome, by_ratio, holdout_risk
+from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network
 from paper.progress import progress
 from paper.splits import Images, Split, is_reduced, load_images, split
 from paper.store import RESULTS, Key, versions, write_result
 
-__all__ = ["Job", "Options", "choose_run", "mask", "outcome_of", "plan", "run", "run_job", "train"]
+__all__ = ["Job", "Options", "holdout_risk", "mask", "outcome_of", "plan", "run", "run_job", "train"]
 
 WATCHED = 20  # points of an error curve
 LIMIT = 690.0  # of a log-ratio: a ratio of 0 keeps a rank
@@ -125,30 +125,26 @@ def run_job(job: Job, images: Images, options: Options) -> None:
     several = len(models) // len(splits)
     for i, (trial, part) in enumerate(zip(job.trials, splits, strict=True)):
         own = models[i * several : (i + 1) * several]
-        tried = [_scores(model, images, part) for model in own]
+        risks = [holdout_risk(model) for model in own]  # what chose the epoch and the strength, too
+        best = own[int(np.argmin(risks))]
+        held, scores = _scores(best, images, part)
         if options.keep_scores is not None:
-            _keep(tried, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
-        best, risks = choose_run(tried)
-        outcome = outcome_of(job, images, part, *tried[best])
-        content = _learnt(own[best], risks) | {"curve": curves[i]}
-        record(job, trial, outcome, seconds, content, options)
+            _keep(held, scores, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
+        content = _learnt(best) | {"risks": risks, "curve": curves[i]}
+        record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
 
 
-def choose_run(tried: Sequence[tuple[tuple[Floats, Floats], Floats]]) -> tuple[int, list[float]]:
-    """The run with the lowest calibrated holdout risk, and the risks of all where there are several."""
-    if len(tried) == 1:
-        return 0, []
-    risks = [holdout_risk(*held) for held, _ in tried]
-    return int(np.argmin(risks)), risks
+def holdout_risk(model: NetworkRatio) -> float:
+    """The risk on holdout rows of the epoch that was kept."""
+    return float(model.history_["holdout_risk"][model.best_epoch_ - 1])
 
 
-def _learnt(model: NetworkRatio, risks: list[float]) -> dict[str, Any]:
+def _learnt(model: NetworkRatio) -> dict[str, Any]:
     return {
         "alpha": model.alpha_,
         "learning_rate": model.learning_rate,
         "best_epoch": model.best_epoch_,
         "history": {name: np.round(values, 6).tolist() for name, values in model.history_.items()},
-        "risks": risks,
     }
 
 
@@ -241,13 +237,13 @@ def _scores(model: NetworkRatio, images: Images, part: Split) -> tuple[tuple[Flo
     return held, model.log_ratio(images.test)
 
 
-def _keep(tried: Sequence[tuple[tuple[Floats, Floats], Floats]], path: Path) -> None:
+def _keep(held: tuple[Floats, Floats], scores: Floats, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         path,
-        held_positive=np.stack([held[0] for held, _ in tried]).astype(np.float32),
-        held_unlabeled=np.stack([held[1] for held, _ in tried]).astype(np.float32),
-        test=np.stack([test for _, test in tried]).astype(np.float32),
+        held_positive=held[0].astype(np.float32),
+        held_unlabeled=held[1].astype(np.float32),
+        test=scores.astype(np.float32),
     )
 
 

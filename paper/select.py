@@ -12,7 +12,7 @@ import numpy as np
 
 from drpu import NetworkRatio, fit_many
 from paper.configs import OURS, benchmark
-from paper.evaluate import holdout_risk
+from paper.evaluate import calibrated_risk
 from paper.networks import make_network
 from paper.run import Options, mask
 from paper.splits import is_reduced, load_images, split
@@ -96,7 +96,7 @@ def _try_all(dataset: str, known: Collection[str], options: Options) -> Iterator
         )
         risks: dict[str, list[float]] = {}
         for model, (decay, _, i) in zip(models, lines, strict=True):
-            risk = holdout_risk(*(model.log_ratio(rows) for rows in held[i]))
+            risk = calibrated_risk(*(model.log_ratio(rows) for rows in held[i]))
             risks.setdefault(_name(generator, epochs, rate, decay), []).append(risk)
         took = time.perf_counter() - start
         print(f"{dataset} {generator} {epochs} epochs at {rate:g}: {took:.1f} s", file=sys.stderr, flush=True)

@@ -234,6 +234,18 @@ def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
     select.select(["mnist"], Options(out=tmp_path, device="cpu"))
 
 
+def test_a_trial_keeps_the_rate_with_the_lowest_holdout_risk(tmp_path):
+    one = job("ours", trials=(0,), alpha=0.3)
+    one = replace(one, recipe=replace(one.recipe, rates=(1e-3, 1e-9)))
+    run_job(one, fake_images(), Options(out=tmp_path, device="cpu", keep_scores=tmp_path))
+    (result,) = read_results(tmp_path)
+    assert result["risks"][0] < result["risks"][1]
+    assert result["learning_rate"] == 1e-3
+    assert min(result["history"]["holdout_risk"]) == pytest.approx(min(result["risks"]), abs=1e-5)
+    with np.load(tmp_path / one.key(0).name.replace("json", "npz")) as kept:
+        assert kept["test"].shape == (400,)
+
+
 def test_one_setting_serves_all_data_sets():
     from paper.select import choose
 
