@@ -222,7 +222,8 @@ def _best(title: str, first: dict[str, Any], peers: list[dict[str, Any]]) -> str
         f"- **{title}**: over the three test samples {first['name']}, has {first['accuracy_mean']:.1%}; "
         f"the best peer is {best['name']}, of {best['library']} with {best['accuracy_mean']:.1%}, "
         f"ahead in {best['ahead_of_first']} of {best['seeds']} seeds. Without shift it is "
-        f"{first['accuracy'][1]:.1%} against {still['accuracy'][1]:.1%} of {still['library']}'s {still['name']}."
+        f"{first['accuracy'][1]:.1%} against {still['accuracy'][1]:.1%} of {still['name']}, "
+        f"of {still['library']}."
     )
 
 

@@ -77,7 +77,7 @@ def test_the_gallery_shows_every_example():
 
 def test_result_tables_come_from_result_files():
     results = load_file("results")
-    page = (ROOT / "docs" / "benchmarks.md").read_text()
+    page = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("benchmarks", "comparison"))
     assert {*results.MARK.findall(page)} == {*results.TABLES}
     filled = results.on_page_markdown(page)
     assert not results.MARK.search(filled)
