@@ -57,7 +57,7 @@ class Benchmark:
 
 _EVEN, _FOUR = (0, 2, 4, 6, 8), (0, 1, 8, 9)
 _SHIRT, _BAG = (2, 3, 4, 5, 6, 9), (2, 3, 4, 5, 8, 9)
-_SIXTY = {"n_unlabeled": (50_000, 10_000), "n_positive": (2500, 500), "n_test": 5000}
+_SIXTY: dict[str, Any] = {"n_unlabeled": (50_000, 10_000), "n_positive": (2500, 500), "n_test": 5000}
 
 DATASETS: dict[str, Benchmark] = {
     "mnist": Benchmark(

@@ -14,6 +14,8 @@ from paper.store import Key, write_result
 
 __all__ = ["rescore"]
 
+KEPT = ("held_positive", "held_unlabeled", "test")
+
 
 def rescore(scores: Path, out: Path, data: str | None) -> None:
     """Accuracy, AUC and priors of every kept run; what was learnt, and how fast, stays as it is."""
@@ -26,7 +28,7 @@ def rescore(scores: Path, out: Path, data: str | None) -> None:
             loaded[name] = load_images(made, data)
         job = Job("benchmark", made, recipe(result["flavour"], "drpu", made), (result["trial"],))
         with np.load(path) as kept:
-            p, u, test = (np.float64(kept[part]) for part in ("held_positive", "held_unlabeled", "test"))
+            p, u, test = (np.asarray(kept[part], dtype=np.float64) for part in KEPT)
         part = job.split(loaded[name], result["trial"])
         outcome = outcome_of(job, loaded[name], part, (p, u), test)
         fields = {key: result.pop(key) for key in Key.__slots__}

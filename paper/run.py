@@ -280,8 +280,8 @@ class _Watch:
         self.seconds += time.perf_counter() - start
 
 
-def mask(rows: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.float32]:
+def mask(rows: npt.NDArray[np.int64], n: int) -> Floats:
     """Weights that leave only ``rows`` of ``n``."""
-    mask = np.zeros(n, dtype=np.float32)
+    mask = np.zeros(n)
     mask[rows] = 1
     return mask

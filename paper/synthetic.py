@@ -162,6 +162,7 @@ def gaussians(centres: Any) -> Any:
     class Gaussians(nn.Module):
         def __init__(self) -> None:
             super().__init__()
+            self.centres: torch.Tensor
             self.register_buffer("centres", torch.as_tensor(centres, dtype=torch.float32))
 
         def forward(self, rows: Any) -> Any:

@@ -201,6 +201,15 @@ def test_same_seed_same_scores_and_torch_random_numbers_left_alone():
     assert torch.equal(torch.get_rng_state(), before)
 
 
+def test_a_row_has_one_score_in_any_batch():
+    rng = np.random.default_rng(0)
+    model = NetworkRatio(epochs=2, random_state=0)
+    fit_many([model], rng.normal(1, 1, (80, 5)), rng.normal(0, 1, (400, 5)))
+    rows = rng.normal(0, 1, (50, 5))
+    alone = np.concatenate([model.log_ratio(rows[i : i + 1]) for i in range(len(rows))])
+    assert_allclose(alone, model.log_ratio(rows), rtol=1e-10)
+
+
 def test_a_module_given_is_a_start_and_stays_as_it_was():
     module = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
     before = {name: value.clone() for name, value in module.state_dict().items()}

@@ -95,7 +95,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
     if sparse.issparse(X) and not model.accepts_sparse:
         raise DataTypeError(
             f"{name} is sparse, which {type(model).__name__} cannot take: pass {name}.toarray(), "
-            "or choose a model that can (kernel, boosted)."
+            "or choose a model that can, where there is one (kernel, linear, boosted)."
         )
     try:
         return validate_data(

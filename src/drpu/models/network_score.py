@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from copy import deepcopy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
@@ -97,16 +96,13 @@ class NetworkScore(ScoreModel):
         return self._take(fitted, sample)
 
     def score(self, X: Rows) -> FloatArray:  # noqa: D102
-        from drpu.models._training.risk import outputs
+        from drpu.models._training.ratio import outputs
 
         if X.shape[1:] != self.input_shape_:
             raise DataError(
                 f"X must have rows of shape {self.input_shape_}, as in training, got {X.shape[1:]}."
             )
-        if self.module is not None:  # a network of the user's may hold numbers of a fixed type
-            return outputs(self.module_, X, self.scaling_)
-        # A row has one score in any batch: float32 products round differently with the batch's size.
-        return outputs(deepcopy(self.module_).double(), X, self.scaling_)
+        return outputs(self.module_, X, self.scaling_)
 
     def state(self) -> ModelState:  # noqa: D102
         arrays = {f"module.{k}": v.cpu().numpy() for k, v in self.module_.state_dict().items()}

@@ -22,7 +22,7 @@ from drpu.models._training.pools import Pool, count_steps
 from drpu.models._training.stack import Stack
 from drpu.models._training.tasks import Task
 
-__all__ = ["Aim", "Fitted", "Scorer", "Watch", "build_module", "fit_together", "score_rows"]
+__all__ = ["Aim", "Fitted", "Scorer", "Watch", "build_module", "fit_together", "outputs", "score_rows"]
 
 SCORING_ROWS = 16_384
 
@@ -122,9 +122,19 @@ def build_module(
     return made
 
 
-@torch.no_grad()
 def score_rows(module: nn.Module, X: Rows, scaling: Scaling | None, head: str, bound: float) -> FloatArray:
     """Log-ratios in float64 from the network's last output."""
+    link = make_head(head, torch.tensor(bound, dtype=torch.float64))
+    return np.asarray(link.log_ratio(torch.as_tensor(outputs(module, X, scaling))).numpy(), dtype=np.float64)
+
+
+@torch.no_grad()
+def outputs(module: nn.Module, X: Rows, scaling: Scaling | None) -> FloatArray:
+    """The network's outputs in float64, one a row."""
+    if scaling is not None:
+        # A row has one score in any batch: float32 products round differently with the batch's size.
+        # Only in the default network, which has a scaling: one of the user's may hold numbers of fixed types.
+        module = deepcopy(module).double()
     weight = next(module.parameters())
     module.eval()
     parts = []
@@ -132,8 +142,7 @@ def score_rows(module: nn.Module, X: Rows, scaling: Scaling | None, head: str, b
         rows = X[start : start + SCORING_ROWS]
         rows = torch.as_tensor(rows if scaling is None else scaling(rows)).to(weight)
         parts.append(module(rows).reshape(-1).cpu().double())
-    link = make_head(head, torch.tensor(bound, dtype=torch.float64))
-    return np.asarray(link.log_ratio(torch.cat(parts)).numpy(), dtype=np.float64)
+    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
 
 
 def _scorer(training: Training, scalings: Sequence[Scaling | None], head: Head) -> Scorer:

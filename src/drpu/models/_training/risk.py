@@ -9,24 +9,20 @@ from typing import Any
 import numpy as np
 import torch
 from scipy.stats import beta
-from torch import nn
 
-from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import Risk
 from drpu.core.objective import PUObjective, ShiftedRisk, VariationalRisk
 from drpu.core.risk import mixup_penalty
 from drpu.exceptions import ParameterError
 from drpu.models._training.device import pick_device, weight_dtype
 from drpu.models._training.loop import Loss, on_outputs
-from drpu.models._training.perceptron import Scaling
 from drpu.models._training.pools import Batch
 from drpu.models._training.ratio import Aim, Fitted, Watch, fit_together
 from drpu.models._training.stack import Forward
 from drpu.models._training.tasks import Task
 
-__all__ = ["fit_stack", "outputs"]
+__all__ = ["fit_stack"]
 
-SCORING_ROWS = 16_384
 QUANTILES = 4096  # cells of the table that Beta variates are read from
 
 
@@ -65,19 +61,6 @@ def _joined(objectives: Sequence[PUObjective], device: torch.device, dtype: torc
         unlabeled_prior=column([one.unlabeled_prior for one in shifted]),
         prior=column([one.prior for one in shifted]),
     )
-
-
-@torch.no_grad()
-def outputs(module: nn.Module, X: Rows, scaling: Scaling | None) -> FloatArray:
-    """The network's outputs in float64, one a row."""
-    weight = next(module.parameters())
-    module.eval()
-    parts = []
-    for start in range(0, X.shape[0], SCORING_ROWS):
-        rows = X[start : start + SCORING_ROWS]
-        rows = torch.as_tensor(rows if scaling is None else scaling(rows)).to(weight)
-        parts.append(module(rows).reshape(-1).cpu().double())
-    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
 
 
 def _mixed_up(objective: VariationalRisk, device: torch.device, dtype: torch.dtype) -> Loss:
