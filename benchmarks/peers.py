@@ -296,6 +296,8 @@ def toolbox() -> list[Contender]:
             for n in ("LBEClassifier", "PUSBClassifier")
         ),
         *(contender(n, PRIOR, make(n, lambda s: {"class_prior": s.prior})) for n in told_prior),
+        # Most of their methods were made for two samples, where the unlabeled rows are the population.
+        *(contender(n, REST, make(n, lambda s: {"class_prior": s.rest})) for n in told_prior[:-1]),
         *(
             contender(n, NOISE, make(n, lambda s: {"flip_probability": 1 - s.labelled / s.y_true.sum()}))
             for n in told_noise
@@ -398,7 +400,9 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--again", choices=tuple(PEERS), help="run this peer again and keep all other rows")
+    parser.add_argument(
+        "--again", nargs="+", default=[], help="libraries or classifiers to run again; other rows are kept"
+    )
     options = parser.parse_args()
     warnings.simplefilter("ignore")  # few positives are part of the protocol, and peers warn of much
 
@@ -409,11 +413,11 @@ def main() -> None:
     contenders = [*ours(), *(c for library in peers for c in PEERS[library]())]
     kept: dict[str, list[dict[str, Any]]] = {}
     if options.again:
-        contenders = [contenders[0], *PEERS[options.again]()]
+        contenders = [contenders[0], *(c for c in contenders[1:] if {c.library, c.name} & {*options.again})]
         before = read_results("peers")
-        peers = before["peers"] | {options.again: peers[options.again]}
+        peers = before["peers"] | peers
         kept = {
-            name: [row for row in part["trials"] if row["library"] != options.again]
+            name: [r for r in part["trials"] if not {r["library"], r["name"]} & {*options.again}]
             for name, part in before["sets"].items()
         }
     _import_all(peers)
@@ -426,7 +430,8 @@ def main() -> None:
             new = compete(contenders, draw(X, y, seed), seed)
             rows += new[1:] if options.again else new
             sets[name] = {"summary": summary(rows), "trials": rows}
-            path = write_results("peers", command, peers=peers, priors=PRIORS, sets=sets)
+            again = sorted({*before.get("again", []), *options.again}) if options.again else []
+            path = write_results("peers", command, again=again, peers=peers, priors=PRIORS, sets=sets)
             print(f"{name}, seed {seed} done", flush=True)
     print("wrote", path)
 

@@ -135,7 +135,8 @@ def peers() -> str:
         "fit",
         "labels",
     ]
-    return f"{_table(head, lines, source)}\n{_verdicts(source)}"
+    again = f"Run again on their own, beside the first line: {', '.join(source['again'])}.\n\n"
+    return f"{_table(head, lines, source)}\n{again if source['again'] else ''}{_verdicts(source)}"
 
 
 def peer_priors() -> str:
@@ -169,9 +170,9 @@ def _with_peers(source: dict[str, Any]) -> dict[str, Any]:
     return source | {"versions": source["versions"] | source["peers"]}
 
 
-def _peer_lines(source: dict[str, Any]) -> list[dict[tuple[str, str], dict[str, Any]]]:
+def _peer_lines(source: dict[str, Any]) -> list[dict[tuple[str, str, str], dict[str, Any]]]:
     return [
-        {(line["library"], line["name"]): line for line in source["sets"][name]["summary"]}
+        {(line["library"], line["name"], line["told"]): line for line in source["sets"][name]["summary"]}
         for name in ("digits", "breast_cancer")
     ]
 
@@ -201,7 +202,7 @@ def _verdicts(source: dict[str, Any]) -> str:
         ours = {s["name"]: s for s in part["summary"] if s["library"] == "drpu"}
         for own, theirs in LIKE.items():
             said += [
-                f"- {title}: {s['name']} of {s['library']} has {s['accuracy_mean']:.1%}, "
+                f"- {title}: {_named(s)}, has {s['accuracy_mean']:.1%}, "
                 f"our {own} {ours[own]['accuracy_mean']:.1%}."
                 for s in done
                 if s["name"].startswith(theirs) and s["accuracy_mean"] > ours[own]["accuracy_mean"]
@@ -220,11 +221,14 @@ def _best(title: str, first: dict[str, Any], peers: list[dict[str, Any]]) -> str
     still = max(peers, key=lambda s: s["accuracy"][1])
     return (
         f"- **{title}**: over the three test samples {first['name']}, has {first['accuracy_mean']:.1%}; "
-        f"the best peer is {best['name']}, of {best['library']} with {best['accuracy_mean']:.1%}, "
-        f"ahead in {best['ahead_of_first']} of {best['seeds']} seeds. Without shift it is "
-        f"{first['accuracy'][1]:.1%} against {still['accuracy'][1]:.1%} of {still['name']}, "
-        f"of {still['library']}."
+        f"the best peer is {_named(best)}, with {best['accuracy_mean']:.1%}, ahead in "
+        f"{best['ahead_of_first']} of {best['seeds']} seeds. Without shift it is "
+        f"{first['accuracy'][1]:.1%} against {still['accuracy'][1]:.1%} of {_named(still)}."
     )
+
+
+def _named(line: dict[str, Any]) -> str:
+    return f"{line['library']}'s {line['name']}, told {line['told']}"
 
 
 TABLES = {
