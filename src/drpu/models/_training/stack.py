@@ -45,9 +45,9 @@ class Stack:
     fixed : dict of str to Tensor of shape (models, ...)
     batched : bool
         Whether all models go through one batched call. One model does not need it, a
-        module that cannot be batched (recurrent ones) is called in turn, and on a GPU
-        convolutions of several models run side by side instead, each on its own stream:
-        the grouped ones that a batched call makes of them are slower.
+        module that cannot be batched (recurrent ones) is called in turn, and so are
+        convolutions, on a GPU side by side, each on its own stream: the grouped ones that a
+        batched call makes of them are slower.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Stack:
         others = [_others(copy, self.shapes) for copy in copies]
         self.fixed = {name: torch.stack([other[name] for other in others]) for name in others[0]}
         convolves = any(isinstance(part, _ConvNd) for part in self.module.modules())
-        self.batched = len(copies) > 1 and not (convolves and device.type == "cuda")
+        self.batched = len(copies) > 1 and not convolves
         self.streams = [torch.cuda.Stream(device) for _ in copies] if device.type == "cuda" else []  # type: ignore[no-untyped-call]
 
     def __len__(self) -> int:
