@@ -10,8 +10,9 @@ import numpy as np
 from drpu._checks import check_weights
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models._holdout import SamplePair
+from drpu.models._network_state import check_row_shape, network_from_state, network_state
 from drpu.models.base import ModelState, RatioModel
 
 if TYPE_CHECKING:
@@ -190,10 +191,7 @@ class NetworkRatio(RatioModel):
     def _log_ratio(self, X: Rows) -> FloatArray:
         from drpu.models._training.ratio import score_rows
 
-        if X.shape[1:] != self.input_shape_:
-            raise DataError(
-                f"X must have rows of shape {self.input_shape_}, as in training, got {X.shape[1:]}."
-            )
+        check_row_shape(self, X)
         return score_rows(self.module_, X, self.scaling_, self.head, self.bound_)
 
     def state(self) -> ModelState:
@@ -202,22 +200,8 @@ class NetworkRatio(RatioModel):
         Weights and statistics of the network travel as arrays, the network of a user
         does not: :meth:`from_state` has to be given a function that makes it.
         """
-        arrays = {f"module.{k}": v.cpu().numpy() for k, v in self.module_.state_dict().items()}
-        if self.scaling_ is not None:
-            arrays |= {"mean": self.scaling_.mean, "scale": self.scaling_.scale}
-        return ModelState(
-            "network",
-            {
-                "params": _plain_params(self),
-                "default_module": self.module is None,
-                "input_shape": list(self.input_shape_),
-                "alpha": self.alpha_,
-                "bound": self.bound_ if np.isfinite(self.bound_) else None,
-                "best_epoch": self.best_epoch_,
-                "history": {k: v.tolist() for k, v in self.history_.items()},
-            },
-            arrays,
-        )
+        bound = self.bound_ if np.isfinite(self.bound_) else None
+        return network_state("network", self, alpha=self.alpha_, bound=bound)
 
     @classmethod
     def from_state(
@@ -232,40 +216,11 @@ class NetworkRatio(RatioModel):
         module : torch.nn.Module or callable, optional
             The network, or a function that makes it; needed for all but the default one.
         """
-        config = state.config
-        if config["default_module"]:
-            module = None
-        elif module is None:
-            raise ArtifactError(
-                "module must be a function that makes the network: this NetworkRatio was fitted with "
-                "one of yours, and only its weights were kept. Pass module=YourNetwork."
-            )
-        model = cls(module, **_with_tuples(config["params"]))
-        model._restore(config, state.arrays)
+        model = network_from_state(cls, state, module)
+        model.n_features_in_ = model.input_shape_[0]
+        alpha, bound = state.config["alpha"], state.config["bound"]
+        model.alpha_, model.bound_ = alpha, np.inf if bound is None else bound
         return model
-
-    def _restore(self, config: dict[str, Any], arrays: dict[str, np.ndarray[Any, Any]]) -> None:
-        torch = require("torch", extra="torch", for_="NetworkRatio")
-        from drpu.models._training.device import pick_device, weight_dtype
-        from drpu.models._training.perceptron import Scaling
-        from drpu.models._training.ratio import build_module
-        from drpu.models._training.tasks import hidden_widths
-
-        self.input_shape_ = tuple(config["input_shape"])
-        self.n_features_in_ = self.input_shape_[0]
-        self.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
-        network = build_module(self.module, self.input_shape_, hidden_widths(self), 0, self.head)
-        network = network.to(dtype=weight_dtype(self.dtype))
-        weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
-        try:
-            network.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
-        except RuntimeError as error:
-            raise ArtifactError(f"module must be the network that was fitted: {error}") from error
-        self.module_ = network.to(pick_device(self.device)).eval()
-        self.alpha_ = config["alpha"]
-        self.bound_ = np.inf if config["bound"] is None else config["bound"]
-        self.best_epoch_ = config["best_epoch"]
-        self.history_ = {k: np.asarray(v) for k, v in config["history"].items()}
 
     def _take(self, fitted: Fitted, shape: tuple[int, ...]) -> None:
         self.n_features_in_ = shape[0]
@@ -395,16 +350,3 @@ def _for_each(value: Any, n: int, *, ndim: int = 2) -> list[Any]:
             raise ParameterError(f"a list of samples must have one for each of {n} models, got {len(value)}.")
         return list(value)
     return [value] * n
-
-
-def _plain_params(model: NetworkRatio) -> dict[str, Any]:
-    """Parameters that can be written as JSON and mean the same elsewhere."""
-    params = model.get_params(deep=False)
-    del params["module"], params["device"]
-    if not isinstance(params["random_state"], (int, type(None))):
-        params["random_state"] = None
-    return {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()}
-
-
-def _with_tuples(params: dict[str, Any]) -> dict[str, Any]:
-    return {k: tuple(v) if isinstance(v, list) else v for k, v in params.items()}

@@ -10,8 +10,9 @@ import numpy as np
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
 from drpu.core.objective import PUObjective
-from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.exceptions import ParameterError
 from drpu.models import _holdout
+from drpu.models._network_state import check_row_shape, network_from_state, network_state
 from drpu.models.base import ModelState
 from drpu.models.folds import Sample
 from drpu.models.network import NetworkRatio
@@ -98,62 +99,15 @@ class NetworkScore(ScoreModel):
     def score(self, X: Rows) -> FloatArray:  # noqa: D102
         from drpu.models._training.ratio import outputs
 
-        if X.shape[1:] != self.input_shape_:
-            raise DataError(
-                f"X must have rows of shape {self.input_shape_}, as in training, got {X.shape[1:]}."
-            )
+        check_row_shape(self, X)
         return outputs(self.module_, X, self.scaling_)
 
     def state(self) -> ModelState:  # noqa: D102
-        arrays = {f"module.{k}": v.cpu().numpy() for k, v in self.module_.state_dict().items()}
-        if self.scaling_ is not None:
-            arrays |= {"mean": self.scaling_.mean, "scale": self.scaling_.scale}
-        params = self.get_params(deep=False)
-        del params["module"], params["device"]
-        if not isinstance(params["random_state"], (int, type(None))):
-            params["random_state"] = None
-        config = {
-            "params": {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()},
-            "default_module": self.module is None,
-            "input_shape": list(self.input_shape_),
-            "best_epoch": self.best_epoch_,
-            "history": {k: v.tolist() for k, v in self.history_.items()},
-        }
-        return ModelState(self.kind, config, arrays)
+        return network_state(self.kind, self)
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
-        torch = require("torch", extra="torch", for_="a network")
-        from drpu.models._training.device import pick_device, weight_dtype
-        from drpu.models._training.perceptron import Scaling
-        from drpu.models._training.ratio import build_module
-        from drpu.models._training.tasks import hidden_widths
-
-        config, arrays = state.config, state.arrays
-        if config["default_module"]:
-            module = None
-        elif module is None:
-            raise ArtifactError(
-                "module must be a function that makes the network: this classifier was fitted with "
-                "one of yours, and only its weights were kept. Pass module=YourNetwork."
-            )
-        params: dict[str, Any] = {
-            k: tuple(v) if isinstance(v, list) else v for k, v in config["params"].items()
-        }
-        model = cls(module, **params)
-        model.input_shape_ = tuple(config["input_shape"])
-        model.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
-        network = build_module(module, model.input_shape_, hidden_widths(model._as_ratio()), 0, "exp")
-        network = network.to(dtype=weight_dtype(model.dtype))
-        weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
-        try:
-            network.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
-        except RuntimeError as error:
-            raise ArtifactError(f"module must be the network that was fitted: {error}") from error
-        model.module_ = network.to(pick_device(model.device)).eval()
-        model.best_epoch_ = int(config["best_epoch"])
-        model.history_ = {k: np.asarray(v) for k, v in config["history"].items()}
-        return model
+        return network_from_state(cls, state, module)
 
     def _as_ratio(self) -> NetworkRatio:
         """The same options where their checks live; nothing there that only a ratio has."""

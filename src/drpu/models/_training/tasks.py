@@ -21,6 +21,7 @@ from drpu.models._training.loop import Settings
 
 if TYPE_CHECKING:
     from drpu.models.network import NetworkRatio
+    from drpu.models.network_score import NetworkScore
 
 __all__ = ["ALPHAS", "FALLBACK_ALPHA", "HIDDEN", "Task", "hidden_widths", "make_task"]
 
@@ -132,7 +133,7 @@ def _bound(model: NetworkRatio, head: str) -> float | None:
     return None if model.bound is None else check_real("bound", model.bound, low=1)
 
 
-def hidden_widths(model: NetworkRatio) -> tuple[int, ...]:
+def hidden_widths(model: NetworkRatio | NetworkScore) -> tuple[int, ...]:
     """Widths of the default network's layers."""
     widths = HIDDEN if model.hidden is None else model.hidden
     return tuple(check_integer("hidden", width, low=1) for width in widths)

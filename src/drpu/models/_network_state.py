@@ -1,0 +1,86 @@
+"""What is kept of a trained network, and the same network made of it again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from drpu._optional import require
+from drpu._typing import Rows
+from drpu.exceptions import ArtifactError, DataError
+from drpu.models.base import ModelState
+
+if TYPE_CHECKING:
+    from drpu.models.network import NetworkRatio
+    from drpu.models.network_score import NetworkScore
+
+__all__ = ["check_row_shape", "network_from_state", "network_state"]
+
+Network = TypeVar("Network", "NetworkRatio", "NetworkScore")
+
+
+def network_state(kind: str, model: NetworkRatio | NetworkScore, **learnt: Any) -> ModelState:
+    """Parameters, weights and history of a fitted model, with what else it has ``learnt``.
+
+    Weights and statistics of the network travel as arrays; the network of a user does not.
+    """
+    arrays = {f"module.{k}": v.cpu().numpy() for k, v in model.module_.state_dict().items()}
+    if model.scaling_ is not None:
+        arrays |= {"mean": model.scaling_.mean, "scale": model.scaling_.scale}
+    config = {
+        "params": _plain_params(model),
+        "default_module": model.module is None,
+        "input_shape": list(model.input_shape_),
+        "best_epoch": model.best_epoch_,
+        "history": {k: v.tolist() for k, v in model.history_.items()},
+    }
+    return ModelState(kind, config | learnt, arrays)
+
+
+def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Network:
+    """A model with its network, as :func:`network_state` found it; ``module`` makes that of a user."""
+    torch = require("torch", extra="torch", for_="a network")
+    from drpu.models._training.device import pick_device, weight_dtype
+    from drpu.models._training.perceptron import Scaling
+    from drpu.models._training.ratio import build_module
+    from drpu.models._training.tasks import hidden_widths
+
+    config, arrays = state.config, state.arrays
+    if config["default_module"]:
+        module = None
+    elif module is None:
+        raise ArtifactError(
+            f"module must be a function that makes the network: this {cls.__name__} was fitted with "
+            "one of yours, and only its weights were kept. Pass module=YourNetwork."
+        )
+    params: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["params"].items()}
+    model = cls(module, **params)
+    model.input_shape_ = tuple(config["input_shape"])
+    model.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
+    network = build_module(module, model.input_shape_, hidden_widths(model), 0, "exp")
+    network = network.to(dtype=weight_dtype(model.dtype))
+    weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
+    try:
+        network.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
+    except RuntimeError as error:
+        raise ArtifactError(f"module must be the network that was fitted: {error}") from error
+    model.module_ = network.to(pick_device(model.device)).eval()
+    model.best_epoch_ = int(config["best_epoch"])
+    model.history_ = {k: np.asarray(v) for k, v in config["history"].items()}
+    return model
+
+
+def check_row_shape(model: NetworkRatio | NetworkScore, X: Rows) -> None:
+    """Refuse rows that the network was not trained on the like of."""
+    if X.shape[1:] != model.input_shape_:
+        raise DataError(f"X must have rows of shape {model.input_shape_}, as in training, got {X.shape[1:]}.")
+
+
+def _plain_params(model: NetworkRatio | NetworkScore) -> dict[str, Any]:
+    """Parameters that can be written as JSON and mean the same elsewhere."""
+    params = model.get_params(deep=False)
+    del params["module"], params["device"]
+    if not isinstance(params["random_state"], (int, type(None))):
+        params["random_state"] = None
+    return {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()}
