@@ -66,7 +66,8 @@ Mixture = tuple[tuple[float, str, float, float], ...]  # (share, shape, location
 
 
 def mixture_survival(parts: Mixture, at: Array) -> Array:
-    return sum(share * SURVIVAL[shape]((at - loc) / scale) for share, shape, loc, scale in parts)
+    terms = [share * SURVIVAL[shape]((at - loc) / scale) for share, shape, loc, scale in parts]
+    return np.asarray(np.sum(terms, axis=0))
 
 
 def draw_mixture(parts: Mixture, rng: np.random.Generator, n: int) -> Array:
@@ -92,7 +93,7 @@ class Family:
         """The scores that latent ones are seen as."""
         if self.cuts:
             return np.searchsorted(self.cuts, latent, side="right").astype(float)
-        return np.minimum(latent, self.cap)
+        return np.asarray(np.minimum(latent, self.cap))
 
     def survival(self, of: str, levels: Array) -> Array:
         """Share of a class that scores at least each level."""

@@ -16,36 +16,41 @@ import os
 import sys
 import time
 import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.spatial.distance import cdist
 
 from benchmarks._results import read_results, write_results
+from drpu._typing import FloatArray
 from drpu.core.kernel_mean import KernelMeanPrior
 from drpu.exceptions import DRPUWarning
 
 PROGRAMS = 17
 
+Records = list[dict[str, Any]]
 
-def sample(dims, n, prior, seed, apart=2.5):
+
+def sample(dims: int, n: int, prior: float, seed: int, apart: float = 2.5) -> tuple[FloatArray, FloatArray]:
     rng = np.random.default_rng(seed)
     shift = apart / np.sqrt(dims)
     unlabeled = rng.normal(0, 1, (n, dims)) + shift * (rng.random(n) < prior)[:, None]
     return rng.normal(shift, 1, (n, dims)), unlabeled
 
 
-def best_kernel(positive, unlabeled):
+def best_kernel(positive: FloatArray, unlabeled: FloatArray) -> tuple[FloatArray, float]:
     X = np.vstack([unlabeled, positive])
     squares = cdist(X, X, "sqeuclidean")
     contrast = np.repeat([1 / len(unlabeled), -1 / len(positive)], [len(unlabeled), len(positive)])
     widths = np.median(np.sqrt(squares)) * np.logspace(-1, 1, 5)
     kernels = (np.exp(-squares / (2 * width**2)) for width in widths)
     scale, kernel = max(((contrast @ K @ contrast, K) for K in kernels), key=lambda pair: pair[0])
-    return kernel, np.sqrt(scale)
+    return kernel, float(np.sqrt(scale))
 
 
-def program(K, u, *, tolerance=1e-7):
+def program(K: FloatArray, u: FloatArray, *, tolerance: float = 1e-7) -> float:
     """Distance of u from the simplex by a textbook primal-dual interior-point method."""
     n, q = len(u), K @ u
     v, z, m = np.full(n, 1 / n), np.full(n, 1.0), 0.0
@@ -57,7 +62,7 @@ def program(K, u, *, tolerance=1e-7):
         A[np.diag_indices(n)] += z / v
         factor = cho_factor(A, overwrite_a=True, check_finite=False)
         ones = cho_solve(factor, np.ones(n))
-        target, correction = 0.0, 0.0
+        target, correction = 0.0, np.zeros(n)
         for corrector in (False, True):
             h = cho_solve(factor, -dual - z + (target - correction) / v)
             dm = (primal - h.sum()) / ones.sum()
@@ -76,11 +81,11 @@ def program(K, u, *, tolerance=1e-7):
     return float(np.sqrt(max((u - v) @ K @ (u - v), 0)))
 
 
-def published(positive, unlabeled):
+def published(positive: FloatArray, unlabeled: FloatArray) -> float:
     K, scale = best_kernel(positive, unlabeled)
     n, m = len(unlabeled), len(positive)
 
-    def distance(lam):
+    def distance(lam: float) -> float:
         # Where the slope is nearly flat, answers move by many steps at 1e-7.
         return program(K, np.repeat([lam / n, (1 - lam) / m], [n, m]), tolerance=1e-11)
 
@@ -94,13 +99,13 @@ def published(positive, unlabeled):
     return (lam - 1) / lam
 
 
-def timed(function, *args):
+def timed(function: Callable[..., Any], *args: Any) -> tuple[Any, float]:
     start = time.perf_counter()
     value = function(*args)
     return value, time.perf_counter() - start
 
 
-def agreement(n=100):
+def agreement(n: int = 100) -> Records:
     rows = []
     for dims in (2, 10, 50):
         for prior in (0.2, 0.5, 0.8):
@@ -114,7 +119,7 @@ def agreement(n=100):
     return rows
 
 
-def speed(n=2000, prior=0.4):
+def speed(n: int = 2000, prior: float = 0.4) -> Records:
     rows = []
     for dims in (2, 10, 50):
         positive, unlabeled = sample(dims, n, prior, seed=1)
@@ -130,7 +135,7 @@ def speed(n=2000, prior=0.4):
     return rows
 
 
-def accuracy(n=300, seeds=3):
+def accuracy(n: int = 300, seeds: int = 3) -> Records:
     rows = []
     for dims in (2, 10):
         for prior in (0.05, 0.2, 0.5, 0.8):
@@ -145,9 +150,13 @@ def accuracy(n=300, seeds=3):
     return rows
 
 
-def main(names):
+def main(names: Sequence[str]) -> None:
     warnings.simplefilter("ignore", DRPUWarning)
-    parts = {part.__name__: part for part in (speed, agreement, accuracy)}
+    parts: dict[str, Callable[[], Records]] = {
+        "speed": speed,
+        "agreement": agreement,
+        "accuracy": accuracy,
+    }
     try:
         results = {name: read_results("kernel_mean")[name] for name in parts if name not in names}
     except (FileNotFoundError, KeyError):

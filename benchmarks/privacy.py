@@ -27,7 +27,7 @@ from drpu.exceptions import DataError, DRPUWarning
 
 SIZES = ((100, 1000), (500, 5000), (2500, 25_000), (10_000, 100_000))
 PRIORS = ((0.1, 0.5), (0.3, 0.1), (0.5, 0.8), (0.8, 0.3))  # training and test
-FORMS = {
+FORMS: dict[str, dict[str, Any]] = {
     "exact": {},
     **{f"levels={k}": {"levels": k} for k in (25, 50, 100, 200)},
     **{f"epsilon={e:g}": {"epsilon": e} for e in (0.1, 0.5, 1.0, 5.0)},

@@ -103,7 +103,7 @@ def main() -> None:
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)  # few positives are part of the protocol
 
-    sets = {}
+    sets: dict[str, dict[str, Any]] = {}
     for name in ("digits", "breast_cancer"):
         trials = [trial(name, seed, options.scenario) for seed in range(options.seeds)]
         sets[name] = {"summary": summary(trials), "trials": [asdict(t) for t in trials]}
