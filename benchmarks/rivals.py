@@ -8,14 +8,11 @@ method after the other; what is there already is not run again. ``--docs`` turns
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import time
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +20,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
 
 import drpu
+from benchmarks._results import read_results, write_results
 from drpu.datasets.loaders import load_image_set
 from drpu.datasets.sampling import draw_at_prior
 
@@ -123,14 +121,19 @@ DATA: dict[str, Callable[[int], Sample]] = {
     "mnist": mnist,
     "mnist, 50,000 rows": large,
 }
-NEED_MNIST = ("mnist", "mnist, 50,000 rows")
+LARGEST = "mnist, 50,000 rows"
+NEED_MNIST = ("mnist", LARGEST)
+SEEDS_OF = {"mnist": 1, LARGEST: 6}  # where they are not SEEDS
+
+
+Make = Callable[[float, int], Any]  # of the training prior and a seed
 
 
 @dataclass(frozen=True)
 class Method:
     """A classifier, and what a reader wants to know of it."""
 
-    make: Callable[[float, int], Any]
+    make: Make
     bound: str
     needs_prior: str
     adapts: str
@@ -186,8 +189,8 @@ def paper_network() -> Any:
     return network(784, (300, 300, 300))
 
 
-# Those that are trained on the large sample, with the paper's network.
-LARGE: dict[str, Callable[[float, int], Any]] = {
+# Those that are trained on the largest sample, with the paper's network.
+WITH_PAPER_NETWORK: dict[str, Make] = {
     "nnPU, paper's network": lambda pi, seed: drpu.NNPUClassifier(
         paper_network(), prior=pi, random_state=seed
     ),
@@ -195,11 +198,16 @@ LARGE: dict[str, Callable[[float, int], Any]] = {
 }
 
 
+def tried_on(data: str) -> dict[str, Make]:
+    """What makes the classifiers that a data set is for."""
+    return WITH_PAPER_NETWORK if data == LARGEST else {name: m.make for name, m in METHODS.items()}
+
+
 def run_one(data: str, method: str, seed: int) -> dict[str, Any]:
     """Accuracy at every test prior, and seconds to fit and to adapt."""
     sample = DATA[data](seed)
     start = time.perf_counter()
-    clf = (LARGE[method] if method in LARGE else METHODS[method].make)(sample.prior, seed)
+    clf = tried_on(data)[method](sample.prior, seed)
     if method != "PUa":
         clf.fit(sample.X, sample.y)
     seconds = time.perf_counter() - start
@@ -217,38 +225,33 @@ def run_one(data: str, method: str, seed: int) -> dict[str, Any]:
     return {"accuracy": accuracy, "seconds": round(seconds, 2)}
 
 
-def _jobs(names: list[str]) -> Iterator[tuple[str, str, int]]:
-    for method in sorted(METHODS, key=lambda name: name == "GenPU"):  # the slowest last
-        for data in names:
-            for seed in range(1 if data == "mnist" else SEEDS):
-                if DATA[data] is not large:
-                    yield data, method, seed
-    if NEED_MNIST[-1] in names:
-        yield from product([NEED_MNIST[-1]], LARGE, range(2 * SEEDS))
+def _jobs(names: list[str]) -> list[tuple[str, str, int]]:
+    jobs = [
+        (data, method, seed)
+        for data in names
+        for method in tried_on(data)
+        for seed in range(SEEDS_OF.get(data, SEEDS))
+    ]
+    return sorted(jobs, key=lambda job: job[1] == "GenPU")  # the slowest last
 
 
 def run(names: list[str]) -> None:
-    results = json.loads(RESULTS.read_text()) if RESULTS.exists() else {"runs": {}}
-    results["machine"] = {
-        "cores": os.cpu_count(),
-        "threads": os.environ.get("OMP_NUM_THREADS"),
-        "python": platform.python_version(),
-    }
+    runs = read_results("rivals")["runs"] if RESULTS.exists() else {}
+    machine = {"cores": os.cpu_count(), "threads": os.environ.get("OMP_NUM_THREADS")}
     for data, method, seed in _jobs(names):
         key = f"{data} | {method} | {seed}"
-        if key in results["runs"]:
+        if key in runs:
             continue
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", drpu.exceptions.DRPUWarning)
-            results["runs"][key] = run_one(data, method, seed)
-        print(key, results["runs"][key], flush=True)
-        RESULTS.parent.mkdir(exist_ok=True)
-        RESULTS.write_text(json.dumps(results, indent=1) + "\n")
+            runs[key] = run_one(data, method, seed)
+        print(key, runs[key], flush=True)
+        write_results("rivals", "python -m benchmarks.rivals", machine=machine, runs=runs)
 
 
 def docs() -> str:
     """The page: what each method is, and how it did."""
-    results = json.loads(RESULTS.read_text())
+    results = read_results("rivals")
     return "\n".join([*_features(), "", *_accuracies(results["runs"]), "", *_remarks(results["machine"]), ""])
 
 
@@ -269,8 +272,7 @@ def _features() -> list[str]:
 def _accuracies(runs: dict[str, Any]) -> list[str]:
     lines = ["## Accuracy and time", ""]
     for data in DATA:
-        tried = [*METHODS, *LARGE]
-        found = {m: [v for k, v in runs.items() if k.startswith(f"{data} | {m} | ")] for m in tried}
+        found = {m: [v for k, v in runs.items() if k.startswith(f"{data} | {m} | ")] for m in tried_on(data)}
         if not any(found.values()):
             continue
         head = [data, *(f"test prior {p:g}" for p in SHIFTS), "mean", "seconds"]
@@ -294,9 +296,9 @@ def _accuracies(runs: dict[str, Any]) -> list[str]:
 
 
 def _remarks(machine: dict[str, Any]) -> list[str]:
-    threads = machine["threads"] or "all"
+    threads, most = machine["threads"] or "all", SEEDS_OF[LARGEST]
     text = f"""Case-control samples of training prior 0.5 (digits of 1,300 rows and MNIST of 50,000: their
-own); means over {SEEDS} seeds (MNIST: one seed of 16,000 rows, and {2 * SEEDS} of the paper's 50,000 with its
+own); means over {SEEDS} seeds (MNIST: one seed of 16,000 rows, and {most} of the paper's 50,000 with its
 network), classifiers at their defaults. A test prior of 0.5 is no shift. DRPU is told no prior and
 adapts to the unlabeled test rows; PUa is told both priors and trained for each; VPU is told none; all
 others are told the training prior. Seconds to fit on {machine["cores"]} cores with {threads} thread(s), other

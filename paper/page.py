@@ -45,15 +45,16 @@ CHOICE = """\
 table has; its numbers are in `paper/results/selection.json`. Over all data sets it names **{choice}**.
 The tables share its generator, epochs and decay, but not its rate: there each trial trains at two rates,
 one below and one above it, and of two rates, five strengths and twenty epochs it keeps what has the lowest
-risk on its own holdout rows. That costs twice the time, and this is what it gives beside the one rate:
+risk on its own holdout rows. That costs twice the time, and this is what it gives beside the one rate (files
+in `paper/results/one-rate`, by `python -m paper run --flavour ours --setting "{choice}"` and `--out`):
 
 {beside}
 
 All choices within a trial read holdout rows alone. Some that were made before were not blind to test results:
 that there are two rates was decided when a narrower search had named 1e-3, which fell short of what we
 wanted on MNIST while 3e-3 did so on CIFAR-10, and the rule between them was first the risk of calibrated
-scores, until three other trials of MNIST showed that the plain risk chooses better. Among priors
-that were equally good on other data, the library's default is the one that did well on both MNIST and
+scores, until the plain risk chose better on three other trials of MNIST, of which no file is kept. Among
+priors that were equally good on other data, the library's default is the one that did well on both MNIST and
 CIFAR-10 here. The averages should be read with that in mind. The two rates were trained in two runs, and
 accuracies and priors computed from the kept scores of the better one, as `python -m paper rescore` does.
 """

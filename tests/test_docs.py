@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+from benchmarks import rivals
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md"))
@@ -21,6 +22,10 @@ def load_file(name):
 
 runner = load_file("run_blocks")
 WITH_CODE = [page for page in PAGES if runner.BLOCK.search(page.read_text())]
+
+
+def test_the_page_of_the_rivals_is_that_of_their_results():
+    assert (ROOT / "docs" / "rivals.md").read_text() == rivals.docs()
 
 
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -36,7 +36,7 @@ Share of even digits in training: {truth:.2f}; found by drpu: {found}
 """
 OUTRO = """
 "as trained" keeps the threshold of training. "adapted" reads the new share from the unlabeled
-test digits. "both known" is told the true shares: the most that this model can do.
+test digits. "both known" is told the true shares: what adapting aims at, up to chance.
 """
 
 

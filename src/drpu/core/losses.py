@@ -10,6 +10,7 @@ import numpy as np
 from drpu._arrays import namespace, softplus
 from drpu._checks import check_choice
 from drpu._typing import Array, FloatArray
+from drpu.exceptions import ParameterError
 
 __all__ = ["LOSSES", "MarginLoss", "get_loss", "sigmoid"]
 
@@ -92,7 +93,10 @@ class Sigmoid(MarginLoss):
         return -sigmoid(margin) * sigmoid(-margin)
 
     def posterior(self, scores: FloatArray) -> FloatArray:
-        raise NotImplementedError("the sigmoid loss only knows on which side of 0 a score belongs.")
+        raise ParameterError(
+            "loss must be 'logistic' or 'squared' for a posterior, got 'sigmoid', which only knows on "
+            "which side of 0 a score belongs."
+        )
 
     def level(self, cost: float) -> float:
         return 0.0
