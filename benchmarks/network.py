@@ -28,11 +28,10 @@ from benchmarks._results import write_results
 from drpu import NetworkRatio, fit_many
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import Risk, nonnegative_bregman_risk
-from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
 from drpu.core.risk import nnpu_risk
 from drpu.datasets.loaders import load_image_set
-from drpu.models.network_score import NetworkScore, fit_scores
+from drpu.models.network_score import NetworkScore
 
 BATCH = 500
 STACK = 4
@@ -115,9 +114,9 @@ def ratio_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epoch
 
 def score_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
     """The same through nnPU's network, one model or a stack."""
-    objective = ShiftedRisk(PRIOR, PRIOR, get_loss("sigmoid"), corrected=True)
+    objective = ShiftedRisk(PRIOR, PRIOR, corrected=True)
     stack = [NetworkScore(make, random_state=seed, epochs=epochs, **OPTIONS) for seed in range(models)]
-    fit_scores(stack, positive, unlabeled, [objective] * models)
+    fit_many(stack, positive, unlabeled, objectives=objective)
 
 
 @torch.no_grad()

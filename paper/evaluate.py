@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from drpu import ScoreTails, ratio_threshold
-from drpu.core.bregman import bregman_risk
-from drpu.core.calibration import calibrate
-from drpu.core.proportion import infimum
+from drpu import ScoreTails, calibrate, ratio_threshold
 from drpu.exceptions import DRPUWarning
 
 __all__ = ["Outcome", "by_margin", "by_ratio", "calibrated_risk"]
@@ -53,7 +50,7 @@ def by_ratio(
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        train = known if known is not None else (tails.estimate().value if best else infimum(tails))
+        train = known if known is not None else tails.estimate("auto" if best else "paper").value
         to_ratio = calibrate(tails, train) if best else np.exp
         lines = []
         for prior, (scores, labels) in tests.items():
@@ -63,7 +60,7 @@ def by_ratio(
             elif best:
                 found = seen.estimate(reference=tails, train_prior=train).value
             else:
-                found = infimum(seen)
+                found = seen.estimate("paper").value
             called = to_ratio(scores) > ratio_threshold(train, found)
             lines.append(_line(prior, called, scores, labels, found))
     return Outcome(float(train), lines)
@@ -96,7 +93,7 @@ def calibrated_risk(positive: Floats, unlabeled: Floats) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DRPUWarning)
             ratio = calibrate(tails, tails.estimate().value)
-        risks.append(float(bregman_risk(ratio(positive[read]), ratio(unlabeled[read]))))
+        risks.append(float((ratio(unlabeled[read]) ** 2).mean() / 2 - ratio(positive[read]).mean()))
     return float(np.mean(risks))
 
 

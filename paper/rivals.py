@@ -5,15 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from drpu.core.losses import get_loss
-from drpu.core.objective import PUObjective, ShiftedRisk, VariationalRisk
+from drpu import NetworkScore, ShiftedRisk, VariationalRisk, fit_many
 from drpu.exceptions import DataError
-from drpu.models.network_score import NetworkScore, fit_scores
 from paper.evaluate import Floats, Outcome, by_margin
 from paper.km2 import km2_priors
 from paper.networks import make_network
@@ -24,7 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["run_job"]
 
-Priors = tuple[float, dict[float, float]]
+Risk: TypeAlias = ShiftedRisk | VariationalRisk
+Priors: TypeAlias = tuple[float, dict[float, float]]
 
 
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
@@ -67,14 +66,14 @@ def _priors(job: Job, trial: int, part: Split, out: Path) -> Priors | None:
     return found
 
 
-def _objective(job: Job, priors: Priors | None, target: float | None) -> PUObjective:
+def _objective(job: Job, priors: Priors | None, target: float | None) -> Risk:
     if priors is None:
         return VariationalRisk(mixup=job.data.mixup)
     train, tests = priors
     test = train if target is None else tests[target]
     # a class without weight would leave nothing to learn
     train, test = (float(np.clip(prior, 0.01, 0.99)) for prior in (train, test))
-    return ShiftedRisk(train, test, get_loss("sigmoid"), corrected=True)
+    return ShiftedRisk(train, test, corrected=True)
 
 
 def _train(
@@ -82,7 +81,7 @@ def _train(
     images: Images,
     splits: Sequence[Split],
     lines: Sequence[int],
-    objectives: Sequence[PUObjective],
+    objectives: Sequence[Risk],
     reader: _Reader,
     options: Options,
 ) -> list[NetworkScore]:
@@ -97,11 +96,11 @@ def _train(
     held = None
     if job.recipe.method == "vpu":  # which keeps its best epoch: without that it collapses
         held = [(images.train[splits[i].positive[1]], images.train[splits[i].unlabeled[1]]) for i in lines]
-    return fit_scores(
+    return fit_many(
         models,
         images.train,
         images.train,
-        objectives,
+        objectives=objectives,
         holdout=held,
         positive_weight=[mask(splits[i].positive[0], n) for i in lines],
         unlabeled_weight=[mask(splits[i].unlabeled[0], n) for i in lines],

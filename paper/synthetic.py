@@ -22,12 +22,8 @@ from drpu import (
     make_gaussian_pu,
     ratio_threshold,
 )
-from drpu.core.losses import get_loss
-from drpu.core.objective import ShiftedRisk
-from drpu.core.proportion import infimum
 from drpu.datasets import PUData
 from drpu.exceptions import DRPUWarning
-from drpu.models.network_score import NetworkScore, fit_scores
 from paper.progress import progress
 from paper.store import Key, versions, write_result
 
@@ -143,14 +139,14 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
     if key.method == "upu":
         prior = KernelMeanPrior("km2").estimate(positive, unlabeled).value
         told = float(np.clip(prior, 0.01, 0.99))
-        score = NetworkScore(module, **options)
-        fit_scores([score], positive, unlabeled, [ShiftedRisk(told, told, get_loss("logistic"))])
-        return _Fixed(score.score, 0.0), prior, None
+        classifier = UPUClassifier(NetworkRatio(module, **options), loss="logistic", prior=told)
+        return classifier.fit_pu(positive, unlabeled), prior, None
     # nothing is said of a correction here, and the uncorrected risk of this model needs none
     ratio = NetworkRatio(module, generator="lsif", head="identity", alpha=0.0, **options)
     ratio.fit_ratio(positive, unlabeled)
     tails = ScoreTails(ratio.log_ratio(data.positive[200:])).update(ratio.log_ratio(data.unlabeled[1000:]))
-    train, found = infimum(tails), infimum(tails.empty().update(ratio.log_ratio(data.test)))
+    train = tails.estimate("paper").value
+    found = tails.empty().update(ratio.log_ratio(data.test)).estimate("paper").value
     return _Fixed(ratio.ratio, ratio_threshold(train, found)), train, found
 
 

@@ -9,10 +9,37 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what editors and type checkers see
+    from drpu.artifact.onnx.export import export_onnx as export_onnx
+    from drpu.artifact.store import load as load
+    from drpu.artifact.store import save as save
+    from drpu.core.calibration import calibrate as calibrate
+    from drpu.core.decision import ratio_threshold as ratio_threshold
+    from drpu.core.decision import shift_posterior as shift_posterior
+    from drpu.core.kernel_mean import KernelMeanPrior as KernelMeanPrior
+    from drpu.core.objective import ShiftedRisk as ShiftedRisk
+    from drpu.core.objective import VariationalRisk as VariationalRisk
     from drpu.core.prior import PriorEstimate as PriorEstimate
     from drpu.core.prior import estimate_prior as estimate_prior
     from drpu.core.tails import ScoreTails as ScoreTails
+    from drpu.datasets.sampling import make_pu as make_pu
+    from drpu.datasets.toys import make_gaussian_pu as make_gaussian_pu
+    from drpu.estimators.adapted import AdaptedClassifier as AdaptedClassifier
+    from drpu.estimators.classic import ElkanNotoClassifier as ElkanNotoClassifier
+    from drpu.estimators.drpu import DRPUClassifier as DRPUClassifier
+    from drpu.estimators.generative import GenPUClassifier as GenPUClassifier
+    from drpu.estimators.margin import PULDClassifier as PULDClassifier
+    from drpu.estimators.risk import NNPUClassifier as NNPUClassifier
+    from drpu.estimators.risk import PUaClassifier as PUaClassifier
+    from drpu.estimators.risk import UPUClassifier as UPUClassifier
+    from drpu.estimators.scoring import ratio_risk_scorer as ratio_risk_scorer
+    from drpu.estimators.variational import VPUClassifier as VPUClassifier
+    from drpu.models.boosting import BoostedRatio as BoostedRatio
+    from drpu.models.classifier import ClassifierRatio as ClassifierRatio
+    from drpu.models.kernel import KernelRatio as KernelRatio
+    from drpu.models.many import fit_many as fit_many
+    from drpu.models.network import NetworkRatio as NetworkRatio
+    from drpu.models.network_score import NetworkScore as NetworkScore
 
 _SHELF = {
     "AdaptedClassifier": "drpu.estimators.adapted",
@@ -25,15 +52,19 @@ _SHELF = {
     "KernelRatio": "drpu.models.kernel",
     "NNPUClassifier": "drpu.estimators.risk",
     "NetworkRatio": "drpu.models.network",
+    "NetworkScore": "drpu.models.network_score",
     "PULDClassifier": "drpu.estimators.margin",
     "PUaClassifier": "drpu.estimators.risk",
     "PriorEstimate": "drpu.core.prior",
     "ScoreTails": "drpu.core.tails",
+    "ShiftedRisk": "drpu.core.objective",
     "UPUClassifier": "drpu.estimators.risk",
     "VPUClassifier": "drpu.estimators.variational",
+    "VariationalRisk": "drpu.core.objective",
+    "calibrate": "drpu.core.calibration",
     "estimate_prior": "drpu.core.prior",
     "export_onnx": "drpu.artifact.onnx.export",
-    "fit_many": "drpu.models.network",
+    "fit_many": "drpu.models.many",
     "load": "drpu.artifact.store",
     "make_gaussian_pu": "drpu.datasets.toys",
     "make_pu": "drpu.datasets.sampling",

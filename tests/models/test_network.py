@@ -19,7 +19,8 @@ from drpu.core.bregman import bregman_risk
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
 from drpu.models._holdout import SamplePair
 from drpu.models._training.tasks import ALPHAS, FALLBACK_ALPHA, make_task
-from drpu.models.network import NetworkRatio, fit_many
+from drpu.models.many import fit_many
+from drpu.models.network import NetworkRatio
 from drpu.models.registry import model_from_state
 
 PRIOR = 0.4
@@ -342,7 +343,7 @@ def test_progress_shows_when_asked(capsys):
 
 def test_torch_is_not_imported_before_a_fit():
     code = (
-        "import sys; from drpu.models.network import NetworkRatio, fit_many; "
+        "import sys; from drpu import NetworkRatio, fit_many; "
         "model = NetworkRatio(hidden=(3,)); model.get_params(); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

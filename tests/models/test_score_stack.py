@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
 
 pytest.importorskip("torch")
 
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk, VariationalRisk
 from drpu.exceptions import ParameterError
-from drpu.models.network import NetworkRatio, fit_many
-from drpu.models.network_score import NetworkScore, fit_scores
+from drpu.models.many import fit_many
+from drpu.models.network import NetworkRatio
+from drpu.models.network_score import NetworkScore
 
 OPTIONS = {"hidden": (8,), "epochs": 3, "batch_size": 50, "learning_rate": 1e-2, "early_stopping": False}
 OPTIONS |= {"dtype": "float64"}
@@ -26,7 +28,7 @@ def rows(seed=0):
 
 
 def shifted(train, test):
-    return ShiftedRisk(train, test, get_loss("sigmoid"), corrected=True)
+    return ShiftedRisk(train, test, corrected=True)
 
 
 def models(n, **changes):
@@ -36,9 +38,9 @@ def models(n, **changes):
 def test_each_model_of_a_stack_has_its_own_priors():
     positive, unlabeled, x = rows()
     objectives = [shifted(0.4, 0.4), shifted(0.4, 0.8), shifted(0.3, 0.2)]
-    together = fit_scores(models(3), positive, unlabeled, objectives)
+    together = fit_many(models(3), positive, unlabeled, objectives=objectives)
     for i, objective in enumerate(objectives):
-        (alone,) = fit_scores(models(3)[i : i + 1], positive, unlabeled, [objective])
+        (alone,) = fit_many(models(3)[i : i + 1], positive, unlabeled, objectives=[objective])
         assert_allclose(together[i].score(x), alone.score(x), rtol=1e-4, atol=1e-4)
 
 
@@ -46,7 +48,7 @@ def test_a_stack_of_one_is_the_network_of_the_classifiers():
     from drpu.models.folds import Sample
 
     positive, unlabeled, x = rows()
-    (stacked,) = fit_scores(models(1), positive, unlabeled, [shifted(0.4, 0.4)])
+    (stacked,) = fit_many(models(1), positive, unlabeled, objectives=[shifted(0.4, 0.4)])
     (plain,) = models(1)
     plain.fit_score(Sample(positive), Sample(unlabeled), shifted(0.4, 0.4))
     assert_allclose(stacked.score(x), plain.score(x), rtol=1e-5, atol=1e-6)
@@ -55,11 +57,11 @@ def test_a_stack_of_one_is_the_network_of_the_classifiers():
 def test_variational_networks_keep_their_best_epoch():
     positive, unlabeled, x = rows()
     held = (positive[:20], unlabeled[:100])
-    fitted = fit_scores(
+    fitted = fit_many(
         models(2, early_stopping=True),
         positive,
         unlabeled,
-        [VariationalRisk(mixup=1.0)] * 2,
+        objectives=VariationalRisk(mixup=1.0),
         holdout=[held, held],
     )
     for model in fitted:
@@ -72,11 +74,11 @@ def test_weights_of_zero_leave_rows_out():
     both = np.concatenate([positive, unlabeled])
     is_positive = (np.arange(len(both)) < len(positive)).astype(float)
     options = {"hidden": None, "module": _line}
-    (masked,) = fit_scores(
-        models(1, **options), both, both, [shifted(0.4, 0.4)],
+    (masked,) = fit_many(
+        models(1, **options), both, both, objectives=[shifted(0.4, 0.4)],
         positive_weight=[is_positive], unlabeled_weight=[1 - is_positive],
     )  # fmt: skip
-    (plain,) = fit_scores(models(1, **options), positive, unlabeled, [shifted(0.4, 0.4)])
+    (plain,) = fit_many(models(1, **options), positive, unlabeled, objectives=[shifted(0.4, 0.4)])
     assert_allclose(masked.score(x), plain.score(x), rtol=1e-4, atol=1e-5)
 
 
@@ -97,7 +99,31 @@ def _line():
 def test_objectives_of_a_stack_differ_in_priors_alone(objectives):
     positive, unlabeled, _ = rows()
     with pytest.raises(ParameterError, match="trained together"):
-        fit_scores(models(2), positive, unlabeled, objectives)
+        fit_many(models(2), positive, unlabeled, objectives=objectives)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "options", "message"),
+    [
+        ([NetworkScore], {}, "objectives must say"),
+        ([NetworkScore], {"objectives": [VariationalRisk()] * 2}, "one for each of 1 models, got 2"),
+        ([NetworkRatio], {"objectives": VariationalRisk()}, "objectives must be left out"),
+        ([NetworkRatio], {"equal_batches": True}, "equal_batches must be left out"),
+        ([NetworkRatio, NetworkScore], {}, "all be NetworkRatio or all NetworkScore"),
+    ],
+)
+def test_stacks_refuse_what_they_would_ignore(kinds, options, message):
+    positive, unlabeled, _ = rows()
+    with pytest.raises(ParameterError, match=message):
+        fit_many([kind(**OPTIONS) for kind in kinds], positive, unlabeled, **options)
+
+
+def test_scores_take_rows_as_users_hold_them():
+    positive, unlabeled, x = rows()
+    (model,) = fit_many(models(1), positive.tolist(), unlabeled, objectives=shifted(0.4, 0.4))
+    assert_allclose(model.score(x.tolist()), model.score(x))
+    with pytest.raises(NotFittedError, match="fit_many"):
+        NetworkScore().score(x)
 
 
 def test_watched_epochs_see_the_networks_as_they_are():

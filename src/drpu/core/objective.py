@@ -10,7 +10,7 @@ import numpy as np
 from drpu._arrays import softplus
 from drpu._typing import Array, FloatArray
 from drpu.core.bregman import Risk
-from drpu.core.losses import MarginLoss, sigmoid
+from drpu.core.losses import LOSSES, MarginLoss, sigmoid
 from drpu.core.risk import pua_risk, risk_terms, vpu_risk
 
 __all__ = ["PUObjective", "ShiftedRisk", "VariationalRisk"]
@@ -58,6 +58,7 @@ class ShiftedRisk(PUObjective):
     prior : float
         Share of positives in the population to classify, in [0, 1].
     loss : MarginLoss
+        The sigmoid unless given.
     cost : float
         False-positive cost.
     corrected : bool
@@ -76,7 +77,7 @@ class ShiftedRisk(PUObjective):
 
     unlabeled_prior: float
     prior: float
-    loss: MarginLoss
+    loss: MarginLoss = LOSSES["sigmoid"]
     cost: float = 0.5
     corrected: bool = False
     beta: float = 0.0

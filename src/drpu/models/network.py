@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from drpu._checks import check_weights
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, ParameterError
 from drpu.models._holdout import SamplePair
 from drpu.models._network_state import check_row_shape, network_from_state, network_state
 from drpu.models.base import ModelState, RatioModel
@@ -18,12 +16,10 @@ from drpu.models.base import ModelState, RatioModel
 if TYPE_CHECKING:
     from torch import nn
 
-    from drpu.models._training.ratio import Fitted, Watch
+    from drpu.models._training.ratio import Fitted
+    from drpu.models._training.tasks import Task
 
-__all__ = ["NetworkRatio", "fit_many"]
-
-# What models of one stack may disagree on.
-_OWN = {"alpha", "bound", "learning_rate", "module", "random_state", "verbose", "weight_decay"}
+__all__ = ["NetworkRatio"]
 
 
 class NetworkRatio(RatioModel):
@@ -186,7 +182,12 @@ class NetworkRatio(RatioModel):
         positive_weight: FloatArray | None,
         unlabeled_weight: FloatArray | None,
     ) -> None:
-        _train([self], [(SamplePair(positive, unlabeled, positive_weight, unlabeled_weight), holdout)])
+        require("torch", extra="torch", for_="NetworkRatio")
+        from drpu.models._training.ratio import fit_together
+
+        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
+        (fitted,) = fit_together([self._task(sample, holdout)])
+        self._take(fitted, sample.positive.shape[1:])
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         from drpu.models._training.ratio import score_rows
@@ -222,6 +223,11 @@ class NetworkRatio(RatioModel):
         model.alpha_, model.bound_ = alpha, np.inf if bound is None else bound
         return model
 
+    def _task(self, sample: SamplePair, holdout: tuple[Rows, Rows] | None) -> Task:
+        from drpu.models._training.tasks import make_task
+
+        return make_task(self, sample, holdout)
+
     def _take(self, fitted: Fitted, shape: tuple[int, ...]) -> None:
         self.n_features_in_ = shape[0]
         self.input_shape_ = shape
@@ -231,122 +237,3 @@ class NetworkRatio(RatioModel):
         self.bound_ = fitted.bound
         self.best_epoch_ = fitted.best_epoch
         self.history_ = fitted.history
-
-
-def fit_many(
-    models: Sequence[NetworkRatio],
-    positive: Rows,
-    unlabeled: Rows,
-    *,
-    holdout: Any = None,
-    positive_weight: Any = None,
-    unlabeled_weight: Any = None,
-    on_epoch: Watch | None = None,
-) -> list[NetworkRatio]:
-    """Networks of one shape, trained together as a stack.
-
-    Each comes out as its own ``fit_ratio`` would leave it, up to rounding (and to the
-    draws of dropout, where a network has some): a model's initial weights, batches and
-    holdout rows depend on its own seed alone. On a GPU ten small networks take hardly
-    longer than one.
-
-    Parameters
-    ----------
-    models : sequence of NetworkRatio
-        They may differ in ``alpha``, ``bound``, ``learning_rate``, ``weight_decay``
-        and ``random_state``, and in networks of the same architecture.
-    positive, unlabeled : rows, or a list of rows
-        Samples for all models, or a list or tuple with one array for each. Samples of
-        different models must be of the same size.
-    holdout : pair of rows, or a list of pairs, optional
-        As in ``fit_ratio``, for all models or a list with one pair for each.
-    positive_weight, unlabeled_weight : array-like, or a list of them, optional
-        Weights of the rows, for all models or a list with one array for each. Rows of
-        weight 0 are as good as absent: models that share one array and differ in
-        weights share its memory.
-    on_epoch : callable, optional
-        Called after every epoch as ``on_epoch(epoch, log_ratio)``; ``log_ratio(X)`` scores rows,
-        or a list with rows for each model, with the networks as they are then, shape
-        (models, n). Needs a given ``alpha``.
-
-    Returns
-    -------
-    models : list of NetworkRatio
-        The same objects, fitted.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> positive, unlabeled = rng.normal(1, 1, (50, 2)), rng.normal(0, 1, (200, 2))
-    >>> models = [NetworkRatio(hidden=(8,), alpha=0.2, epochs=2, random_state=s) for s in range(3)]
-    >>> [model.alpha_ for model in fit_many(models, positive, unlabeled)]
-    [0.2, 0.2, 0.2]
-    """
-    if not models:
-        raise ParameterError("models must hold at least one NetworkRatio, got none.")
-    _check_alike(models)
-    n = len(models)
-    checked: dict[int, Rows] = {}
-
-    def rows(name: str, X: Rows) -> Rows:
-        if id(X) not in checked:  # one array for all models stays one array
-            checked[id(X)] = models[0]._rows(name, X)
-        return checked[id(X)]
-
-    samples = []
-    for one_positive, one_unlabeled, held, w_p, w_u in zip(
-        _for_each(positive, n),
-        _for_each(unlabeled, n),
-        holdout if isinstance(holdout, list) else [holdout] * n,
-        _for_each(positive_weight, n, ndim=1),
-        _for_each(unlabeled_weight, n, ndim=1),
-        strict=True,
-    ):
-        p, u = rows("positive", one_positive), rows("unlabeled", one_unlabeled)
-        kept = None if held is None else (rows("holdout[0]", held[0]), rows("holdout[1]", held[1]))
-        if any(part.shape[1:] != p.shape[1:] for part in (u, *(kept or ()))):
-            raise DataError("positive, unlabeled and holdout rows must have the same columns.")
-        w_p = None if w_p is None else check_weights("positive_weight", w_p, len(p))
-        w_u = None if w_u is None else check_weights("unlabeled_weight", w_u, len(u))
-        samples.append((SamplePair(p, u, w_p, w_u), kept))
-    if on_epoch is not None and any(isinstance(model.alpha, str) for model in models):
-        raise ParameterError("alpha must be a number with on_epoch: 'auto' trains several networks a model.")
-    _train(models, samples, on_epoch)
-    return list(models)
-
-
-def _train(
-    models: Sequence[NetworkRatio],
-    samples: Sequence[tuple[SamplePair, tuple[Rows, Rows] | None]],
-    on_epoch: Watch | None = None,
-) -> None:
-    require("torch", extra="torch", for_="NetworkRatio")
-    from drpu.models._training.ratio import fit_together
-    from drpu.models._training.tasks import make_task
-
-    tasks = [make_task(model, *sample) for model, sample in zip(models, samples, strict=True)]
-    for model, (sample, _), fitted in zip(models, samples, fit_together(tasks, on_epoch), strict=True):
-        model._take(fitted, sample.positive.shape[1:])
-
-
-def _check_alike(models: Sequence[NetworkRatio]) -> None:
-    first = models[0].get_params(deep=False)
-    for model in models[1:]:
-        for name, value in model.get_params(deep=False).items():
-            if name not in _OWN and value != first[name]:
-                raise ParameterError(
-                    f"{name} must be the same in all models trained together, "
-                    f"got {first[name]!r} and {value!r}."
-                )
-        if (model.module is None) is not (models[0].module is None):
-            raise ParameterError("module must be given to all models trained together, or to none.")
-
-
-def _for_each(value: Any, n: int, *, ndim: int = 2) -> list[Any]:
-    """``value`` for each of ``n`` models: a list of arrays is one for each, all else is shared."""
-    if isinstance(value, (list, tuple)) and value and all(np.ndim(part) >= ndim for part in value[:1]):
-        if len(value) != n:
-            raise ParameterError(f"a list of samples must have one for each of {n} models, got {len(value)}.")
-        return list(value)
-    return [value] * n

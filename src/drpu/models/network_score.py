@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.exceptions import NotFittedError
 
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
@@ -13,6 +14,7 @@ from drpu.core.objective import PUObjective
 from drpu.exceptions import ParameterError
 from drpu.models import _holdout
 from drpu.models._network_state import check_row_shape, network_from_state, network_state
+from drpu.models._rows import as_rows
 from drpu.models.base import ModelState
 from drpu.models.folds import Sample
 from drpu.models.network import NetworkRatio
@@ -21,10 +23,10 @@ from drpu.models.scores import ScoreModel
 if TYPE_CHECKING:
     from torch import nn
 
-    from drpu.models._training.ratio import Fitted, Watch
+    from drpu.models._training.ratio import Fitted
     from drpu.models._training.tasks import Task
 
-__all__ = ["NetworkScore", "fit_scores", "from_ratio"]
+__all__ = ["NetworkScore", "from_ratio"]
 
 _RATIO_ONLY = ("alpha", "bound", "generator", "head")
 
@@ -32,8 +34,10 @@ _RATIO_ONLY = ("alpha", "bound", "generator", "head")
 class NetworkScore(ScoreModel):
     """Score from a neural network, trained for an objective by paired batches.
 
-    The parameters are those of :class:`drpu.NetworkRatio` and mean the same, less those
-    that only a density ratio has.
+    What the classifiers of nnPU, PUa and VPU train inside; with :func:`drpu.fit_many` a stack
+    of them can be trained at once, each for its own :class:`drpu.ShiftedRisk`, say. The
+    parameters are those of :class:`drpu.NetworkRatio` and mean the same, less those that
+    only a density ratio has.
 
     Attributes
     ----------
@@ -94,11 +98,16 @@ class NetworkScore(ScoreModel):
 
         sample = _holdout.SamplePair(positive.rows, unlabeled.rows, positive.weight, unlabeled.weight)
         (fitted,) = fit_stack([self._task(sample, None)], [objective])
-        return self._take(fitted, sample)
+        self._take(fitted, sample.positive.shape[1:])
+        return self
 
-    def score(self, X: Rows) -> FloatArray:  # noqa: D102
+    def score(self, X: Rows) -> FloatArray:
+        """Scores of rows, one float64 a row: the network's outputs."""
         from drpu.models._training.ratio import outputs
 
+        if not hasattr(self, "module_"):
+            raise NotFittedError("NetworkScore has not learnt a score yet: train it by fit_many first.")
+        X = as_rows("X", X, sparse_ok=False, nd_ok=True)
         check_row_shape(self, X)
         return outputs(self.module_, X, self.scaling_)
 
@@ -118,60 +127,10 @@ class NetworkScore(ScoreModel):
 
         return make_task(self._as_ratio(), sample, holdout)
 
-    def _take(self, fitted: Fitted, sample: _holdout.SamplePair) -> Self:
-        self.input_shape_ = tuple(sample.positive.shape[1:])
+    def _take(self, fitted: Fitted, shape: tuple[int, ...]) -> None:
+        self.input_shape_ = shape
         self.module_, self.scaling_ = fitted.module, fitted.scaling
         self.best_epoch_, self.history_ = fitted.best_epoch, fitted.history
-        return self
-
-
-def fit_scores(
-    models: Sequence[NetworkScore],
-    positive: Rows,
-    unlabeled: Rows,
-    objectives: Sequence[PUObjective],
-    *,
-    holdout: Sequence[tuple[Rows, Rows]] | None = None,
-    positive_weight: Sequence[FloatArray] | None = None,
-    unlabeled_weight: Sequence[FloatArray] | None = None,
-    equal_batches: bool = False,
-    on_epoch: Watch | None = None,
-) -> list[NetworkScore]:
-    """Networks of one shape for objectives of one kind, trained together as a stack.
-
-    Parameters
-    ----------
-    models : sequence of NetworkScore
-        They may differ in ``learning_rate``, ``weight_decay`` and ``random_state``.
-    positive, unlabeled : rows
-        Checked rows for all models; weights of 0 leave some of them out.
-    objectives : sequence of PUObjective
-        One for each model. Those with priors may differ in them.
-    holdout : sequence of pairs of rows, optional
-        Rows for each model to choose its epoch by; the models' own share without them.
-    positive_weight, unlabeled_weight : sequence of ndarray, optional
-        Weights of the rows, for each model.
-    equal_batches : bool, default=False
-        Whether a step takes as many positives as unlabeled rows, so that positives come round
-        many times an epoch. Published runs of VPU were made that way; networks learn
-        the positives by heart then.
-    on_epoch : callable, optional
-        As in :func:`drpu.fit_many`; what it scores rows by are outputs.
-    """
-    require("torch", extra="torch", for_="a network")
-    from drpu.models._training.risk import fit_stack
-
-    n = len(models)
-    none: list[Any] = [None] * n
-    lists = (holdout or none, positive_weight or none, unlabeled_weight or none)
-    tasks = [
-        model._task(_holdout.SamplePair(positive, unlabeled, w_p, w_u), held)
-        for model, held, w_p, w_u in zip(models, *lists, strict=True)
-    ]
-    found = fit_stack(tasks, objectives, on_epoch, equal_batches=equal_batches)
-    return [
-        model._take(fitted, task.sample) for model, fitted, task in zip(models, found, tasks, strict=True)
-    ]
 
 
 def from_ratio(model: NetworkRatio) -> NetworkScore:
