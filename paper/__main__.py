@@ -13,6 +13,7 @@ from paper.configs import DATASETS, FLAVOURS, METHODS
 from paper.km2 import run_km2
 from paper.run import Options, plan, run
 from paper.store import RESULTS
+from paper.strategies import STRATEGIES
 
 EXPERIMENTS = ("synthetic", "benchmark", "n_positive")
 OF_FIGURE = {1: "synthetic", 2: "benchmark", 3: "n_positive"}
@@ -39,6 +40,10 @@ def _do(chosen: argparse.Namespace) -> None:
             from paper.select import select
 
             select(chosen.dataset or ["mnist", "fashion_mnist", "cifar10"], _options(chosen))
+        case "compare":
+            from paper.compare import compare
+
+            compare(chosen.dataset or list(DATASETS), _options(chosen))
         case "rescore":
             from paper.rescore import rescore
 
@@ -101,7 +106,7 @@ def _options(chosen: argparse.Namespace) -> Options:
         stack=chosen.stack,
         keep_scores=chosen.keep_scores,
         epochs=chosen.epochs,
-        setting=chosen.setting,
+        strategy=chosen.strategy,
         verbose=chosen.verbose,
     )
 
@@ -115,7 +120,7 @@ def _pack(folder: Path, target: Path) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("run", "select", "km2"):
+    for name in ("run", "select", "compare", "km2"):
         command = commands.add_parser(name)
         _add_run_options(command)
         if name == "km2":
@@ -150,7 +155,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--stack", type=int, default=10, help="trials trained together")
     command.add_argument("--keep-scores", type=Path, help="folder for the scores themselves")
     command.add_argument("--epochs", type=int, help="instead of the recipe's, to try things out")
-    command.add_argument("--setting", help="of ours, by its name in selection.json, to try things out")
+    command.add_argument("--strategy", choices=list(STRATEGIES), help="of ours, to try things out")
     command.add_argument("--pack", type=Path, help="a .tar.gz to put all result files in")
     command.add_argument("--verbose", type=int, default=0)
 

@@ -15,7 +15,6 @@ __all__ = [
     "Recipe",
     "benchmark",
     "recipe",
-    "setting",
 ]
 
 FLAVOURS = ("as-run", "as-written", "ours")
@@ -126,8 +125,8 @@ class Recipe:
         Whether labels come from calibrated ratios or from the network's.
     batch_norm : bool
         Whether the network has the batch norm that the text leaves out.
-    rates : tuple of float
-        Learning rates to train with; the run with the lowest holdout risk stands.
+    strategy : str
+        Which of :data:`paper.strategies.STRATEGIES` a trial of ours follows.
     """
 
     flavour: str
@@ -136,7 +135,7 @@ class Recipe:
     prior: str = "infimum"
     calibrated: bool = False
     batch_norm: bool = True
-    rates: tuple[float, ...] = ()
+    strategy: str = ""
 
     def settings(self) -> dict[str, Any]:
         """All of it, fit for JSON."""
@@ -171,16 +170,16 @@ def recipe(flavour: str, method: str, data: Benchmark) -> Recipe:
     return Recipe(flavour, method, options, batch_norm=not (written and data.network == "mlp"))
 
 
-# One set for all data sets. Generator, epochs and decay are what ``python -m paper select`` found
-# best on holdout risk; between the two rates every trial chooses for itself, by the same risk.
-RATES = (1e-3, 3e-3)
+# One set for all data sets. Generator, epochs, rate and decay are what ``python -m paper select`` found best
+# on holdout risk, the strategy what ``python -m paper compare`` did.
+STRATEGY = "two rates"
 OURS: dict[str, Any] = {
     "generator": "bkl",
     "head": "softplus",
     "alpha": "auto",
     "epochs": 20,
     "batch_size": 500,
-    "learning_rate": 1e-3,
+    "learning_rate": 2e-3,
     "optimizer": "adamw",
     "weight_decay": 1.0,
     "decay": "cosine",
@@ -189,24 +188,6 @@ OURS: dict[str, Any] = {
 }
 
 
-def setting(name: str) -> dict[str, Any]:
-    """What to change in ``OURS`` for a setting by its name.
-
-    Examples
-    --------
-    >>> setting("bkl epochs=20 rate=0.003 decay=1")["learning_rate"]
-    0.003
-    """
-    generator, *values = name.split()
-    numbers = {key: float(value) for key, value in (part.split("=") for part in values)}
-    return {
-        "generator": generator,
-        "epochs": int(numbers["epochs"]),
-        "learning_rate": numbers["rate"],
-        "weight_decay": numbers["decay"],
-    }
-
-
 def _ours(data: Benchmark) -> Recipe:
     options = OURS | {"dtype": "bfloat16" if data.network == "cifar" else "tf32"}
-    return Recipe("ours", "drpu", options, prior="best", calibrated=True, rates=RATES)
+    return Recipe("ours", "drpu", options, prior="best", calibrated=True, strategy=STRATEGY)

@@ -16,6 +16,7 @@ from paper.evaluate import Floats, Outcome, by_margin
 from paper.km2 import km2_priors
 from paper.networks import make_network
 from paper.splits import Images, Split
+from paper.strategies import mask
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
@@ -85,7 +86,7 @@ def _train(
     reader: _Reader,
     options: Options,
 ) -> list[NetworkScore]:
-    from paper.run import mask, network_options
+    from paper.run import network_options
 
     network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
     settings = network_options(job.recipe, options)

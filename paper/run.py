@@ -12,14 +12,29 @@ import numpy as np
 import numpy.typing as npt
 
 from drpu import NetworkRatio, fit_many
-from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe, setting
+from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network
 from paper.progress import progress
 from paper.splits import Images, Split, is_reduced, load_images, split
 from paper.store import RESULTS, Key, versions, write_result
+from paper.strategies import mask
 
-__all__ = ["Job", "Options", "holdout_risk", "mask", "outcome_of", "plan", "run", "run_job", "train"]
+__all__ = [
+    "Job",
+    "Options",
+    "Watch",
+    "keep_scores",
+    "labelled_tests",
+    "network_options",
+    "outcome_of",
+    "plan",
+    "record",
+    "run",
+    "run_job",
+    "scores_of",
+    "train",
+]
 
 WATCHED = 20  # points of an error curve
 LIMIT = 690.0  # of a log-ratio: a ratio of 0 keeps a rank
@@ -35,7 +50,7 @@ class Options:
     stack: int = 10
     keep_scores: Path | None = None
     epochs: int | None = None
-    setting: str | None = None
+    strategy: str | None = None
     verbose: int = 0
 
 
@@ -86,8 +101,8 @@ def plan(
                     if flavour == "ours" and method != "drpu":
                         continue  # the others are there to be compared with
                     made = recipe(flavour, method, data)
-                    if options.setting and flavour == "ours":
-                        made = replace(made, options=made.options | setting(options.setting), rates=())
+                    if options.strategy and flavour == "ours":
+                        made = replace(made, strategy=options.strategy)
                     for size in sizes:
                         job = Job(experiment, data, made, tuple(trials), size)
                         jobs += _missing(job, options)
@@ -113,30 +128,28 @@ def run(jobs: Sequence[Job], options: Options) -> None:
 
 def run_job(job: Job, images: Images, options: Options) -> None:
     """Train the trials of one job together and write a result for each."""
-    from paper import rivals
+    from paper import ours, rivals
 
     splits = [job.split(images, trial) for trial in job.trials]
     if job.recipe.method != "drpu":
         rivals.run_job(job, images, splits, options)
-        return
+    elif job.recipe.flavour == "ours":
+        ours.run_job(job, images, splits, options)
+    else:
+        _run_published(job, images, splits, options)
+
+
+def _run_published(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
+    """DRPU as run or as written."""
     start = time.perf_counter()
-    models, curves, watching = train(job, images, splits, options)
-    seconds = (time.perf_counter() - start - watching) / len(splits)
-    several = len(models) // len(splits)
-    for i, (trial, part) in enumerate(zip(job.trials, splits, strict=True)):
-        own = models[i * several : (i + 1) * several]
-        risks = [holdout_risk(model) for model in own]  # what chose the epoch and the strength, too
-        best = own[int(np.argmin(risks))]
-        held, scores = _scores(best, images, part)
+    models, watch = train(job, images, splits, options)
+    seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
+    for trial, part, model, curve in zip(job.trials, splits, models, watch.curves, strict=True):
+        held, scores = scores_of(model, images, part)
         if options.keep_scores is not None:
-            _keep(held, scores, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
-        content = _learnt(best) | {"risks": risks, "curve": curves[i]}
+            keep_scores(held, scores, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
+        content = _learnt(model) | {"curve": curve}
         record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
-
-
-def holdout_risk(model: NetworkRatio) -> float:
-    """The risk on holdout rows of the epoch that was kept."""
-    return float(model.history_["holdout_risk"][model.best_epoch_ - 1])
 
 
 def _learnt(model: NetworkRatio) -> dict[str, Any]:
@@ -150,23 +163,20 @@ def _learnt(model: NetworkRatio) -> dict[str, Any]:
 
 def train(
     job: Job, images: Images, splits: Sequence[Split], options: Options
-) -> tuple[list[NetworkRatio], list[list[dict[str, Any]]], float]:
-    """The networks of all trials, their errors by epoch, and the seconds that took to follow."""
+) -> tuple[list[NetworkRatio], Watch]:
+    """The networks of all trials, and what was seen of them on the way."""
     models = [
         NetworkRatio(
             make_network(job.data.network, batch_norm=job.recipe.batch_norm),
             random_state=trial,
             device=options.device,
             verbose=options.verbose,
-            **network_options(job.recipe, options) | rate,
+            **network_options(job.recipe, options),
         )
         for trial in job.trials
-        for rate in _rates(job.recipe)
     ]
-    splits = [part for part in splits for _ in _rates(job.recipe)]
     held = [(images.train[s.positive[1]], images.train[s.unlabeled[1]]) for s in splits]
-    watch = _Watch(job, images, splits, held, max(1, job.data.epochs // WATCHED))
-    followed = job.experiment == "benchmark" and job.recipe.flavour != "ours"
+    watch = Watch(job, images, splits, held, max(1, job.data.epochs // WATCHED))
     # one array for all, and a mask for each: the rows travel to the device once
     n = len(images.train)
     fit_many(
@@ -176,9 +186,9 @@ def train(
         holdout=held,
         positive_weight=[mask(s.positive[0], n) for s in splits],
         unlabeled_weight=[mask(s.unlabeled[0], n) for s in splits],
-        on_epoch=watch if followed else None,
+        on_epoch=watch if job.experiment == "benchmark" else None,
     )
-    return models, watch.curves, watch.seconds
+    return models, watch
 
 
 def network_options(made: Recipe, options: Options) -> dict[str, Any]:
@@ -226,18 +236,14 @@ def labelled_tests(
     return {prior: (scores[rows], positive[rows]) for prior, rows in part.tests.items()}
 
 
-def _rates(made: Recipe) -> list[dict[str, float]]:
-    """What the runs of one trial differ in."""
-    return [{"learning_rate": rate} for rate in made.rates] or [{}]
-
-
-def _scores(model: NetworkRatio, images: Images, part: Split) -> tuple[tuple[Floats, Floats], Floats]:
+def scores_of(model: NetworkRatio, images: Images, part: Split) -> tuple[tuple[Floats, Floats], Floats]:
     """Log-ratios of the held-out rows of both kinds, and of all test images."""
     held = model.log_ratio(images.train[part.positive[1]]), model.log_ratio(images.train[part.unlabeled[1]])
     return held, model.log_ratio(images.test)
 
 
-def _keep(held: tuple[Floats, Floats], scores: Floats, path: Path) -> None:
+def keep_scores(held: tuple[Floats, Floats], scores: Floats, path: Path) -> None:
+    """Write the scores that all numbers of a trial come from."""
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         path,
@@ -253,7 +259,7 @@ def outcome_of(job: Job, images: Images, part: Split, held: tuple[Floats, Floats
     return by_ratio(held, tests, best=job.recipe.prior == "best", known=job.known_prior)
 
 
-class _Watch:
+class Watch:
     """Errors of every model at some epochs, and how long it took to find them."""
 
     def __init__(
@@ -270,6 +276,7 @@ class _Watch:
         self.seconds = 0.0
 
     def __call__(self, epoch: int, log_ratio: Any) -> None:
+        """Note the errors of an epoch."""
         if epoch % self.every and epoch != 1:
             return
         start = time.perf_counter()
@@ -278,10 +285,3 @@ class _Watch:
             outcome = outcome_of(self.job, self.images, part, (p, u), test)
             curve.append({"epoch": epoch, "errors": [round(1 - t["accuracy"], 4) for t in outcome.tests]})
         self.seconds += time.perf_counter() - start
-
-
-def mask(rows: npt.NDArray[np.int64], n: int) -> Floats:
-    """Weights that leave only ``rows`` of ``n``."""
-    mask = np.zeros(n)
-    mask[rows] = 1
-    return mask

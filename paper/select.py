@@ -14,8 +14,9 @@ from drpu import NetworkRatio, fit_many
 from paper.configs import OURS, benchmark
 from paper.evaluate import calibrated_risk
 from paper.networks import make_network
-from paper.run import Options, mask
+from paper.run import Options
 from paper.splits import is_reduced, load_images, split
+from paper.strategies import mask
 
 __all__ = ["choose", "select"]
 

@@ -7,17 +7,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("torch")
 
 from paper.__main__ import main
-from paper.configs import DATASETS, TEST_PRIORS, benchmark, recipe, setting
+from paper.configs import DATASETS, TEST_PRIORS, benchmark, recipe
 from paper.run import Job, Options, run_job, train
 from paper.splits import Images, load_images, split
 from paper.store import Key, read_results, write_result
+from paper.strategies import Strategy
 
 from drpu.exceptions import DataError
+from paper import strategies
 
 KEYS = {"experiment", "labels", "flavour", "dataset", "method", "trial", "seconds", "tests", "settings"}
 KEYS |= {"seed", "versions"}
@@ -82,8 +84,7 @@ def test_shirt_and_bag_are_different_labels():
 
 @pytest.mark.parametrize("flavour", ["as-run", "as-written", "ours"])
 def test_results_have_the_published_keys(flavour, tmp_path):
-    made = job(flavour) if flavour != "ours" else job(flavour, alpha=0.3)
-    run_job(made, fake_images(), Options(out=tmp_path, device="cpu"))
+    run_job(job(flavour), fake_images(), Options(out=tmp_path, device="cpu"))
     results = read_results(tmp_path)
     assert [result["trial"] for result in results] == [0, 1]
     for result in results:
@@ -108,7 +109,7 @@ def test_only_as_run_accumulates_gradients():
     for flavour in ("as-run", "as-written"):
         made = job(flavour, trials=(0,), learning_rate=1e-3)
         made = replace(made, recipe=replace(made.recipe, batch_norm=True))
-        (model,), _, _ = train(made, images, [made.split(images, 0)], options)
+        (model,), _ = train(made, images, [made.split(images, 0)], options)
         learnt.append(model.ratio(images.test))
     assert not np.allclose(*learnt)
 
@@ -117,8 +118,8 @@ def test_stacked_trials_equal_single_ones():
     images, options = fake_images(), Options(device="cpu")
     made = job(trials=(0, 1))
     splits = [made.split(images, trial) for trial in made.trials]
-    together, _, _ = train(made, images, splits, options)
-    alone, _, _ = train(replace(made, trials=(1,)), images, splits[1:], options)
+    together, _ = train(made, images, splits, options)
+    alone, _ = train(replace(made, trials=(1,)), images, splits[1:], options)
     np.testing.assert_allclose(together[1].ratio(images.test), alone[0].ratio(images.test), atol=2e-4)
 
 
@@ -227,23 +228,80 @@ def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
     found = json.loads((tmp_path / "selection.json").read_text())
     assert len(found["mnist"]) == 2
     assert all(np.isfinite(risk) for risk in found["mnist"].values())
-    for name in found["mnist"]:
-        assert setting(name)["learning_rate"] == 1e-3
 
     monkeypatch.setattr(select, "fit_many", lambda *_, **__: pytest.fail("there is nothing left to try"))
     select.select(["mnist"], Options(out=tmp_path, device="cpu"))
 
 
-def test_a_trial_keeps_the_rate_with_the_lowest_holdout_risk(tmp_path):
-    one = job("ours", trials=(0,), alpha=0.3)
-    one = replace(one, recipe=replace(one.recipe, rates=(1e-3, 1e-9)))
+def test_a_trial_keeps_the_network_with_the_lowest_holdout_risk(tmp_path, monkeypatch):
+    monkeypatch.setitem(strategies.STRATEGIES, "a rate and none", Strategy((1e-3, 1e-9)))
+    one = job("ours", trials=(0,))
+    one = replace(one, recipe=replace(one.recipe, strategy="a rate and none"))
     run_job(one, fake_images(), Options(out=tmp_path, device="cpu", keep_scores=tmp_path))
     (result,) = read_results(tmp_path)
-    assert result["risks"][0] < result["risks"][1]
-    assert result["learning_rate"] == 1e-3
-    assert min(result["history"]["holdout_risk"]) == pytest.approx(min(result["risks"]), abs=1e-5)
+    assert len(result["networks"]) == 2 * len(strategies.ALPHAS)
+    assert result["final"]["learning_rate"] == 1e-3
+    assert result["final"]["holdout_risk"] == min(one["holdout_risk"] for one in result["networks"])
     with np.load(tmp_path / one.key(0).name.replace("json", "npz")) as kept:
         assert kept["test"].shape == (400,)
+
+
+@pytest.mark.parametrize("weights", ["ratio", "calibrated"])
+@pytest.mark.parametrize("teacher", ["best", "mean"])
+def test_pupils_learn_what_their_teachers_know(teacher, weights, tmp_path, monkeypatch):
+    monkeypatch.setattr(strategies, "ALPHAS", (0.2, 0.4))
+    monkeypatch.setitem(strategies.STRATEGIES, "taught", Strategy((1e-3,), teacher, weights))
+    one = job("ours", trials=(0, 1), epochs=4, learning_rate=1e-3)
+    one = replace(one, recipe=replace(one.recipe, strategy="taught"))
+    run_job(one, fake_images(), Options(out=tmp_path, device="cpu"))
+    for result in read_results(tmp_path):
+        assert len(result["networks"]) == 2
+        assert result["final"]["alpha"] == 0
+        assert [point["epoch"] for point in result["curve"]] == [1, 4]
+        assert min(line["auc"] for line in result["tests"]) > 0.9
+
+
+def test_unlabeled_rows_weigh_what_their_teacher_says():
+    images, data = fake_images(), small()
+    part = split(data, images, 0)
+    options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 2, "dtype": "float32"}
+    group = strategies.Class("mlp", images, [part], [0], options | {"device": "cpu"})
+    (first,) = group.first((1e-3,))
+    (teacher, *_) = first[1e-3]
+    rows, labelled = part.unlabeled[0], np.isin(part.unlabeled[0], part.positive[0])
+    plain, calibrated = (group.lesson(0, [teacher], weights) for weights in ("ratio", "calibrated"))
+    for lesson in (plain, calibrated):
+        assert_array_equal(np.flatnonzero(lesson), np.sort(rows))  # every unlabeled row, and no other one
+    assert_allclose(plain[rows], teacher.ratio(images.train[rows]), rtol=1e-6)
+    assert len(np.unique(calibrated[rows[labelled]])) == 1
+    assert calibrated[rows[labelled]][0] >= calibrated[rows].max() * (1 - 1e-9)
+
+
+def test_networks_of_a_trial_start_differently():
+    images, data = fake_images(), small()
+    options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 1, "dtype": "float32"}
+    group = strategies.Class("mlp", images, [split(data, images, t) for t in (0, 1)], [0, 1], options)
+    models = [model for networks in group.first((1e-3, 2e-3)) for own in networks.values() for model in own]
+    assert len({model.random_state for model in models}) == len(models) == 20
+
+
+def test_strategies_are_judged_by_rows_of_their_own(tmp_path, monkeypatch):
+    from paper import compare
+
+    few = {name: strategies.STRATEGIES[name] for name in ("one rate", "pupil of the mean")}
+    monkeypatch.setattr(strategies, "ALPHAS", (0.3,))
+    monkeypatch.setattr(compare, "STRATEGIES", few)
+    monkeypatch.setattr(compare, "TRIALS", {"mlp": 2})
+    monkeypatch.setattr(compare, "benchmark", lambda *_, **__: small())
+    monkeypatch.setattr(compare, "load_images", lambda *_: fake_images())
+    compare.compare(["mnist"], Options(out=tmp_path, device="cpu", epochs=1))
+    found = json.loads((tmp_path / "strategies.json").read_text())
+    assert set(found["mnist"]) == set(few)
+    assert all(len(risks) == 2 and np.isfinite(risks).all() for risks in found["mnist"].values())
+    assert compare.best_strategy(found) in few
+
+    monkeypatch.setattr(compare, "load_images", lambda *_: pytest.fail("there is nothing left to compare"))
+    compare.compare(["mnist"], Options(out=tmp_path, device="cpu"))
 
 
 def test_one_setting_serves_all_data_sets():

@@ -1,0 +1,99 @@
+"""Our strategies, judged on rows that neither train nor choose anything, in trials that no table has."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from drpu import NetworkRatio, ScoreTails, calibrate
+from drpu.exceptions import DRPUWarning
+from paper.configs import Benchmark, benchmark, recipe
+from paper.run import Options, network_options
+from paper.select import FIRST, choose
+from paper.splits import Images, is_reduced, load_images, split
+from paper.strategies import STRATEGIES, Class
+
+__all__ = ["compare"]
+
+TRIALS = {"mlp": 6, "lenet": 2, "cifar": 1}
+JUDGES = 10  # one unlabeled training row in so many judges instead
+
+
+def compare(datasets: Sequence[str], options: Options) -> None:
+    """Train every strategy, write the risks of each trial, and print the best one for all data sets."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "strategies.json"
+    found: dict[str, dict[str, list[float]]] = json.loads(path.read_text()) if path.is_file() else {}
+    for dataset in datasets:
+        if dataset not in found:
+            start = time.perf_counter()
+            found[dataset] = _risks(dataset, options)
+            path.write_text(json.dumps(found, indent=1) + "\n")
+            print(f"{dataset}: {time.perf_counter() - start:.1f} s", file=sys.stderr, flush=True)
+        for name, risks in found[dataset].items():
+            print(f"  {np.mean(risks):.5f} {name}", file=sys.stderr, flush=True)
+    print(best_strategy(found))
+
+
+def best_strategy(found: dict[str, dict[str, list[float]]]) -> str:
+    """The strategy whose mean risk is closest to the best one, on average over the data sets."""
+    return choose({d: {name: float(np.mean(r)) for name, r in risks.items()} for d, risks in found.items()})
+
+
+def _risks(dataset: str, options: Options) -> dict[str, list[float]]:
+    """Risks by strategy, one for each trial."""
+    data = benchmark(dataset, reduced=is_reduced(dataset, options.data))
+    images = load_images(data, options.data)
+    judging = data.n_unlabeled[0] // JUDGES
+    fewer = replace(data, n_unlabeled=(data.n_unlabeled[0] - judging, data.n_unlabeled[1]))
+    seeds = [FIRST + i for i in range(TRIALS[data.network])]
+    splits = [split(fewer, images, seed) for seed in seeds]
+    settings = network_options(recipe("ours", "drpu", data), options)
+    group = Class(data.network, images, splits, seeds, settings | {"device": options.device})
+    rates = sorted({rate for strategy in STRATEGIES.values() for rate in strategy.rates})
+    first = group.first(rates)
+    models = {
+        name: [one.teachers(networks)[0] for networks in first]
+        for name, one in STRATEGIES.items()
+        if one.teacher is None
+    }
+    taught = [(name, one) for name, one in STRATEGIES.items() if one.teacher is not None]
+    pupils = group.pupils(
+        [i for _ in taught for i in range(len(seeds))],
+        [one.teachers(first[i]) for _, one in taught for i in range(len(seeds))],
+        [one.weights for _, one in taught for _ in seeds],
+    )
+    for n, (name, _) in enumerate(taught):
+        models[name] = pupils[n * len(seeds) : (n + 1) * len(seeds)]
+    return {
+        name: [
+            _judged(model, data, images, group.held[i], splits[i].unlabeled) for i, model in enumerate(own)
+        ]
+        for name, own in models.items()
+    }
+
+
+def _judged(
+    model: NetworkRatio,
+    data: Benchmark,
+    images: Images,
+    held: tuple[Any, Any],
+    used: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+) -> float:
+    """LSIF risk of the calibrated ratio on the rows that are in no sample; the positives among them are P."""
+    rest = np.setdiff1d(np.arange(len(images.train)), np.concatenate(used))
+    positive = np.isin(images.train_classes[rest], data.positive)
+    scores = model.log_ratio(images.train[rest])
+    tails = ScoreTails(model.log_ratio(held[0])).update(model.log_ratio(held[1]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        ratio = calibrate(tails, tails.estimate().value)(scores)
+    return float((ratio**2).mean() / 2 - ratio[positive].mean())

@@ -1,0 +1,59 @@
+"""Our own recipe on the same rows, a stack of trials at a time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from drpu import NetworkRatio
+from paper.splits import Images, Split
+from paper.strategies import STRATEGIES, Class, holdout_risk
+
+if TYPE_CHECKING:
+    from paper.run import Job, Options
+
+__all__ = ["run_job"]
+
+EVERY = 4  # epochs between two points of an error curve
+
+
+def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
+    """Train the networks of every trial, and write a result for the one that stands."""
+    from paper.run import Watch, keep_scores, network_options, outcome_of, record, scores_of
+
+    strategy = STRATEGIES[job.recipe.strategy]
+    start = time.perf_counter()
+    settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
+    group = Class(job.data.network, images, splits, job.trials, settings)
+    first = group.first(strategy.rates)
+    teachers = [strategy.teachers(networks) for networks in first]
+    watch = Watch(job, images, splits, group.held, EVERY)
+    if strategy.teacher is None:
+        models = [one for (one,) in teachers]
+    else:
+        weights = [strategy.weights] * len(splits)
+        followed = watch if job.experiment == "benchmark" else None
+        models = group.pupils(range(len(splits)), teachers, weights, followed)
+    seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
+    for i, (trial, part) in enumerate(zip(job.trials, splits, strict=True)):
+        held, scores = scores_of(models[i], images, part)
+        if options.keep_scores is not None:
+            path = options.keep_scores / Path(job.key(trial).name).with_suffix(".npz")
+            keep_scores(held, scores, path)
+        networks = [_kept(model) for rate in strategy.rates for model in first[i][rate]]
+        content = {"networks": networks, "final": _kept(models[i]), "curve": watch.curves[i]}
+        content["strategy"] = asdict(strategy)
+        record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
+
+
+def _kept(model: NetworkRatio) -> dict[str, Any]:
+    """What a network was trained with, and what came of it."""
+    return {
+        "learning_rate": model.learning_rate,
+        "alpha": model.alpha_,
+        "best_epoch": model.best_epoch_,
+        "holdout_risk": round(holdout_risk(model), 6),
+    }

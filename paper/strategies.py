@@ -1,0 +1,174 @@
+"""What a trial of ours trains, beyond one network: several that choose, or that teach another one.
+
+A ratio says how much of a positive every unlabeled row is: the mean of any f over positives is
+the mean of r f over unlabeled rows. So a second network can be trained with the unlabeled
+rows, weighted by the ratio of the first ones, in the place of a few labelled positives that it would
+learn by heart. It is a network like the first, and sees no rows that they have not seen.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from drpu import NetworkRatio, ScoreTails, calibrate, fit_many
+from drpu.exceptions import DRPUWarning
+from paper.evaluate import Floats
+from paper.networks import make_network
+from paper.splits import Images, Split
+
+__all__ = ["ALPHAS", "STRATEGIES", "Class", "Strategy", "holdout_risk", "mask"]
+
+ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # strengths of the correction that every first network is tried with
+SEEDS = 100  # more than a trial has networks: no two start alike
+LEAST = 1e-6  # weight of an unlabeled row that is no positive at all: it stays in the sample
+
+
+@dataclass(frozen=True, slots=True)
+class Strategy:
+    """How a trial goes from settings to one network.
+
+    Attributes
+    ----------
+    rates : tuple of float
+        Learning rates of the first networks, each with every strength of the correction.
+    teacher : {None, "best", "mean"}
+        The first network with the lowest holdout risk stands (None), or teaches another one, or the
+        mean of their ratios does.
+    weights : {"ratio", "calibrated"}
+        What a pupil's unlabeled rows weigh as positives: the ratio, or its calibration on holdout
+        rows, with the labelled rows at its ceiling.
+    """
+
+    rates: tuple[float, ...]
+    teacher: str | None = None
+    weights: str = "ratio"
+
+    def teachers(self, first: dict[float, list[NetworkRatio]]) -> list[NetworkRatio]:
+        """Those of the first networks that stand or teach."""
+        models = [model for rate in self.rates for model in first[rate]]
+        return models if self.teacher == "mean" else [min(models, key=holdout_risk)]
+
+
+ONE, TWO = (2e-3,), (1e-3, 3e-3)
+STRATEGIES = {
+    "one rate": Strategy(ONE),
+    "two rates": Strategy(TWO),
+    "pupil of the best": Strategy(ONE, "best", "calibrated"),
+    "pupil of the mean": Strategy(ONE, "mean", "calibrated"),
+    "pupil of the mean, by plain ratios": Strategy(ONE, "mean", "ratio"),
+    "pupil of the mean of two rates": Strategy(TWO, "mean", "calibrated"),
+}
+
+
+class Class:
+    """Trials of one data set that are trained together: their rows, and networks on them."""
+
+    def __init__(
+        self,
+        network: Any,
+        images: Images,
+        splits: Sequence[Split],
+        seeds: Sequence[int],
+        options: dict[str, Any],
+    ) -> None:
+        self.network, self.images, self.splits = network, images, splits
+        self.seeds, self.options = seeds, options
+        self.held = [(images.train[s.positive[1]], images.train[s.unlabeled[1]]) for s in splits]
+        self._known: dict[int, list[Floats]] = {}
+
+    def first(self, rates: Sequence[float]) -> list[dict[float, list[NetworkRatio]]]:
+        """For each trial its networks by learning rate, one for each strength of the correction."""
+        lines = [(i, rate, alpha) for i in range(len(self.splits)) for rate in rates for alpha in ALPHAS]
+        changes = [
+            {"learning_rate": rate, "alpha": alpha, "random_state": SEEDS * self.seeds[i] + j}
+            for i in range(len(self.splits))
+            for j, (rate, alpha) in enumerate(product(rates, ALPHAS), 1)
+        ]
+        own = [mask(s.positive[0], len(self.images.train)) for s in self.splits]
+        models = self._fit([i for i, *_ in lines], changes, [own[i] for i, *_ in lines])
+        found: list[dict[float, list[NetworkRatio]]] = [{rate: [] for rate in rates} for _ in self.splits]
+        for (i, rate, _), model in zip(lines, models, strict=True):
+            found[i][rate].append(model)
+        return found
+
+    def pupils(
+        self,
+        trials: Sequence[int],
+        teachers: Sequence[Sequence[NetworkRatio]],
+        weights: Sequence[str],
+        on_epoch: Any = None,
+    ) -> list[NetworkRatio]:
+        """One network for each trial in the list, taught by the mean ratio of its teachers."""
+        taught = [self.lesson(*each) for each in zip(trials, teachers, weights, strict=True)]
+        # no correction: weights of the unlabeled rows themselves cannot outgrow them
+        return self._fit(trials, [{"alpha": 0.0}] * len(taught), taught, on_epoch)
+
+    def lesson(self, i: int, teachers: Sequence[NetworkRatio], weights: str) -> Floats:
+        """What every training row weighs as a positive, by its teachers."""
+        part, n = self.splits[i], len(self.images.train)
+        rows = part.unlabeled[0]
+        positive, unlabeled, scores = self._mean_ratio(i, teachers)
+        weight = np.exp(scores)
+        if weights == "calibrated":
+            tails = ScoreTails(positive).update(unlabeled)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DRPUWarning)
+                prior = tails.estimate().value
+                weight = calibrate(tails, prior)(scores)
+            weight = np.where(np.isin(rows, part.positive[0]), 1 / prior, weight)
+        lesson = np.zeros(n)
+        lesson[rows] = np.maximum(weight, LEAST)
+        return lesson
+
+    def _mean_ratio(self, i: int, models: Sequence[NetworkRatio]) -> list[Floats]:
+        """Log of the mean of the models' ratios, for both kinds of holdout rows and the unlabeled ones."""
+        new = [model for model in models if id(model) not in self._known]
+        if new:
+            parts = (*self.held[i], self.images.train[self.splits[i].unlabeled[0]])
+            self._known |= {id(model): [model.log_ratio(rows) for rows in parts] for model in new}
+        each = zip(*(self._known[id(model)] for model in models), strict=True)
+        return [np.asarray(np.logaddexp.reduce(scores)) - np.log(len(models)) for scores in each]
+
+    def _fit(
+        self,
+        trials: Sequence[int],
+        changes: Sequence[dict[str, Any]],
+        positive_weight: Sequence[Floats],
+        on_epoch: Any = None,
+    ) -> list[NetworkRatio]:
+        models = [
+            NetworkRatio(
+                make_network(self.network),
+                **{"random_state": SEEDS * self.seeds[i]} | self.options | change,
+            )
+            for i, change in zip(trials, changes, strict=True)
+        ]
+        rows = self.images.train
+        own = [mask(s.unlabeled[0], len(rows)) for s in self.splits]
+        return fit_many(
+            models,
+            rows,
+            rows,
+            holdout=[self.held[i] for i in trials],
+            positive_weight=list(positive_weight),
+            unlabeled_weight=[own[i] for i in trials],
+            on_epoch=on_epoch,
+        )
+
+
+def holdout_risk(model: NetworkRatio) -> float:
+    """The risk on holdout rows of the epoch that was kept."""
+    return float(model.history_["holdout_risk"][model.best_epoch_ - 1])
+
+
+def mask(rows: Any, n: int) -> Floats:
+    """Weights that leave only ``rows`` of ``n``."""
+    mask = np.zeros(n)
+    mask[rows] = 1
+    return mask
