@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from paper.configs import DATASETS, TEST_PRIORS
+from paper.choice import how_chosen
+from paper.configs import DATASETS, N_POSITIVE, TEST_PRIORS
 from paper.figures import write_figures
 from paper.published import ACCURACY, PRIOR_ERROR
-from paper.select import choose
 from paper.store import RESULTS, read_results
 from paper.tables import NAMES, Table, all_tables
-from paper.timing import km2_seconds, measured_seconds, projected_minutes
+from paper.timing import alone_seconds, km2_seconds, measured_seconds, projected_minutes
 
-__all__ = ["how_chosen", "page", "write_page"]
+__all__ = ["page", "write_page"]
 
 HEAD = """\
 # The paper, run again
@@ -33,30 +32,11 @@ finds missing there it makes again. It has the experiments of the DRPU paper in 
 - **as-written** is the text: ordinary gradients, and for MNIST no batch norm. The text's independent samples
   do not fit into 60,000 images, so the labelled rows are rows of U in every flavour.
 - **ours** has the same networks and rows. It descends the logistic Bregman risk for 20 epochs, AdamW with
-  decay 1 and a cosine, averages weights, keeps the epoch with the lowest holdout risk, calibrates the
-  ratio, and estimates both priors by the library's default. Of two learning rates and five strengths of the
-  correction each trial keeps the one with the lowest holdout risk.
-"""
-
-CHOICE = """\
-## How ours was chosen
-
-`python -m paper select` compares settings by the risk of calibrated scores on holdout rows, on trials that no
-table has; its numbers are in `paper/results/selection.json`. Over all data sets it names **{choice}**.
-The tables share its generator, epochs and decay, but not its rate: there each trial trains at two rates,
-one below and one above it, and of two rates, five strengths and twenty epochs it keeps what has the lowest
-risk on its own holdout rows. That costs twice the time, and this is what it gives beside the one rate (files
-in `paper/results/one-rate`, by `python -m paper run --flavour ours --setting "{choice}"` and `--out`):
-
-{beside}
-
-All choices within a trial read holdout rows alone. Some that were made before were not blind to test results:
-that there are two rates was decided when a narrower search had named 1e-3, which fell short of what we
-wanted on MNIST while 3e-3 did so on CIFAR-10, and the rule between them was first the risk of calibrated
-scores, until the plain risk chose better on three other trials of MNIST, of which no file is kept. Among
-priors that were equally good on other data, the library's default is the one that did well on both MNIST and
-CIFAR-10 here. The averages should be read with that in mind. The two rates were trained in two runs, and
-accuracies and priors computed from the kept scores of the better one, as `python -m paper rescore` does.
+  decay 1 and a cosine, averages weights and keeps the epoch with the lowest holdout risk. Ten such networks,
+  two learning rates by five strengths of the correction, teach one more: their mean ratio, calibrated on
+  holdout rows, says how much of a positive every unlabeled row is, and these weights take the place of the
+  labelled sample. That last network is the model. Its ratio is calibrated, and both priors are the
+  library's default estimates.
 """
 
 
@@ -87,6 +67,7 @@ def page(results: Sequence[dict[str, Any]], figures: Sequence[str] = (), *, choi
         "paper-figure3.svg": "Figure 3. Error against the number of labelled positives, prior known.",
     }
     parts += ["## Figures"] + [f"![{titles[name]}](images/{name})\n\n{titles[name]}" for name in figures]
+    parts += ["The errors of figure 3 in percent, with the trials in brackets:", numbers(results).markdown()]
     return "\n\n".join([*parts, _times(results)]) + "\n"
 
 
@@ -123,32 +104,18 @@ def summary(results: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def how_chosen(folder: Path) -> str:
-    """How ours was chosen, with what one rate gives beside the two of the tables; "" where nothing was."""
-    path = folder / "selection.json"
-    if not path.is_file():
-        return ""
-    table = Table("", ["data set", "", "one rate", "two rates"])
-    one, two = (_ours(read_results(place)) for place in (folder / "one-rate", folder))
-    for dataset in DATASETS:
-        if dataset in one and dataset in two:
-            accuracy, error = zip(one[dataset], two[dataset], strict=True)
-            table.add([NAMES[dataset], "accuracy, average", *(f"{100 * a:.2f}" for a in accuracy)])
-            table.add(["", "error of the test prior", *(f"{e:.4f}" for e in error)])
-    return CHOICE.format(choice=choose(json.loads(path.read_text())), beside=table.markdown())
-
-
-def _ours(results: Sequence[dict[str, Any]]) -> dict[str, tuple[float, float]]:
-    """Mean accuracy and mean error of the test prior by data set, over trials and test priors."""
-    lines: dict[str, list[tuple[float, float]]] = {}
+def numbers(results: Sequence[dict[str, Any]]) -> Table:
+    """What figure 3 shows: error in percent by the number of labelled positives."""
+    table = Table("", ["data set", "flavour", "method", *(f"{n:,} positives" for n in N_POSITIVE)])
+    cells: dict[tuple[str, str, str], dict[int, list[float]]] = {}
     for r in results:
-        if (r["experiment"], r["flavour"], r["method"]) == ("benchmark", "ours", "drpu"):
-            lines.setdefault(r["dataset"], []).extend(
-                (t["accuracy"], abs(t["estimated_prior"] - t["test_prior"])) for t in r["tests"]
-            )
-    return {
-        name: (float(a), float(e)) for name, (a, e) in ((k, np.mean(v, axis=0)) for k, v in lines.items())
-    }
+        if r["experiment"] == "n_positive":
+            own = cells.setdefault((r["dataset"], r["flavour"], r["method"]), {})
+            own.setdefault(r["n_positive"], []).append(100 * (1 - r["tests"][0]["accuracy"]))
+    for (dataset, flavour, method), own in cells.items():
+        texts = [f"{np.mean(own[n]):.2f} ({len(own[n])})" if n in own else "" for n in N_POSITIVE]
+        table.add([NAMES[dataset], flavour, NAMES[method], *texts])
+    return table
 
 
 def _reading(results: Sequence[dict[str, Any]]) -> str:
@@ -190,15 +157,24 @@ def _times(results: Sequence[dict[str, Any]]) -> str:
     minutes = projected_minutes(results)
     parts = ", ".join(f"{NAMES[d]} {m:.1f}" for d, m in minutes.items())
     km2 = ", ".join(f"{NAMES[d]} {s:.0f} s" for d, s in km2_seconds(results).items())
-    return "\n\n".join(
-        [
-            "## Time on one H200",
-            "Seconds of training for one trial as run, trained in stacks of ten (CIFAR-10: three to five); "
-            "PUa's four models are one trial. Rows are loaded and scored in addition.",
-            table.markdown(),
-            f"Four methods, ten trials and four data sets come to {sum(minutes.values()):.0f} minutes "
-            f"({parts}). That is a projection: methods that were not run on a set are counted by their "
-            "batches and models, and Kuzushiji-MNIST as Fashion-MNIST. KM2 is not in it: its five priors of "
-            f"one trial took {km2} on one core of that machine, with ten or more trials at a time.",
-        ]
+    ours = ", ".join(f"{NAMES[d]} {s:.1f} s" for (d, _), s in measured_seconds(results, "ours").items())
+    text = [
+        "## Time on one H200",
+        "Seconds of training for one trial as run, trained in stacks of ten (CIFAR-10: three to five); "
+        "PUa's four models are one trial. Rows are loaded and scored in addition.",
+        table.markdown(),
+    ]
+    if alone := alone_seconds(results, "cifar10"):
+        text.append(
+            f"A network of CIFAR-10 that has the machine to itself takes {alone[0]:.1f} to {alone[-1]:.1f} s "
+            "(those of figure 3)."
+        )
+    if ours:
+        text.append(f"A trial of ours, eleven networks of 20 epochs and their scores: {ours}.")
+    text.append(
+        f"Four methods, ten trials and four data sets come to {sum(minutes.values()):.0f} minutes "
+        f"({parts}). That is a projection: ten times the seconds of a trial, methods that were not run on a "
+        "set counted by their batches and models, and Kuzushiji-MNIST as Fashion-MNIST. KM2 is not in it: "
+        f"its five priors of one trial took {km2} on one core of that machine, ten or more trials at a time."
     )
+    return "\n\n".join(text)

@@ -111,8 +111,8 @@ def accuracy_table(results: Sequence[dict[str, Any]], dataset: str, labels: str 
         for prior, cells in _by_prior(trials, "accuracy").items()
     }
     paper = {(("paper", m), p): Cells(*v, N_TRIALS) for (d, p, m), v in ACCURACY.items() if d == dataset}
-    name = _name(results, dataset) + (" (Bag in place of Shirt)" if labels == "bag" else "")
-    return _by_prior_table(f"Accuracy, {name}", paper, found, scale=100, digits=2)
+    title = f"Accuracy, {_name(results, dataset, labels)}"
+    return _by_prior_table(title, paper, found, scale=100, digits=2)
 
 
 def auc_table(results: Sequence[dict[str, Any]]) -> Table:
@@ -133,18 +133,17 @@ def auc_table(results: Sequence[dict[str, Any]]) -> Table:
     return table
 
 
-def prior_table(results: Sequence[dict[str, Any]], dataset: str) -> Table:
+def prior_table(results: Sequence[dict[str, Any]], dataset: str, labels: str | None = None) -> Table:
     """Table 4 for one data set: mean absolute error of the test prior."""
     found = {
         (column, prior): cells
-        for column, trials in _by_column(results, dataset, None, experiments=("benchmark", "km2")).items()
+        for column, trials in _by_column(results, dataset, labels, experiments=("benchmark", "km2")).items()
         if column[1] in ("drpu", "km2")
         for prior, cells in _by_prior(trials, "error").items()
     }
     paper = {(("paper", m), p): Cells(*v, N_TRIALS) for (d, p, m), v in PRIOR_ERROR.items() if d == dataset}
-    return _by_prior_table(
-        f"Error of the prior, {_name(results, dataset)}", paper, found, 1, 4, largest=False
-    )
+    title = f"Error of the prior, {_name(results, dataset, labels)}"
+    return _by_prior_table(title, paper, found, 1, 4, largest=False)
 
 
 def all_tables(results: Sequence[dict[str, Any]]) -> dict[str, Table]:
@@ -152,6 +151,7 @@ def all_tables(results: Sequence[dict[str, Any]]) -> dict[str, Table]:
     tables = {f"accuracy-{dataset}": accuracy_table(results, dataset) for dataset in DATASETS}
     if any((r["experiment"], r["labels"]) == ("benchmark", "bag") for r in results):
         tables["accuracy-fashion_mnist-bag"] = accuracy_table(results, "fashion_mnist", "bag")
+        tables["prior-fashion_mnist-bag"] = prior_table(results, "fashion_mnist", "bag")
     return tables | {"auc": auc_table(results)} | {f"prior-{d}": prior_table(results, d) for d in DATASETS}
 
 
@@ -167,8 +167,10 @@ def write_tables(folder: Path = RESULTS, to: Path | None = None) -> None:
 # -- from results to cells ---------------------------------------------------------
 
 
-def _name(results: Sequence[dict[str, Any]], dataset: str) -> str:
-    """The data set, and whether only a part of it was there."""
+def _name(results: Sequence[dict[str, Any]], dataset: str, labels: str | None = None) -> str:
+    """The data set, whether only a part of it was there, and whether its labels are not the usual ones."""
+    if labels == "bag":
+        return f"{NAMES[dataset]} (Bag in place of Shirt)"
     reduced = any(r["dataset"] == dataset and r["protocol"] == "reduced" for r in results)
     return NAMES[dataset] + (" (reduced: 7,000 images to learn from)" if reduced else "")
 

@@ -9,20 +9,31 @@ import numpy as np
 
 from paper.configs import DATASETS, TEST_PRIORS
 
-__all__ = ["km2_seconds", "measured_seconds", "projected_minutes"]
+__all__ = ["alone_seconds", "km2_seconds", "measured_seconds", "projected_minutes"]
 
 # What a trial of a method costs beside one of another, where it was not measured: PUa trains a model for
 # each test prior; a step of VPU sees three batches of 500 rows where the others see one and a few positives.
 LIKE = {"drpu": 1.0, "nnpu": 1.0, "pua": float(len(TEST_PRIORS)), "vpu": 1500 / 527}
 
 
-def measured_seconds(results: Sequence[dict[str, Any]]) -> dict[tuple[str, str], float]:
-    """Seconds of one trial of each method as run, by data set, training alone; full protocols only."""
+def measured_seconds(
+    results: Sequence[dict[str, Any]], flavour: str = "as-run"
+) -> dict[tuple[str, str], float]:
+    """Seconds of one trial of each method, by data set, without what was watched; full protocols only."""
     found: dict[tuple[str, str], list[float]] = {}
     for r in results:
-        if (r["experiment"], r["flavour"], r["protocol"]) == ("benchmark", "as-run", "full"):
+        if (r["experiment"], r["flavour"], r["protocol"]) == ("benchmark", flavour, "full"):
             found.setdefault((r["dataset"], r["method"]), []).append(r["seconds"])
     return {key: float(np.mean(values)) for key, values in found.items()}
+
+
+def alone_seconds(results: Sequence[dict[str, Any]], dataset: str) -> list[float]:
+    """Seconds of networks of DRPU that had the machine to themselves, as figure 3's have."""
+    return sorted(
+        r["seconds"]
+        for r in results
+        if (r["experiment"], r["dataset"], r["method"], r.get("stack")) == ("n_positive", dataset, "drpu", 1)
+    )
 
 
 def projected_minutes(results: Sequence[dict[str, Any]], trials: int = 10) -> dict[str, float]:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("matplotlib")
 
-from paper.configs import DATASETS, N_POSITIVE, TEST_PRIORS
+from paper.choice import how_chosen
+from paper.compare import best_strategy
+from paper.configs import DATASETS, N_POSITIVE, OURS, STRATEGY, TEST_PRIORS
 from paper.figures import write_figures
-from paper.page import how_chosen, page, write_page
+from paper.page import page, write_page
 from paper.published import ACCURACY, AUC, PRIOR_ERROR
+from paper.select import choose
 from paper.store import RESULTS, Key, read_results, write_result
 from paper.synthetic import boundary, oracle, run_synthetic
 from paper.tables import Cells, Table, accuracy_table, all_tables, auc_table, prior_table, write_tables
@@ -155,7 +160,19 @@ def test_the_committed_page_is_that_of_the_committed_results(tmp_path):
     figures = [f"paper-figure{i}.svg" for i in (1, 2, 3)]
     committed = RESULTS.parents[1] / "docs" / "paper.md"
     assert committed.read_text() == page(results, figures, choice=how_chosen(RESULTS))
-    assert len(all_tables(results)) == 9
+    assert len(all_tables(results)) == 11
+
+
+def test_ours_is_what_the_risks_chose():
+    strategies = json.loads((RESULTS / "strategies.json").read_text())
+    assert best_strategy(strategies) == STRATEGY
+    name = choose(json.loads((RESULTS / "selection.json").read_text()))
+    generator, *values = name.split()
+    numbers = {key: float(value) for key, value in (part.split("=") for part in values)}
+    assert generator == OURS["generator"]
+    assert numbers == {
+        "epochs": OURS["epochs"], "rate": OURS["learning_rate"], "decay": OURS["weight_decay"]
+    }  # fmt: skip
 
 
 def test_pages_are_written_with_their_figures(tmp_path):
