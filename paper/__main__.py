@@ -111,6 +111,18 @@ def _options(chosen: argparse.Namespace) -> Options:
     )
 
 
+def _count(text: str) -> int:
+    """A whole number of at least 1."""
+    return _number(text, least=1)
+
+
+def _number(text: str, least: int = 0) -> int:
+    """A whole number."""
+    if not text.isdecimal() or int(text) < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number of at least {least}, got {text!r}")
+    return int(text)
+
+
 def _pack(folder: Path, target: Path) -> None:
     with tarfile.open(target, "w:gz") as archive:
         for path in sorted(folder.glob("*.json")):
@@ -124,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name)
         _add_run_options(command)
         if name == "km2":
-            command.add_argument("--jobs", type=int, default=1, help="estimates at a time")
+            command.add_argument("--jobs", type=_count, default=1, help="estimates at a time")
     again = commands.add_parser("rescore", help="results again, from kept scores")
     again.add_argument("--scores", type=Path, required=True)
     again.add_argument("--out", type=Path, default=RESULTS)
@@ -147,17 +159,17 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--flavour", nargs="+", choices=FLAVOURS)
     command.add_argument("--method", nargs="+", choices=METHODS)
     command.add_argument("--labels", choices=("shirt", "bag"), default="shirt", help="of Fashion-MNIST")
-    command.add_argument("--trials", type=int, default=10)
-    command.add_argument("--first", type=int, default=0, help="number of the first trial")
+    command.add_argument("--trials", type=_count, default=10)
+    command.add_argument("--first", type=_number, default=0, help="number of the first trial")
     command.add_argument("--device", default="auto")
     command.add_argument("--data", default=os.environ.get("DRPU_DATA"), help="folder with NAME.npz")
     command.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
-    command.add_argument("--stack", type=int, default=10, help="trials trained together")
+    command.add_argument("--stack", type=_count, default=10, help="trials trained together")
     command.add_argument("--keep-scores", type=Path, help="folder for the scores themselves")
-    command.add_argument("--epochs", type=int, help="instead of the recipe's, to try things out")
+    command.add_argument("--epochs", type=_count, help="instead of the recipe's, to try things out")
     command.add_argument("--strategy", choices=list(STRATEGIES), help="of ours, to try things out")
     command.add_argument("--pack", type=Path, help="a .tar.gz to put all result files in")
-    command.add_argument("--verbose", type=int, default=0)
+    command.add_argument("--verbose", type=_number, default=1, help="0 leaves out the bars of epochs")
 
 
 if __name__ == "__main__":

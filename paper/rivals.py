@@ -89,10 +89,8 @@ def _train(
     from paper.run import network_options
 
     network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
-    settings = network_options(job.recipe, options)
-    models = [
-        NetworkScore(network, random_state=job.trials[i], device=options.device, **settings) for i in lines
-    ]
+    settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
+    models = [NetworkScore(network, random_state=job.trials[i], **settings) for i in lines]
     n = len(images.train)
     held = None
     if job.recipe.method == "vpu":  # which keeps its best epoch: without that it collapses

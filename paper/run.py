@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -118,6 +119,9 @@ def _missing(job: Job, options: Options) -> list[Job]:
 
 def run(jobs: Sequence[Job], options: Options) -> None:
     """Do the jobs; whatever is done has its file."""
+    if not jobs:
+        print(f"nothing is missing in {options.out}", file=sys.stderr)
+        return
     images: tuple[str, Images] | None = None
     for job in progress(jobs, [len(job.trials) for job in jobs], "models"):
         which = f"{job.data.name} {job.data.protocol}"
@@ -221,7 +225,7 @@ def record(
             "tests": outcome.tests,
             **content,
             "seed": trial,
-            "settings": job.recipe.settings(),
+            "settings": job.recipe.settings() | {"options": network_options(job.recipe, options)},
             "versions": versions(device),
         },
         options.out,

@@ -62,7 +62,10 @@ def load_images(data: Benchmark, folder: str | Path | None = None) -> Images:
         x, y = x[order], y[order]
         cut = min(REDUCED, len(y) * 7 // 10)
         return Images(_floats(x[:cut]), y[:cut], _floats(x[cut:]), y[cut:])
-    found = load_image_set(data.name, data_dir=folder)
+    try:
+        found = load_image_set(data.name, data_dir=folder)
+    except DataError as error:
+        raise DataError(f"{error} Here the folder is given as --data.") from error
     return Images(_floats(found.x_train), found.y_train, _floats(found.x_test), found.y_test)
 
 

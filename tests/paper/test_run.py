@@ -325,6 +325,22 @@ def test_kernel_means_are_estimated_once(folder, monkeypatch):
     km2.run_km2(["kmnist"], range(1), str(folder), out, 1)
 
 
+@pytest.mark.parametrize(
+    "option", [["--trials", "0"], ["--stack", "two"], ["--first", "-1"], ["--epochs", "0"]]
+)
+def test_numbers_on_the_command_line_are_checked(option, capsys):
+    with pytest.raises(SystemExit):
+        main(["run", *option])
+    assert f"{option[0]}: must be a whole number of at least" in capsys.readouterr().err
+
+
+def test_results_say_what_was_run_instead_of_the_recipe(tmp_path):
+    run_job(job(trials=(0,)), fake_images(), Options(out=tmp_path, device="cpu", epochs=1))
+    (result,) = read_results(tmp_path)
+    assert result["settings"]["options"]["epochs"] == 1
+    assert result["settings"]["options"]["dtype"] == "float32"  # tf32 is for GPUs
+
+
 def test_missing_images_end_with_advice(tmp_path):
     (tmp_path / "mnist.npz").write_bytes(b"nothing")
     command = "run --table 2 --dataset mnist --flavour ours --trials 1"
