@@ -40,6 +40,10 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from drpu.models.many import fit_many as fit_many
     from drpu.models.network import NetworkRatio as NetworkRatio
     from drpu.models.network_score import NetworkScore as NetworkScore
+    from drpu.scale.batches import count_batches as count_batches
+    from drpu.scale.batches import score_batches as score_batches
+    from drpu.scale.monitor import PriorMonitor as PriorMonitor
+    from drpu.scale.monitor import PriorReading as PriorReading
 
 _SHELF = {
     "AdaptedClassifier": "drpu.estimators.adapted",
@@ -56,12 +60,15 @@ _SHELF = {
     "PULDClassifier": "drpu.estimators.margin",
     "PUaClassifier": "drpu.estimators.risk",
     "PriorEstimate": "drpu.core.prior",
+    "PriorMonitor": "drpu.scale.monitor",
+    "PriorReading": "drpu.scale.monitor",
     "ScoreTails": "drpu.core.tails",
     "ShiftedRisk": "drpu.core.objective",
     "UPUClassifier": "drpu.estimators.risk",
     "VPUClassifier": "drpu.estimators.variational",
     "VariationalRisk": "drpu.core.objective",
     "calibrate": "drpu.core.calibration",
+    "count_batches": "drpu.scale.batches",
     "estimate_prior": "drpu.core.prior",
     "export_onnx": "drpu.artifact.onnx.export",
     "fit_many": "drpu.models.many",
@@ -71,6 +78,7 @@ _SHELF = {
     "ratio_risk_scorer": "drpu.estimators.scoring",
     "ratio_threshold": "drpu.core.decision",
     "save": "drpu.artifact.store",
+    "score_batches": "drpu.scale.batches",
     "shift_posterior": "drpu.core.decision",
 }
 

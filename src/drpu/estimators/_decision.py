@@ -55,26 +55,45 @@ class RatioDecision(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Between 0 and one over the training prior. It does not depend on the prior of
         the rows to classify.
         """
-        log_ratio = self._log_ratio(X)
-        return np.minimum(np.exp(log_ratio), 1 / max(self._core.prior.value, 1e-12))
+        return self._below_ceiling(self._log_ratio(X))
 
     def decision_function(self, X: Rows) -> FloatArray:
         """Log of the ratio over the threshold: positive rows lie above 0."""
-        log_ratio, threshold = self._log_ratio(X), self.threshold_
+        return self._margin(self._log_ratio(X))
+
+    def predict(self, X: Rows) -> np.ndarray[Any, Any]:
+        """Label of each row, in the coding of the training labels; a tie is negative."""
+        return self._labels(self.decision_function(X))
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class under the current prior, in the order of ``classes_``."""
+        posterior = self._posterior(self._log_ratio(X))
+        return np.column_stack([1 - posterior, posterior])
+
+    def outputs(self, X: Rows) -> dict[str, np.ndarray[Any, Any]]:
+        """Label, probability of the positive class and score of each row, from one pass over the rows.
+
+        The score is that of ``decision_function``.
+        """
+        log_ratio = self._log_ratio(X)
+        margin = self._margin(log_ratio)
+        return {"label": self._labels(margin), "probability": self._posterior(log_ratio), "score": margin}
+
+    def _margin(self, log_ratio: FloatArray) -> FloatArray:
+        threshold = self.threshold_
         if np.isinf(threshold):  # one class is left; keep the ranking and stay finite
             return np.asarray(log_ratio - np.copysign(2 * LOG_LIMIT, threshold))
         return np.asarray(log_ratio - np.log(threshold))
 
-    def predict(self, X: Rows) -> np.ndarray[Any, Any]:
-        """Label of each row, in the coding of the training labels; a tie is negative."""
-        positive = self.decision_function(X) > 0
-        return self.classes_[positive.astype(np.intp)]
+    def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
+        return self.classes_[(margin > 0).astype(np.intp)]
 
-    def predict_proba(self, X: Rows) -> FloatArray:
-        """Probability of each class under the current prior, in the order of ``classes_``."""
-        ratio = self.ratio(X)
-        posterior = ratio_posterior(ratio, self._core.prior.value, self._current_prior.value)
-        return np.column_stack([1 - posterior, posterior])
+    def _posterior(self, log_ratio: FloatArray) -> FloatArray:
+        ratio = self._below_ceiling(log_ratio)
+        return ratio_posterior(ratio, self._core.prior.value, self._current_prior.value)
+
+    def _below_ceiling(self, log_ratio: FloatArray) -> FloatArray:
+        return np.minimum(np.exp(log_ratio), 1 / max(self._core.prior.value, 1e-12))
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         self._check_fitted()

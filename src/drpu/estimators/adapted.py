@@ -19,10 +19,11 @@ from drpu.core.diagnostics import (
     threshold_limits,
 )
 from drpu.core.prior import PriorEstimate, as_prior
+from drpu.core.tails import ScoreTails
 from drpu.estimators._core import RatioCore
 from drpu.estimators._decision import RatioDecision
 from drpu.estimators._validation import check_rows
-from drpu.exceptions import ShiftWarning
+from drpu.exceptions import DataError, ParameterError, ShiftWarning
 from drpu.models._rows import n_rows
 from drpu.models.base import LOG_LIMIT
 
@@ -34,9 +35,32 @@ OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior h
 class Adaptable(RatioDecision):
     """Classifiers that can be moved to another prior without learning again."""
 
+    def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
+        """Counts of the scores of rows: all that :meth:`adapt` needs of them.
+
+        Counts of parts add up to those of the whole, exactly: count each shard where it
+        lies, ``merge`` what comes back, and adapt to the sum.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            Unlabeled rows.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows in the counts.
+
+        Returns
+        -------
+        tails : ScoreTails
+            Each row counts once for each fold model.
+        """
+        self._check_fitted()
+        X = check_rows(self, X, model=self._core.model)
+        weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
+        return self._core.count(X, weight)
+
     def adapt(
         self,
-        X: Rows,
+        X: Rows | ScoreTails,
         *,
         cost: float | None = None,
         sample_weight: Any = None,
@@ -46,8 +70,8 @@ class Adaptable(RatioDecision):
 
         Parameters
         ----------
-        X : rows of shape (n, d)
-            Unlabeled rows of the time or place to classify.
+        X : rows of shape (n, d), or ScoreTails
+            Unlabeled rows of the time or place to classify, or what :meth:`count` made of them.
         cost : float, optional
             False-positive cost; that of this classifier when left out.
         sample_weight : array-like of shape (n,), optional
@@ -62,9 +86,10 @@ class Adaptable(RatioDecision):
         """
         self._check_fitted()
         check_fraction("level", level)
-        X = check_rows(self, X, model=self._core.model)
-        weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
-        seen = self._core.count(X, weight)
+        if isinstance(X, ScoreTails):
+            seen = self._own_counts(X, sample_weight)
+        else:
+            seen = self.count(X, sample_weight=sample_weight)
         adapted = AdaptedClassifier(self, self._core.prior_of(seen, level=level), cost=cost)
         adapted.shift_test_ = mixture_test(seen, self._core.tails)
         _warn_of_other_shift(adapted.shift_test_)
@@ -109,6 +134,20 @@ class Adaptable(RatioDecision):
         level = self.decision_function(X) + _log_level(train, prior.value, self._current_cost)
         ends = [_log_level(train, end, self._current_cost) for end in (prior.high, prior.low)]
         return np.asarray((level > ends[0]) & (level <= ends[1]))
+
+    def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
+        """``tails``, if they are counts of some rows by this classifier."""
+        if sample_weight is not None:
+            raise ParameterError(
+                "sample_weight must be None with counts: rows are weighted when they are counted."
+            )
+        if not self._core.tails.empty(copies=len(self._core.model.models)).same_cells(tails):
+            raise DataError(
+                "these counts were not made by this classifier: make them with its own count method."
+            )
+        if not tails.counts.any():
+            raise DataError("these counts are empty: count at least one row before adapting to them.")
+        return tails
 
     def _counts_threshold(self) -> tuple[RatioCore, float]:
         core = self._core_checked()

@@ -1,0 +1,1 @@
+"""More rows than fit into memory: batches, streams, clusters. All of it is adding up counts."""

@@ -1,0 +1,220 @@
+"""Counting and scoring rows a batch at a time, wherever they are."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from drpu._checks import check_integer
+from drpu._optional import progress, require
+from drpu.core.tails import ScoreTails
+from drpu.estimators.adapted import Adaptable
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.scale.tables import Picked, is_table, pick
+
+__all__ = ["count_batches", "score_batches"]
+
+Batch = Any
+
+
+def count_batches(
+    classifier: Adaptable,
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    weight: str | None = None,
+    batch_size: int = 65_536,
+    verbose: int = 0,
+) -> ScoreTails:
+    """Counts of the scores of many rows, for ``classifier.adapt``.
+
+    They are the counts of one pass over all rows, to the last one, however the rows are divided.
+
+    Parameters
+    ----------
+    classifier : DRPUClassifier or AdaptedClassifier
+        A fitted classifier.
+    source : rows, path, iterable of batches, Dask or Spark
+        Where the rows are: an array, memory map, sparse matrix or data frame; a Parquet file, a folder of
+        them or a list of paths; an Arrow table, data set or reader; an iterable of batches (a
+        generator will do); a Dask data frame or array; a Spark data frame. Dask and Spark count each
+        partition where it lies, and only counts travel.
+    columns : sequence of str, optional
+        Columns of a table to read: those of training when left out, where the classifier knows their
+        names, all but ``weight`` otherwise.
+    weight : str, optional
+        Column of a table that holds the weights of the rows.
+    batch_size : int, default=65536
+        Rows at a time, where the source does not come in batches of its own.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    tails : ScoreTails
+        What ``classifier.adapt`` takes in the place of rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from drpu import DRPUClassifier, count_batches, make_gaussian_pu
+    >>> data = make_gaussian_pu(200, 800, prior=0.4, test_prior=0.2, separation=3, random_state=0)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> tails = count_batches(clf, (part for part in np.array_split(data.test, 5)))
+    >>> tails == clf.count(data.test)
+    True
+    >>> clf.adapt(tails).prior_ == clf.adapt(data.test).prior_
+    True
+    """
+    _check_classifier(classifier)
+    cluster = _cluster(source)
+    if cluster is not None:
+        counted: ScoreTails = cluster.count(classifier, source, columns, weight)
+        return counted
+    total = _nothing(classifier)
+    for part in _parts(classifier, source, columns, weight, batch_size, verbose):
+        if part.n:
+            total.merge(classifier.count(part.rows, sample_weight=part.weight))
+    return total
+
+
+def score_batches(
+    classifier: Adaptable,
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    batch_size: int = 65_536,
+    verbose: int = 0,
+) -> Any:
+    """Label, probability and score of many rows.
+
+    Parameters
+    ----------
+    classifier, source, columns, batch_size, verbose
+        As in :func:`count_batches`. Adapt first: labels are those of the classifier's prior.
+
+    Returns
+    -------
+    scored : iterator of dict, or a Dask or Spark data frame
+        For each batch ``label``, ``probability`` (of the positive class) and ``score`` (as
+        ``decision_function`` has it), as arrays. From Dask comes a lazy data frame with these
+        columns, in the partitions of the source; from Spark the source with these columns beside
+        its own.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from drpu import DRPUClassifier, make_gaussian_pu, score_batches
+    >>> data = make_gaussian_pu(200, 800, prior=0.4, separation=3, random_state=0)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> labels = [batch["label"] for batch in score_batches(clf, data.test, batch_size=300)]
+    >>> bool((np.concatenate(labels) == clf.predict(data.test)).all())
+    True
+    """
+    _check_classifier(classifier)
+    cluster = _cluster(source)
+    if cluster is not None:
+        return cluster.score(classifier, source, columns)
+    parts = _parts(classifier, source, columns, None, batch_size, verbose)
+    return (classifier.outputs(part.rows) for part in parts if part.n)
+
+
+def _check_classifier(classifier: Any) -> None:
+    if not isinstance(classifier, Adaptable):
+        raise ParameterError(
+            f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
+            "only their scores can be counted."
+        )
+    classifier._check_fitted()
+
+
+def _nothing(classifier: Adaptable) -> ScoreTails:
+    """The classifier's cells, with no row counted."""
+    core = classifier._core
+    return core.tails.empty(copies=len(core.model.models))
+
+
+def _cluster(source: Any) -> Any:
+    """The module for a collection that lives on a cluster, or None."""
+    home = type(source).__module__.partition(".")[0]
+    if home in ("dask", "dask_expr"):
+        from drpu.scale import dask
+
+        return dask
+    if home == "pyspark":
+        from drpu.scale import spark
+
+        return spark
+    return None
+
+
+def _parts(
+    classifier: Adaptable,
+    source: Any,
+    columns: Sequence[str] | None,
+    weight: str | None,
+    batch_size: int,
+    verbose: int,
+) -> Iterator[Picked]:
+    size = check_integer("batch_size", batch_size, low=1)
+    batches, total = _batches(source, size)
+    for batch in progress(batches, total=total, label="batches", show=verbose > 0):
+        yield pick(batch, classifier, columns, weight)
+
+
+def _batches(source: Any, size: int) -> tuple[Iterable[Batch], int]:
+    """Batches of the source, and how many, where that is known (0 otherwise)."""
+    if isinstance(source, (str, os.PathLike)) or _is_paths(source):
+        dataset = require("pyarrow.dataset", extra="data", for_="reading Parquet")
+        return _arrow(_open(dataset, source), size)
+    if hasattr(source, "to_batches"):  # Arrow tables and data sets
+        return _arrow(source, size)
+    if hasattr(source, "read_next_batch"):  # an Arrow reader, which is used up by reading
+        return source, 0
+    if is_table(source) or hasattr(source, "shape"):
+        n = int(source.shape[0])
+        if getattr(source, "ndim", len(source.shape)) < 2:
+            raise DataError(f"source must have rows and columns, got shape {tuple(source.shape)}.")
+        return (_rows(source, start, size) for start in range(0, n, size)), -(-n // size)
+    if isinstance(source, Iterable):
+        return source, len(source) if isinstance(source, Sequence) else 0
+    raise DataTypeError(
+        f"source must be rows, a path, an iterable of batches, or a Dask or Spark collection, "
+        f"got {type(source).__name__}."
+    )
+
+
+def _is_paths(source: Any) -> bool:
+    return (
+        isinstance(source, (list, tuple))
+        and bool(source)
+        and all(isinstance(part, (str, os.PathLike)) for part in source)
+    )
+
+
+def _open(dataset: Any, source: Any) -> Any:
+    pa = require("pyarrow", extra="data", for_="reading Parquet")
+    paths = [os.fspath(path) for path in ([source] if isinstance(source, (str, os.PathLike)) else source)]
+    absent = [path for path in paths if not os.path.exists(path)]
+    if absent:
+        raise FileNotFoundError(f"{absent[0]}: there is no such file or folder.")
+    try:
+        return dataset.dataset(paths[0] if len(paths) == 1 else paths, format="parquet")
+    except (pa.ArrowInvalid, OSError) as error:
+        raise DataError(f"{paths[0]} cannot be read as Parquet: {error}") from error
+
+
+def _arrow(table: Any, size: int) -> tuple[Iterable[Batch], int]:
+    if hasattr(table, "to_table"):  # a data set: read ahead by a few batches, not by all
+        return table.to_batches(batch_size=size, batch_readahead=2, fragment_readahead=1), 0
+    return table.to_batches(max_chunksize=size), -(-table.num_rows // size)
+
+
+def _rows(source: Any, start: int, size: int) -> Any:
+    if hasattr(source, "iloc"):
+        return source.iloc[start : start + size]
+    part = source[start : start + size]
+    return np.asarray(part) if isinstance(part, np.memmap) else part

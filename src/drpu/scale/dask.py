@@ -1,0 +1,102 @@
+"""Dask collections: partitions are counted and scored where they lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drpu._optional import require
+from drpu.core.tails import ScoreTails
+from drpu.estimators.adapted import Adaptable
+from drpu.exceptions import ParameterError
+from drpu.scale.tables import pick, wanted_columns
+
+__all__ = ["count", "score"]
+
+FAN = 16  # counts that are added up at once: no worker ever holds those of all partitions
+
+
+def count(
+    classifier: Adaptable, collection: Any, columns: Sequence[str] | None, weight: str | None
+) -> ScoreTails:
+    """Counts of all partitions, added up on the way."""
+    dask = require("dask", extra="dask", for_="counting a Dask collection")
+    parts = _partitions(collection, classifier, columns, weight)
+    shared = dask.delayed(classifier, pure=True)  # sent to each worker once
+    counts = [dask.delayed(_count)(part, shared, columns, weight) for part in parts]
+    while len(counts) > 1:
+        counts = [dask.delayed(_add)(counts[i : i + FAN]) for i in range(0, len(counts), FAN)]
+    (total,) = dask.compute(counts[0])
+    found: ScoreTails = total
+    return found
+
+
+def score(classifier: Adaptable, collection: Any, columns: Sequence[str] | None) -> Any:
+    """A lazy data frame with a label, a probability and a score for each row."""
+    frame = require("dask.dataframe", extra="dask", for_="scoring a Dask collection")
+    pd = require("pandas", extra="dask", for_="scoring a Dask collection")
+    meta = pd.DataFrame(
+        {
+            "label": pd.Series(dtype=classifier.classes_.dtype),
+            "probability": pd.Series(dtype=np.float64),
+            "score": pd.Series(dtype=np.float64),
+        }
+    )
+    if _is_array(collection):
+        dask = require("dask", extra="dask", for_="scoring a Dask array")
+        parts = _partitions(collection, classifier, columns, None)
+        scored = [dask.delayed(_score)(part, classifier, columns) for part in parts]
+        return frame.from_delayed(scored, meta=meta)
+    wanted_columns(list(collection.columns), classifier, columns, None)
+    return collection.map_partitions(_score, classifier, columns, meta=meta)
+
+
+def _is_array(collection: Any) -> bool:
+    return hasattr(collection, "chunks")
+
+
+def _partitions(
+    collection: Any, classifier: Adaptable, columns: Sequence[str] | None, weight: str | None
+) -> list[Any]:
+    if _is_array(collection):
+        for name, value in (("columns", columns), ("weight", weight)):
+            if value is not None:
+                raise ParameterError(f"{name} must be None for a Dask array, got {value!r}.")
+        whole_rows = collection.rechunk(dict.fromkeys(range(1, collection.ndim), -1))
+        return list(np.ravel(whole_rows.to_delayed()))
+    if not hasattr(collection, "to_delayed") or not hasattr(collection, "columns"):
+        raise ParameterError(
+            f"source must be a Dask data frame or array, got {type(collection).__name__}: "
+            "a bag or a delayed object has no rows and columns."
+        )
+    names = wanted_columns(list(collection.columns), classifier, columns, weight)
+    kept = names if weight is None else [*names, weight]
+    return list(collection[kept].to_delayed())
+
+
+def _count(part: Any, classifier: Adaptable, columns: Sequence[str] | None, weight: str | None) -> ScoreTails:
+    picked = pick(part, classifier, columns, weight)
+    if picked.n:
+        return classifier.count(picked.rows, sample_weight=picked.weight)
+    core = classifier._core
+    return core.tails.empty(copies=len(core.model.models))
+
+
+def _add(parts: Sequence[ScoreTails]) -> ScoreTails:
+    total = parts[0].copy()
+    for part in parts[1:]:
+        total.merge(part)
+    return total
+
+
+def _score(part: Any, classifier: Adaptable, columns: Sequence[str] | None) -> Any:
+    import pandas as pd
+
+    picked = pick(part, classifier, columns, None)
+    index = getattr(part, "index", None)
+    if picked.n:
+        return pd.DataFrame(classifier.outputs(picked.rows), index=index)
+    nothing = {"label": classifier.classes_[:0], "probability": np.empty(0), "score": np.empty(0)}
+    return pd.DataFrame(nothing, index=index)

@@ -1,0 +1,192 @@
+"""PriorMonitor: the prior of a stream, from counts of its latest rows."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any, Self
+
+from drpu._checks import check_fraction, check_integer
+from drpu._typing import Rows
+from drpu.core.diagnostics import MixtureTest, mixture_test
+from drpu.core.prior import PriorEstimate
+from drpu.core.tails import ScoreTails
+from drpu.estimators.adapted import Adaptable, AdaptedClassifier
+from drpu.exceptions import DataError, ParameterError
+
+__all__ = ["PriorMonitor", "PriorReading"]
+
+OTHER_SHIFT = 0.001  # p-value below which more than the prior has moved, as ``adapt`` has it
+
+
+@dataclass(frozen=True, slots=True)
+class PriorReading:
+    """What a monitor reads after a batch.
+
+    Attributes
+    ----------
+    when : object
+        What the batch was called: a date, a number; its place in the stream when nothing was said.
+    n : float
+        Rows in the window.
+    prior : PriorEstimate
+        Prior of the window.
+    moved : bool
+        Whether the prior that the classifier works at lies outside the interval.
+    shift : MixtureTest
+        Whether the window looks like a mixture of the two training classes, as it should when only
+        the prior has moved.
+    """
+
+    when: Any
+    n: float
+    prior: PriorEstimate
+    moved: bool
+    shift: MixtureTest
+
+    @property
+    def trusted(self) -> bool:
+        """Whether nothing but the prior seems to have changed."""
+        return self.shift.p_value >= OTHER_SHIFT
+
+    def __str__(self) -> str:
+        told = {"moved": self.moved, "not prior shift": not self.trusted}
+        notes = [text for text, holds in told.items() if holds]
+        return f"{self.when}: {self.prior}, {self.n:g} rows" + "".join(f", {note}" for note in notes)
+
+
+class PriorMonitor:
+    """Follows the prior of a stream of batches; keeps counts, never rows.
+
+    Parameters
+    ----------
+    classifier : DRPUClassifier or AdaptedClassifier
+        The classifier in use. Its own prior is what readings are compared with.
+    window : int, optional
+        Rows to look back on: the oldest batches are dropped while the younger ones hold as many.
+        All batches when left out. Some thousand rows read a prior to a few hundredths.
+    level : float, default=0.95
+        Confidence level of the intervals.
+    keep : int, default=1000
+        Readings to keep in ``readings``.
+
+    Attributes
+    ----------
+    readings : deque of PriorReading
+        The latest readings, the newest last.
+    tails : ScoreTails
+        Counts of the window.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, PriorMonitor, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.4, test_prior=0.1, separation=3, random_state=0)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
+    >>> monitor = PriorMonitor(clf, window=500)
+    >>> reading = monitor.update(data.test, when="June")
+    >>> reading.moved, monitor.adapted().prior_ == reading.prior
+    (True, True)
+    """
+
+    def __init__(
+        self, classifier: Adaptable, *, window: int | None = None, level: float = 0.95, keep: int = 1000
+    ) -> None:
+        if not isinstance(classifier, Adaptable):
+            raise ParameterError(
+                f"classifier must be a DRPUClassifier or an AdaptedClassifier, "
+                f"got {type(classifier).__name__}."
+            )
+        classifier._check_fitted()
+        self.classifier = classifier
+        self.window = None if window is None else check_integer("window", window, low=1)
+        self.level = check_fraction("level", level)
+        self.readings: deque[PriorReading] = deque(maxlen=check_integer("keep", keep, low=1))
+        core = classifier._core
+        self.tails = core.tails.empty(copies=len(core.model.models))
+        self._batches: deque[ScoreTails] = deque()
+        self._seen = 0
+
+    def update(self, X: Rows | ScoreTails, *, when: Any = None, sample_weight: Any = None) -> PriorReading:
+        """Count a batch, forget what has left the window, and read the prior.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d), or ScoreTails
+            The batch, or what ``classifier.count`` or :func:`drpu.count_batches` made of it.
+        when : object, optional
+            What to call it.
+        sample_weight : array-like of shape (n,), optional
+            Weights of the rows.
+
+        Returns
+        -------
+        reading : PriorReading
+        """
+        if isinstance(X, ScoreTails):
+            batch = self.classifier._own_counts(X, sample_weight).copy()
+        else:
+            batch = self.classifier.count(X, sample_weight=sample_weight)
+        self._seen += 1
+        self._push(batch)
+        core = self.classifier._core
+        prior = core.prior_of(self.tails, level=self.level)
+        reading = PriorReading(
+            when=self._seen if when is None else when,
+            n=self.tails.n,
+            prior=prior,
+            moved=not prior.low <= self.classifier._current_prior.value <= prior.high,
+            shift=mixture_test(self.tails, core.tails),
+        )
+        self.readings.append(reading)
+        return reading
+
+    def adapted(self, *, cost: float | None = None) -> AdaptedClassifier:
+        """The classifier at the prior of the latest reading."""
+        if not self.readings:
+            raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
+        return self.classifier.at_prior(self.readings[-1].prior, cost=cost)
+
+    def state(self) -> dict[str, Any]:
+        """The window as arrays and numbers, to go on after a restart; readings are not in it."""
+        return {
+            "batches": [batch.state() for batch in self._batches],
+            "seen": self._seen,
+            "window": self.window,
+            "level": self.level,
+        }
+
+    @classmethod
+    def from_state(cls, classifier: Adaptable, state: dict[str, Any]) -> Self:
+        """A monitor that goes on where the one that gave ``state`` was."""
+        try:
+            monitor = cls(classifier, window=state["window"], level=state["level"])
+            batches = [ScoreTails.from_state(batch) for batch in state["batches"]]
+            monitor._seen = check_integer("seen", state["seen"], low=len(batches))
+        except (KeyError, TypeError) as error:
+            raise DataError(f"the state of the monitor is damaged: {error}") from error
+        for batch in batches:
+            monitor._push(classifier._own_counts(batch, None))
+        return monitor
+
+    def __repr__(self) -> str:
+        latest = str(self.readings[-1]) if self.readings else "nothing read yet"
+        return f"PriorMonitor(window={self.window}, {latest})"
+
+    def _push(self, batch: ScoreTails) -> None:
+        """Add a batch; the counts of the window are added up anew when others leave it."""
+        if self.window is None:  # nothing ever leaves: one object holds it all
+            self.tails.merge(batch)
+            self._batches = deque([self.tails])
+            return
+        self._batches.append(batch)
+        held = sum(part.n for part in self._batches)
+        dropped = False
+        while held - self._batches[0].n >= self.window:
+            held -= self._batches.popleft().n
+            dropped = True
+        if not dropped:
+            self.tails.merge(batch)
+            return
+        self.tails = batch.empty()
+        for part in self._batches:
+            self.tails.merge(part)

@@ -1,0 +1,83 @@
+"""Spark data frames: executors count and score, the driver adds up counts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from drpu._optional import require
+from drpu.core.tails import ScoreTails
+from drpu.estimators.adapted import Adaptable
+from drpu.exceptions import DataError
+from drpu.scale.tables import pick, wanted_columns
+
+__all__ = ["count", "score"]
+
+COUNTED = "counts array<double>, squares double, weighted boolean"
+TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # of labels; the others are strings
+
+
+def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weight: str | None) -> ScoreTails:
+    """Counts of all partitions; one line of numbers for each is all that travels."""
+    require("pyarrow", extra="data", for_="counting a Spark data frame")
+    names = wanted_columns(list(frame.columns), classifier, columns, weight)
+    kept = names if weight is None else [*names, weight]
+
+    def counts(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        total = _nothing(classifier)
+        for batch in batches:
+            part = pick(batch, classifier, names, weight)
+            if part.n:
+                total.merge(classifier.count(part.rows, sample_weight=part.weight))
+        state = total.state()
+        line = {
+            "counts": [state["counts"].astype(np.float64).tolist()],
+            "squares": [float(state["weight_squares"])],
+            "weighted": [bool(total.weighted)],
+        }
+        yield pa.RecordBatch.from_pydict(line)
+
+    total = _nothing(classifier)
+    for line in frame.select(*kept).mapInArrow(counts, COUNTED).toLocalIterator():
+        # whole numbers of rows stay exact in doubles up to 2**53
+        values = np.asarray(line["counts"])
+        state = total.empty().state()
+        state["counts"] = values if line["weighted"] else values.astype(np.int64)
+        total.merge(ScoreTails.from_state(state | {"weight_squares": line["squares"]}))
+    return total
+
+
+def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> Any:
+    """The frame with a label, a probability and a score beside its own columns."""
+    require("pyarrow", extra="data", for_="scoring a Spark data frame")
+    types = require("pyspark.sql.types", extra="spark", for_="scoring a Spark data frame")
+    names = wanted_columns(list(frame.columns), classifier, columns, None)
+    added = ("label", "probability", "score")
+    taken = [name for name in added if name in frame.columns]
+    if taken:
+        raise DataError(f"source has a column {taken[0]!r} already, which the scores would need: rename it.")
+    kind = TYPES.get(classifier.classes_.dtype.kind, "string")
+
+    def scored(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            if batch.num_rows:
+                table = pa.Table.from_batches([batch])
+                for name, values in classifier.outputs(pick(batch, classifier, names, None).rows).items():
+                    table = table.append_column(name, pa.array(values.tolist()))
+                yield from table.to_batches()
+
+    schema = types.StructType(list(frame.schema.fields))
+    for name, sort in zip(added, (kind, "double", "double"), strict=True):
+        schema = schema.add(name, sort)
+    return frame.mapInArrow(scored, schema)
+
+
+def _nothing(classifier: Adaptable) -> ScoreTails:
+    core = classifier._core
+    return core.tails.empty(copies=len(core.model.models))

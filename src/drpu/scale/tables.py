@@ -1,0 +1,75 @@
+"""The columns that a classifier wants, out of a batch that may be a table."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drpu._typing import FloatArray
+from drpu.exceptions import DataError, ParameterError
+
+__all__ = ["Picked", "is_table", "pick", "wanted_columns"]
+
+
+@dataclass(frozen=True, slots=True)
+class Picked:
+    """Rows of a batch as the classifier takes them, with their weights."""
+
+    rows: Any
+    weight: FloatArray | None
+    n: int
+
+
+def is_table(batch: Any) -> bool:
+    """Whether the batch has named columns: pandas, polars, Arrow."""
+    return hasattr(batch, "column_names") or (hasattr(batch, "columns") and hasattr(batch, "shape"))
+
+
+def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str | None) -> Picked:
+    """The wanted columns of a batch; a batch without names is taken whole."""
+    if not is_table(batch):
+        for name, value in (("columns", columns), ("weight", weight)):
+            if value is not None:
+                raise ParameterError(f"{name} must be None for batches without column names, got {value!r}.")
+        return Picked(batch, None, _length(batch))
+    if hasattr(batch, "num_rows") and not hasattr(batch, "to_batches"):
+        batch = sys.modules["pyarrow"].Table.from_batches([batch])  # whose names scikit-learn can read
+    have = list(batch.column_names if hasattr(batch, "column_names") else batch.columns)
+    rows = _select(batch, wanted_columns(have, classifier, columns, weight))
+    if not hasattr(classifier, "feature_names_in_"):
+        rows = np.asarray(rows)  # names that training did not have say nothing
+    return Picked(rows, None if weight is None else _column(batch, weight), int(batch.shape[0]))
+
+
+def wanted_columns(
+    have: Sequence[str], classifier: Any, columns: Sequence[str] | None, weight: str | None
+) -> list[str]:
+    """Columns to read of those that there are, in the order of training."""
+    if columns is not None:
+        wanted = list(columns)
+    elif hasattr(classifier, "feature_names_in_"):
+        wanted = [str(name) for name in classifier.feature_names_in_]
+    else:
+        wanted = [name for name in have if name != weight]
+    absent = [name for name in (*wanted, *([] if weight is None else [weight])) if name not in have]
+    if absent:
+        shown = ", ".join(map(str, have[:12])) + (", ..." if len(have) > 12 else "")
+        raise DataError(f"there is no column {absent[0]!r}, the table has {shown}.")
+    return wanted
+
+
+def _select(batch: Any, names: list[str]) -> Any:
+    return batch.select(names) if hasattr(batch, "num_rows") else batch[names]
+
+
+def _column(batch: Any, name: str) -> FloatArray:
+    values = batch.column(name) if hasattr(batch, "num_rows") else batch[name]
+    return np.asarray(values, dtype=np.float64)
+
+
+def _length(batch: Any) -> int:
+    return int(batch.shape[0]) if hasattr(batch, "shape") else len(batch)
