@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scale_data import DATA, NAMED, PLAIN, TABLE
 
 from drpu import count_batches, score_batches
 from drpu.exceptions import DataError, ParameterError
@@ -18,45 +19,45 @@ pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully suppo
 
 
 @pytest.fixture(scope="module")
-def dask_frame(table):
+def dask_frame():
     frame = pytest.importorskip("dask.dataframe")
-    return frame.from_pandas(table, npartitions=20)
+    return frame.from_pandas(TABLE, npartitions=20)
 
 
-def test_dask_counts_partitions(named, table, dask_frame):
-    assert count_batches(named, dask_frame) == named.count(table[["a", "b"]])
-    weighted = count_batches(named, dask_frame, weight="w")
-    assert weighted == named.count(table[["a", "b"]], sample_weight=table["w"])
+def test_dask_counts_partitions(dask_frame):
+    assert count_batches(NAMED, dask_frame) == NAMED.count(TABLE[["a", "b"]])
+    weighted = count_batches(NAMED, dask_frame, weight="w")
+    assert weighted == NAMED.count(TABLE[["a", "b"]], sample_weight=TABLE["w"])
 
 
-def test_dask_partitions_may_be_empty(named, table, dask_frame):
+def test_dask_partitions_may_be_empty(dask_frame):
     few = dask_frame[dask_frame["id"] < 100]
-    assert count_batches(named, few) == named.count(table.iloc[:100][["a", "b"]])
-    assert len(score_batches(named, few).compute()) == 100
+    assert count_batches(NAMED, few) == NAMED.count(TABLE.iloc[:100][["a", "b"]])
+    assert len(score_batches(NAMED, few).compute()) == 100
 
 
-def test_dask_scores_lazily_and_in_place(named, table, dask_frame):
-    scored = score_batches(named, dask_frame)
+def test_dask_scores_lazily_and_in_place(dask_frame):
+    scored = score_batches(NAMED, dask_frame)
     assert scored.npartitions == dask_frame.npartitions
-    found, seen = scored.compute(), table[["a", "b"]]
-    assert_array_equal(found.index, table.index)
-    assert_array_equal(found["label"], named.predict(seen))
-    assert_allclose(found["probability"], named.predict_proba(seen)[:, 1])
+    found, seen = scored.compute(), TABLE[["a", "b"]]
+    assert_array_equal(found.index, TABLE.index)
+    assert_array_equal(found["label"], NAMED.predict(seen))
+    assert_allclose(found["probability"], NAMED.predict_proba(seen)[:, 1])
 
 
-def test_dask_arrays_are_rows(plain, data):
-    array = pytest.importorskip("dask.array").from_array(data.test, chunks=(128, 1))
-    assert count_batches(plain, array) == plain.count(data.test)
-    assert_array_equal(score_batches(plain, array).compute()["label"], plain.predict(data.test))
+def test_dask_arrays_are_rows():
+    array = pytest.importorskip("dask.array").from_array(DATA.test, chunks=(128, 1))
+    assert count_batches(PLAIN, array) == PLAIN.count(DATA.test)
+    assert_array_equal(score_batches(PLAIN, array).compute()["label"], PLAIN.predict(DATA.test))
     with pytest.raises(ParameterError, match="columns must be None"):
-        count_batches(plain, array, columns=["a"])
+        count_batches(PLAIN, array, columns=["a"])
 
 
-def test_dask_says_what_is_not_there(named, dask_frame):
+def test_dask_says_what_is_not_there(dask_frame):
     with pytest.raises(DataError, match="no column 'x'"):
-        count_batches(named, dask_frame, columns=["x"])
+        count_batches(NAMED, dask_frame, columns=["x"])
     with pytest.raises(ParameterError, match="rows and columns"):
-        count_batches(named, pytest.importorskip("dask.bag").from_sequence([1, 2]))
+        count_batches(NAMED, pytest.importorskip("dask.bag").from_sequence([1, 2]))
 
 
 @pytest.fixture(scope="module")
@@ -81,29 +82,29 @@ def collected(frame):
     return pd.DataFrame([row.asDict() for row in frame.collect()])
 
 
-def test_spark_counts_and_scores(spark, named, table):
-    frame = spark.createDataFrame(table).repartition(3)
-    assert count_batches(named, frame) == named.count(table[["a", "b"]])
-    weighted = count_batches(named, frame, weight="w")
-    assert weighted == named.count(table[["a", "b"]], sample_weight=table["w"])
-    assert named.adapt(weighted).prior_.low > 0
+def test_spark_counts_and_scores(spark):
+    frame = spark.createDataFrame(TABLE).repartition(3)
+    assert count_batches(NAMED, frame) == NAMED.count(TABLE[["a", "b"]])
+    weighted = count_batches(NAMED, frame, weight="w")
+    assert weighted == NAMED.count(TABLE[["a", "b"]], sample_weight=TABLE["w"])
+    assert NAMED.adapt(weighted).prior_.low > 0
 
-    found = collected(score_batches(named, frame)).sort_values("id")
-    assert list(found.columns) == [*table.columns, "label", "probability", "score"]
-    assert_array_equal(found["label"], named.predict(table[["a", "b"]]))
-    assert_allclose(found["score"], named.decision_function(table[["a", "b"]]))
+    found = collected(score_batches(NAMED, frame)).sort_values("id")
+    assert list(found.columns) == [*TABLE.columns, "label", "probability", "score"]
+    assert_array_equal(found["label"], NAMED.predict(TABLE[["a", "b"]]))
+    assert_allclose(found["score"], NAMED.decision_function(TABLE[["a", "b"]]))
 
     with pytest.raises(DataError, match="no column 'x'"):
-        count_batches(named, frame, columns=["x"])
+        count_batches(NAMED, frame, columns=["x"])
     with pytest.raises(DataError, match="'label' already"):
-        score_batches(named, frame.withColumnRenamed("id", "label"))
+        score_batches(NAMED, frame.withColumnRenamed("id", "label"))
 
 
-def test_spark_keeps_labels_of_any_kind(spark, data, table):
+def test_spark_keeps_labels_of_any_kind(spark):
     from drpu import DRPUClassifier
 
-    rows = pd.DataFrame(np.concatenate([data.positive, data.unlabeled]), columns=["a", "b"])
-    labels = np.repeat(["yes", "no"], [len(data.positive), len(data.unlabeled)])
+    rows = pd.DataFrame(np.concatenate([DATA.positive, DATA.unlabeled]), columns=["a", "b"])
+    labels = np.repeat(["yes", "no"], [len(DATA.positive), len(DATA.unlabeled)])
     clf = DRPUClassifier("kernel", pos_label="yes", random_state=0).fit(rows, labels)
-    found = collected(score_batches(clf, spark.createDataFrame(table)))
+    found = collected(score_batches(clf, spark.createDataFrame(TABLE)))
     assert set(found["label"]) == {"yes", "no"}

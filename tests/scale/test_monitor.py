@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scale_data import DATA, PLAIN
 
 from drpu import PriorMonitor, make_gaussian_pu
 from drpu.exceptions import DataError, ParameterError
@@ -16,29 +17,29 @@ def batches(prior, n, size=300, seed=0):
         yield drawn.test
 
 
-def test_a_window_holds_the_latest_rows(plain):
-    monitor, parts = PriorMonitor(plain, window=900), list(batches(0.3, 6))
+def test_a_window_holds_the_latest_rows():
+    monitor, parts = PriorMonitor(PLAIN, window=900), list(batches(0.3, 6))
     for part in parts:
         reading = monitor.update(part)
     assert reading.n == 900
-    assert monitor.tails == plain.count(np.concatenate(parts[-3:]))
-    assert reading.prior == plain.adapt(np.concatenate(parts[-3:])).prior_
+    assert monitor.tails == PLAIN.count(np.concatenate(parts[-3:]))
+    assert reading.prior == PLAIN.adapt(np.concatenate(parts[-3:])).prior_
 
 
-def test_whole_batches_leave_once_the_others_are_enough(plain):
-    monitor = PriorMonitor(plain, window=500)
+def test_whole_batches_leave_once_the_others_are_enough():
+    monitor = PriorMonitor(PLAIN, window=500)
     assert [monitor.update(part).n for part in batches(0.3, 4)] == [300, 600, 600, 600]
 
 
-def test_without_a_window_everything_counts(plain):
-    monitor, parts = PriorMonitor(plain), list(batches(0.3, 4))
+def test_without_a_window_everything_counts():
+    monitor, parts = PriorMonitor(PLAIN), list(batches(0.3, 4))
     for part in parts:
         monitor.update(part)
-    assert monitor.tails == plain.count(np.concatenate(parts))
+    assert monitor.tails == PLAIN.count(np.concatenate(parts))
 
 
-def test_a_monitor_follows_the_prior(plain):
-    monitor = PriorMonitor(plain, window=1500)
+def test_a_monitor_follows_the_prior():
+    monitor = PriorMonitor(PLAIN, window=1500)
     for prior in (0.4, 0.1):
         for part in batches(prior, 5, seed=50):
             reading = monitor.update(part)
@@ -47,74 +48,74 @@ def test_a_monitor_follows_the_prior(plain):
         assert reading.trusted
 
 
-def test_other_changes_are_seen(plain, data):
-    reading = PriorMonitor(plain).update(np.concatenate([data.test, data.test + 40.0]))
+def test_other_changes_are_seen():
+    reading = PriorMonitor(PLAIN).update(np.concatenate([DATA.test, DATA.test + 40.0]))
     assert not reading.trusted
     assert "not prior shift" in str(reading)
 
 
-def test_readings_have_names_and_numbers(plain):
-    monitor = PriorMonitor(plain, keep=2)
+def test_readings_have_names_and_numbers():
+    monitor = PriorMonitor(PLAIN, keep=2)
     for when, part in zip(("May", None, "July"), batches(0.3, 3), strict=True):
         monitor.update(part, when=when)
     assert [reading.when for reading in monitor.readings] == [2, "July"]
     assert "July" in repr(monitor)
-    assert "nothing read yet" in repr(PriorMonitor(plain))
+    assert "nothing read yet" in repr(PriorMonitor(PLAIN))
 
 
-def test_counts_and_rows_are_the_same_to_it(plain, data):
-    by_rows, by_counts = PriorMonitor(plain), PriorMonitor(plain)
-    assert by_rows.update(data.test).prior == by_counts.update(plain.count(data.test)).prior
+def test_counts_and_rows_are_the_same_to_it():
+    by_rows, by_counts = PriorMonitor(PLAIN), PriorMonitor(PLAIN)
+    assert by_rows.update(DATA.test).prior == by_counts.update(PLAIN.count(DATA.test)).prior
 
 
-def test_counts_given_to_it_stay_as_they_are(plain, data):
-    tails, monitor = plain.count(data.test), PriorMonitor(plain)
+def test_counts_given_to_it_stay_as_they_are():
+    tails, monitor = PLAIN.count(DATA.test), PriorMonitor(PLAIN)
     monitor.update(tails)
-    monitor.update(data.test)
-    assert tails == plain.count(data.test)
+    monitor.update(DATA.test)
+    assert tails == PLAIN.count(DATA.test)
 
 
-def test_the_classifier_of_the_day(plain, data):
-    monitor = PriorMonitor(plain)
+def test_the_classifier_of_the_day():
+    monitor = PriorMonitor(PLAIN)
     with pytest.raises(DataError, match="no reading"):
         monitor.adapted()
-    reading = monitor.update(data.test)
+    reading = monitor.update(DATA.test)
     adapted = monitor.adapted(cost=0.7)
     assert adapted.prior_ == reading.prior
     assert adapted.cost == 0.7
 
 
-def test_moved_is_away_from_the_prior_in_use(plain, data):
-    prior = plain.adapt(data.test).prior_
-    assert PriorMonitor(plain).update(data.test).moved
-    assert not PriorMonitor(plain.at_prior(prior)).update(data.test).moved
+def test_moved_is_away_from_the_prior_in_use():
+    prior = PLAIN.adapt(DATA.test).prior_
+    assert PriorMonitor(PLAIN).update(DATA.test).moved
+    assert not PriorMonitor(PLAIN.at_prior(prior)).update(DATA.test).moved
 
 
 @pytest.mark.parametrize("window", [None, 700])
-def test_it_goes_on_after_a_restart(window, plain):
-    first, parts = PriorMonitor(plain, window=window), list(batches(0.3, 5))
+def test_it_goes_on_after_a_restart(window):
+    first, parts = PriorMonitor(PLAIN, window=window), list(batches(0.3, 5))
     for part in parts[:3]:
         first.update(part)
-    second = PriorMonitor.from_state(plain, first.state())
+    second = PriorMonitor.from_state(PLAIN, first.state())
     for part in parts[3:]:
         assert first.update(part) == second.update(part)
 
 
-def test_damaged_and_foreign_states_are_refused(plain, data):
+def test_damaged_and_foreign_states_are_refused():
     from drpu import DRPUClassifier
 
-    monitor = PriorMonitor(plain)
-    monitor.update(data.test)
+    monitor = PriorMonitor(PLAIN)
+    monitor.update(DATA.test)
     with pytest.raises(DataError, match="damaged"):
-        PriorMonitor.from_state(plain, {"window": None})
-    other = DRPUClassifier("kernel", random_state=1).fit_pu(data.positive[:150], data.unlabeled)
+        PriorMonitor.from_state(PLAIN, {"window": None})
+    other = DRPUClassifier("kernel", random_state=1).fit_pu(DATA.positive[:150], DATA.unlabeled)
     with pytest.raises(DataError, match="not made by this classifier"):
         PriorMonitor.from_state(other, monitor.state())
 
 
 @pytest.mark.parametrize("options", [{"window": 0}, {"level": 1.0}, {"keep": 0}])
-def test_parameters_are_checked(options, plain):
+def test_parameters_are_checked(options):
     with pytest.raises(ParameterError, match=next(iter(options))):
-        PriorMonitor(plain, **options)
+        PriorMonitor(PLAIN, **options)
     with pytest.raises(ParameterError, match="DRPUClassifier"):
         PriorMonitor("plain")

@@ -108,7 +108,7 @@ def score_batches(
     --------
     >>> import numpy as np
     >>> from drpu import DRPUClassifier, make_gaussian_pu, score_batches
-    >>> data = make_gaussian_pu(200, 800, prior=0.4, separation=3, random_state=0)
+    >>> data = make_gaussian_pu(200, 800, prior=0.4, test_prior=0.2, separation=3, random_state=0)
     >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> labels = [batch["label"] for batch in score_batches(clf, data.test, batch_size=300)]
     >>> bool((np.concatenate(labels) == clf.predict(data.test)).all())
@@ -179,7 +179,7 @@ def _batches(source: Any, size: int) -> tuple[Iterable[Batch], int]:
         if getattr(source, "ndim", len(source.shape)) < 2:
             raise DataError(f"source must have rows and columns, got shape {tuple(source.shape)}.")
         return (_rows(source, start, size) for start in range(0, n, size)), -(-n // size)
-    if isinstance(source, Iterable):
+    if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
         return source, len(source) if isinstance(source, Sequence) else 0
     raise DataTypeError(
         f"source must be rows, a path, an iterable of batches, or a Dask or Spark collection, "
