@@ -88,6 +88,19 @@ def test_blocks_of_rows_are_scored_as_one(data, model, monkeypatch):
     assert_allclose(model.log_ratio(data.unlabeled), whole, rtol=1e-12)
 
 
+def test_a_row_has_one_score_in_any_batch(data, model):
+    x = np.random.default_rng(5).normal(size=(600, data.positive.shape[1]))
+    whole = model.log_ratio(x)
+    for size in (1, 7, 300):
+        parts = [model.log_ratio(x[start : start + size]) for start in range(0, len(x), size)]
+        assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_fast_cosines_are_good_cosines(data, model):
+    exact = model._features(data.positive) @ model.coefficients_ + model.intercept_
+    assert_allclose(model.log_ratio(data.positive), exact, atol=1e-5)
+
+
 def test_beyond_a_number_of_unlabeled_rows_a_sample_of_them_serves(data, monkeypatch):
     whole = FourierRatio(100, random_state=0).fit_ratio(data.positive, data.unlabeled)
     monkeypatch.setattr(fourier, "_MOST_ROWS", 200)

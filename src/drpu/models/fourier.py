@@ -18,7 +18,7 @@ from drpu.models.base import ModelState, RatioModel
 __all__ = ["FourierRatio"]
 
 _MOST_ROWS = 20_000  # unlabeled rows beyond which a smooth fit of a few hundred numbers gains nothing
-_CHUNK = 10_000
+_CHUNK = 256  # rows scored at a time: their waves stay in the processor's cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
 _FAR = 3.0  # standard deviations at which a column stops counting: waves have no use for outliers
 _SIZE = 30.0  # squared length of a row of features: with C it sets the shrinkage
@@ -75,16 +75,25 @@ class FourierRatio(RatioModel):
         self.intercept_ = float(fit.intercept_[0]) - sample.log_odds()
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        parts = [
-            self._features(X[start : start + _CHUNK]) @ self.coefficients_
-            for start in range(0, n_rows(X), _CHUNK)
-        ]
-        return np.concatenate(parts) + self.intercept_
+        weights = self.coefficients_ * self._size()
+        scores = np.empty(n_rows(X))
+        for start in range(0, len(scores), _CHUNK):
+            at = slice(start, start + _CHUNK)
+            # Cosines are many times faster in float32, and their sum in float64 is off by a millionth or
+            # so. einsum adds up a row alike in any batch, which a matrix product need not.
+            waves = self._waves(X[at]).astype(np.float32)
+            scores[at] = np.einsum("ij,j->i", np.cos(waves, out=waves).astype(np.float64), weights)
+        return scores + self.intercept_
 
     def _features(self, X: Rows) -> FloatArray:
+        return np.asarray(self._size() * np.cos(self._waves(X)))
+
+    def _waves(self, X: Rows) -> FloatArray:
         Z = np.clip((X - self.scaling_.shift) / self.scaling_.scale, -_FAR, _FAR)
-        waves = Z @ self.frequencies_
-        return np.asarray(np.sqrt(2 * _SIZE / len(self.phase_)) * np.cos(waves + self.phase_))
+        return np.asarray(Z @ self.frequencies_ + self.phase_)
+
+    def _size(self) -> float:
+        return float(np.sqrt(2 * _SIZE / len(self.phase_)))
 
     def state(self) -> ModelState:  # noqa: D102
         config = {"n_features": self.n_features, "C": self.C, "intercept": self.intercept_}
