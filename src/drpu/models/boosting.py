@@ -249,7 +249,7 @@ class BoostedRatio(RatioModel):
             **loss.settings(sample, min_leaf),
         }
         if held is None:
-            return lightgbm.train(settings, data, self.n_rounds_), np.nan
+            return lightgbm.train(settings, data, self.n_rounds_, keep_training_booster=True), np.nan
 
         offset = loss.offset(sample)
 
@@ -263,6 +263,7 @@ class BoostedRatio(RatioModel):
             valid_sets=[_dataset(loss, held, settings, reference=data)],
             feval=risk,
             callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
+            keep_training_booster=True,
         )
         return trees, float(trees.best_score["valid_0"]["risk"])
 

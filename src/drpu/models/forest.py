@@ -68,7 +68,9 @@ class ForestRatio(RatioModel):
             weight=sample.unit_weights(),
             params=settings,
         )
-        self.trees_ = lightgbm.train(settings, data, self.n_trees).model_to_string()
+        # the booster as it was trained: LightGBM would write and read it once more to free its rows
+        grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
+        self.trees_ = grown.model_to_string()
         self.booster_ = read_trees(self.trees_)
         self.offset_ = sample.log_odds()
 
