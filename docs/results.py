@@ -231,8 +231,25 @@ def _named(line: dict[str, Any]) -> str:
     return f"{line['library']}'s {line['name']}, told {line['told']}"
 
 
+def scale() -> str:
+    """A file read whole, and a batch at a time."""
+    source = _read("scale")
+    names = {"whole": "`adapt(read_table(...))`", "batches": "`adapt(count_batches(...))`"}
+    lines = [
+        [
+            names[one["way"]],
+            f"{one['seconds']:.1f} s",
+            f"{one['above_empty_mebibytes']:.0f} MiB",
+            f"{one['prior']:.4f}",
+        ]
+        for one in source["ways"]
+    ]
+    return _table(["", "time", "memory", "prior found"], lines, source)
+
+
 TABLES = {
     "shift": shift,
+    "scale": scale,
     "intervals": intervals,
     "network": network,
     "peers": peers,

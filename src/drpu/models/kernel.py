@@ -27,7 +27,7 @@ _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two 
 _RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
 _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # where there are too few rows to choose by
 _FEW, _DRAWS = 20_000, 5  # up to so many rows, the mean risk of several splits chooses
-_CELLS = 2**21  # of a block of features: 16 MB
+_CELLS = 2**16  # of a block of features: half a megabyte, which stays in the cache
 
 
 class KernelRatio(RatioModel):

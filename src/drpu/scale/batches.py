@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from drpu._optional import progress, require
 from drpu.core.tails import ScoreTails
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.scale.tables import Picked, is_table, pick
+from drpu.scale.tables import Picked, is_table, pick, wanted_columns
 
 __all__ = ["count_batches", "score_batches"]
 
@@ -160,23 +161,34 @@ def _parts(
     verbose: int,
 ) -> Iterator[Picked]:
     size = check_integer("batch_size", batch_size, low=1)
-    batches, total = _batches(source, size)
+
+    def wanted(have: Sequence[str]) -> list[str]:
+        names = wanted_columns(have, classifier, columns, weight)
+        return names if weight is None else [*names, weight]
+
+    batches, total = _batches(source, size, wanted)
     for batch in progress(batches, total=total, label="batches", show=verbose > 0):
         yield pick(batch, classifier, columns, weight)
 
 
-def _batches(source: Any, size: int) -> tuple[Iterable[Batch], int]:
-    """Batches of the source, and how many, where that is known (0 otherwise)."""
+def _batches(
+    source: Any, size: int, wanted: Callable[[Sequence[str]], list[str]]
+) -> tuple[Iterable[Batch], int]:
+    """Batches of the source, and how many, where that is known (0 otherwise).
+
+    Of files only the columns ``wanted`` out of those that there are are read.
+    """
     if isinstance(source, (str, os.PathLike)) or _is_paths(source):
-        dataset = require("pyarrow.dataset", extra="data", for_="reading Parquet")
-        return _arrow(_open(dataset, source), size)
-    if hasattr(source, "to_batches"):  # Arrow tables and data sets
-        return _arrow(source, size)
+        source = _open(source)
+    if hasattr(source, "get_fragments"):  # an Arrow data set
+        return _scan(source, size, wanted(source.schema.names)), 0
+    if hasattr(source, "to_batches"):  # an Arrow table
+        return source.to_batches(max_chunksize=size), -(-source.num_rows // size)
     if hasattr(source, "read_next_batch"):  # an Arrow reader, which is used up by reading
         return source, 0
     if is_table(source) or hasattr(source, "shape"):
         n = int(source.shape[0])
-        if getattr(source, "ndim", len(source.shape)) < 2:
+        if len(source.shape) < 2:
             raise DataError(f"source must have rows and columns, got shape {tuple(source.shape)}.")
         return (_rows(source, start, size) for start in range(0, n, size)), -(-n // size)
     if isinstance(source, Iterable) and not isinstance(source, (bytes, dict)):
@@ -195,22 +207,31 @@ def _is_paths(source: Any) -> bool:
     )
 
 
-def _open(dataset: Any, source: Any) -> Any:
+def _open(source: Any) -> Any:
+    """The Parquet files at a path, or at several, as one data set."""
+    dataset = require("pyarrow.dataset", extra="data", for_="reading Parquet")
     pa = require("pyarrow", extra="data", for_="reading Parquet")
     paths = [os.fspath(path) for path in ([source] if isinstance(source, (str, os.PathLike)) else source)]
     absent = [path for path in paths if not os.path.exists(path)]
     if absent:
-        raise FileNotFoundError(f"{absent[0]}: there is no such file or folder.")
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), absent[0])
     try:
         return dataset.dataset(paths[0] if len(paths) == 1 else paths, format="parquet")
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{paths[0]} cannot be read as Parquet: {error}") from error
 
 
-def _arrow(table: Any, size: int) -> tuple[Iterable[Batch], int]:
-    if hasattr(table, "to_table"):  # a data set: read ahead by a few batches, not by all
-        return table.to_batches(batch_size=size, batch_readahead=2, fragment_readahead=1), 0
-    return table.to_batches(max_chunksize=size), -(-table.num_rows // size)
+def _scan(dataset: Any, size: int, names: list[str]) -> Iterable[Batch]:
+    """Batches of a data set, each read when it is asked for."""
+    arrow = require("pyarrow.dataset", extra="data", for_="reading a data set")
+    options: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
+    if isinstance(getattr(dataset, "format", None), arrow.ParquetFileFormat):
+        # left to itself Arrow fetches files ahead, and all of one that is slowly worked through
+        options["fragment_scan_options"] = arrow.ParquetFragmentScanOptions(
+            pre_buffer=False, use_buffered_stream=True
+        )
+    batches: Iterable[Batch] = dataset.to_batches(columns=names, batch_size=size, **options)
+    return batches
 
 
 def _rows(source: Any, start: int, size: int) -> Any:
