@@ -110,6 +110,25 @@ def test_an_adapted_classifier_is_written_and_used(run):
     assert inspected["prior"] == adapted["prior"]
 
 
+def test_a_folder_of_parquet_is_one_file(run, folder):
+    june = pa.parquet.read_table(folder / "june.parquet")
+    (folder / "june").mkdir()
+    for i in range(2):
+        pa.parquet.write_table(june.slice(250 * i, 250), folder / "june" / f"{i}.parquet")
+    whole, parts = (answer(run(f"adapt toy.drpu {name} --json")) for name in ("june.parquet", "june"))
+    assert parts["prior"] == whole["prior"]
+    found = answer(run("prior toy.drpu june june.csv --json"))["found"]
+    assert found[0]["prior"] == whole["prior"]
+
+
+def test_columns_that_a_large_file_lacks_are_named_with_it(run, folder):
+    pa.parquet.write_table(pa.table({"a": [1.0]}), folder / "half.parquet")
+    code, _, err = run("adapt toy.drpu half.parquet")
+    assert code == 1
+    assert "half.parquet" in err
+    assert "'b'" in err
+
+
 def test_predictions_stand_beside_the_kept_columns(run, folder):
     code, _, _ = run("predict toy.drpu june.parquet --adapt --cost 0.8 --keep id --out scored.parquet")
     assert code == 0

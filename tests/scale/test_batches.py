@@ -60,6 +60,7 @@ def test_scores_are_those_of_one_pass(name, tmp_path):
     adapted = NAMED.at_prior(0.2)
     assert_array_equal(found["label"], adapted.predict(seen))
     assert_allclose(found["probability"], adapted.predict_proba(seen)[:, 1])
+    assert_allclose(found["ratio"], adapted.ratio(seen))
     assert_allclose(found["score"], adapted.decision_function(seen))
 
 

@@ -90,7 +90,7 @@ def test_spark_counts_and_scores(spark):
     assert NAMED.adapt(weighted).prior_.low > 0
 
     found = collected(score_batches(NAMED, frame)).sort_values("id")
-    assert list(found.columns) == [*TABLE.columns, "label", "probability", "score"]
+    assert list(found.columns) == [*TABLE.columns, "label", "probability", "ratio", "score"]
     assert_array_equal(found["label"], NAMED.predict(TABLE[["a", "b"]]))
     assert_allclose(found["score"], NAMED.decision_function(TABLE[["a", "b"]]))
 

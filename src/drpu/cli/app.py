@@ -13,6 +13,7 @@ from drpu import __version__
 from drpu.cli import show
 from drpu.cli.facts import learnt, standing, train_prior, versions
 from drpu.cli.rows import (
+    adapted_to,
     answers_for,
     as_label,
     groups,
@@ -176,7 +177,7 @@ def adapt(
 
     check_folder(out)
     classifier = load_classifier(artifact)
-    adapted = classifier.adapt(rows_for(classifier, read(data), columns, drop), cost=cost, level=level)
+    adapted = adapted_to(classifier, data, columns, drop, cost=cost, level=level)
     if out is not None:
         save(adapted, out)
     if json:
@@ -272,9 +273,14 @@ def prior_command(
     classifier = load_classifier(artifact)
     found: list[dict[str, Any]] = []
     for path in data:
-        loaded = read(path)
-        for name, part in groups(loaded, by):
-            adapted = classifier.adapt(rows_for(classifier, part, columns, drop), level=level)
+        if by is None:
+            moved = {path: adapted_to(classifier, path, columns, drop, level=level)}
+        else:
+            moved = {
+                name: classifier.adapt(rows_for(classifier, part, columns, drop), level=level)
+                for name, part in groups(read(path), by)
+            }
+        for name, adapted in moved.items():
             found.append({"data": name, "prior": adapted.prior_, "p_value": adapted.shift_test_.p_value})
     if json:
         show.as_json({"train_prior": train_prior(classifier), "found": found})

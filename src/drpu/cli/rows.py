@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from drpu.cli.tables import Loaded
+from drpu.cli.tables import Loaded, read
 from drpu.exceptions import ArtifactError, DataError
 
 __all__ = [
+    "adapted_to",
     "answers_for",
     "as_label",
     "groups",
@@ -88,10 +89,26 @@ def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | N
     return loaded.rows(columns=list(names))
 
 
-def groups(loaded: Loaded, by: str | None) -> list[tuple[str, Loaded]]:
-    """The file as a whole, or one part for each value of a column, with a name to show."""
-    if by is None:
-        return [(loaded.path, loaded)]
+def adapted_to(classifier: Any, path: str, columns: str | None, drop: str | None, **options: Any) -> Any:
+    """The classifier at the prior of a file, which is not loaded whole where that can be helped.
+
+    Parquet is counted a batch at a time, and a folder of it as one file, where the classifier
+    knows its columns by name.
+    """
+    from drpu import count_batches
+
+    parquet = Path(path).is_dir() or Path(path).suffix.lower() in (".parquet", ".pq")
+    if parquet and hasattr(classifier, "feature_names_in_") and not columns and not drop:
+        try:
+            seen = count_batches(classifier, path)
+        except DataError as error:
+            raise error if path in str(error) else DataError(f"{path}: {error}") from error
+        return classifier.adapt(seen, **options)
+    return classifier.adapt(rows_for(classifier, read(path), columns, drop), **options)
+
+
+def groups(loaded: Loaded, by: str) -> list[tuple[str, Loaded]]:
+    """One part of the file for each value of a column, with a name to show."""
     if loaded.table is None:
         raise DataError(f"{loaded.path}: --by works on tables, not on NumPy archives.")
     values = loaded.column(by)
@@ -102,11 +119,8 @@ def groups(loaded: Loaded, by: str | None) -> list[tuple[str, Loaded]]:
 
 def answers_for(classifier: Any, X: Any, prefix: str) -> dict[str, Any]:
     """Label, probability and ratio of each row, by the names of their columns."""
-    return {
-        f"{prefix}label": classifier.predict(X),
-        f"{prefix}probability": classifier.predict_proba(X)[:, 1],
-        f"{prefix}ratio": classifier.ratio(X),
-    }
+    found = classifier.outputs(X)
+    return {f"{prefix}{name}": found[name] for name in ("label", "probability", "ratio")}
 
 
 def kept_columns(loaded: Loaded, keep: str | None) -> Any:

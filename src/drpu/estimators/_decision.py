@@ -71,13 +71,18 @@ class RatioDecision(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.column_stack([1 - posterior, posterior])
 
     def outputs(self, X: Rows) -> dict[str, np.ndarray[Any, Any]]:
-        """Label, probability of the positive class and score of each row, from one pass over the rows.
+        """Label, probability of the positive class, ratio and score of each row, from one pass over them.
 
         The score is that of ``decision_function``.
         """
         log_ratio = self._log_ratio(X)
         margin = self._margin(log_ratio)
-        return {"label": self._labels(margin), "probability": self._posterior(log_ratio), "score": margin}
+        return {
+            "label": self._labels(margin),
+            "probability": self._posterior(log_ratio),
+            "ratio": self._below_ceiling(log_ratio),
+            "score": margin,
+        }
 
     def _margin(self, log_ratio: FloatArray) -> FloatArray:
         threshold = self.threshold_

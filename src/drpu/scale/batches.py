@@ -90,7 +90,7 @@ def score_batches(
     batch_size: int = 65_536,
     verbose: int = 0,
 ) -> Any:
-    """Label, probability and score of many rows.
+    """Label, probability, ratio and score of many rows.
 
     Parameters
     ----------
@@ -100,10 +100,10 @@ def score_batches(
     Returns
     -------
     scored : iterator of dict, or a Dask or Spark data frame
-        For each batch ``label``, ``probability`` (of the positive class) and ``score`` (as
-        ``decision_function`` has it), as arrays. From Dask comes a lazy data frame with these
-        columns, in the partitions of the source; from Spark the source with these columns beside
-        its own.
+        For each batch ``label``, ``probability`` (of the positive class), ``ratio`` (which no prior
+        changes) and ``score`` (as ``decision_function`` has it), as arrays. From Dask comes a lazy
+        data frame with these columns, in the partitions of the source; from Spark the source with
+        these columns beside its own.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from drpu._optional import require
 from drpu.core.tails import ScoreTails
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import ParameterError
-from drpu.scale.tables import pick, wanted_columns
+from drpu.scale.tables import OUTPUTS, pick, wanted_columns
 
 __all__ = ["count", "score"]
 
@@ -34,16 +34,10 @@ def count(
 
 
 def score(classifier: Adaptable, collection: Any, columns: Sequence[str] | None) -> Any:
-    """A lazy data frame with a label, a probability and a score for each row."""
+    """A lazy data frame with the outputs of each row."""
     frame = require("dask.dataframe", extra="dask", for_="scoring a Dask collection")
     pd = require("pandas", extra="dask", for_="scoring a Dask collection")
-    meta = pd.DataFrame(
-        {
-            "label": pd.Series(dtype=classifier.classes_.dtype),
-            "probability": pd.Series(dtype=np.float64),
-            "score": pd.Series(dtype=np.float64),
-        }
-    )
+    meta = pd.DataFrame(_nothing(classifier))
     if _is_array(collection):
         dask = require("dask", extra="dask", for_="scoring a Dask array")
         parts = _partitions(collection, classifier, columns, None)
@@ -98,5 +92,9 @@ def _score(part: Any, classifier: Adaptable, columns: Sequence[str] | None) -> A
     index = getattr(part, "index", None)
     if picked.n:
         return pd.DataFrame(classifier.outputs(picked.rows), index=index)
-    nothing = {"label": classifier.classes_[:0], "probability": np.empty(0), "score": np.empty(0)}
-    return pd.DataFrame(nothing, index=index)
+    return pd.DataFrame(_nothing(classifier), index=index)
+
+
+def _nothing(classifier: Adaptable) -> dict[str, Any]:
+    """What no rows come to."""
+    return {"label": classifier.classes_[:0], **{name: np.empty(0) for name in OUTPUTS[1:]}}

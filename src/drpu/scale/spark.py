@@ -11,7 +11,7 @@ from drpu._optional import require
 from drpu.core.tails import ScoreTails
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import DataError
-from drpu.scale.tables import pick, wanted_columns
+from drpu.scale.tables import OUTPUTS, pick, wanted_columns
 
 __all__ = ["count", "score"]
 
@@ -52,12 +52,11 @@ def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weig
 
 
 def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> Any:
-    """The frame with a label, a probability and a score beside its own columns."""
+    """The frame with the outputs of each row beside its own columns."""
     require("pyarrow", extra="data", for_="scoring a Spark data frame")
     types = require("pyspark.sql.types", extra="spark", for_="scoring a Spark data frame")
     names = wanted_columns(list(frame.columns), classifier, columns, None)
-    added = ("label", "probability", "score")
-    taken = [name for name in added if name in frame.columns]
+    taken = [name for name in OUTPUTS if name in frame.columns]
     if taken:
         raise DataError(f"source has a column {taken[0]!r} already, which the scores would need: rename it.")
     kind = TYPES.get(classifier.classes_.dtype.kind, "string")
@@ -73,8 +72,8 @@ def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> A
                 yield from table.to_batches()
 
     schema = types.StructType(list(frame.schema.fields))
-    for name, sort in zip(added, (kind, "double", "double"), strict=True):
-        schema = schema.add(name, sort)
+    for name in OUTPUTS:
+        schema = schema.add(name, kind if name == "label" else "double")
     return frame.mapInArrow(scored, schema)
 
 

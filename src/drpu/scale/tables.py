@@ -12,7 +12,10 @@ import numpy as np
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, ParameterError
 
-__all__ = ["Picked", "is_table", "pick", "wanted_columns"]
+__all__ = ["OUTPUTS", "Picked", "is_table", "pick", "wanted_columns"]
+
+
+OUTPUTS = ("label", "probability", "ratio", "score")  # of a classifier, by the names of their columns
 
 
 @dataclass(frozen=True, slots=True)
