@@ -63,13 +63,16 @@ class RatioCore:
         parts = [self._ratios(self.model.fold_scores(rows)).mean(axis=1) for _, rows in _chunks(X)]
         return np.asarray(np.log(np.maximum(np.concatenate(parts), 1e-300)))
 
+    def no_counts(self) -> ScoreTails:
+        """Tails for new rows before any has come; each row will count once for each fold model."""
+        return self.tails.empty(copies=len(self.model.models))
+
     def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
-        """Tails of new rows; each row counts once for each fold model."""
-        copies = len(self.model.models)
-        tails = self.tails.empty(copies=copies)
+        """Tails of new rows."""
+        tails = self.no_counts()
         for at, rows in _chunks(X):
             scores = self.model.fold_scores(rows)
-            tails.update(scores.ravel(), None if weight is None else np.repeat(weight[at], copies))
+            tails.update(scores.ravel(), None if weight is None else np.repeat(weight[at], tails.copies))
         return tails
 
     def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:

@@ -141,7 +141,7 @@ class Adaptable(RatioDecision):
             raise ParameterError(
                 "sample_weight must be None with counts: rows are weighted when they are counted."
             )
-        if not self._core.tails.empty(copies=len(self._core.model.models)).same_cells(tails):
+        if not self._core.no_counts().same_cells(tails):
             raise DataError(
                 "these counts were not made by this classifier: make them with its own count method."
             )

@@ -75,7 +75,7 @@ def count_batches(
     if cluster is not None:
         counted: ScoreTails = cluster.count(classifier, source, columns, weight)
         return counted
-    total = _nothing(classifier)
+    total = classifier._core.no_counts()
     for part in _parts(classifier, source, columns, weight, batch_size, verbose):
         if part.n:
             total.merge(classifier.count(part.rows, sample_weight=part.weight))
@@ -130,12 +130,6 @@ def _check_classifier(classifier: Any) -> None:
             "only their scores can be counted."
         )
     classifier._check_fitted()
-
-
-def _nothing(classifier: Adaptable) -> ScoreTails:
-    """The classifier's cells, with no row counted."""
-    core = classifier._core
-    return core.tails.empty(copies=len(core.model.models))
 
 
 def _cluster(source: Any) -> Any:

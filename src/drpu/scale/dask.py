@@ -74,8 +74,7 @@ def _count(part: Any, classifier: Adaptable, columns: Sequence[str] | None, weig
     picked = pick(part, classifier, columns, weight)
     if picked.n:
         return classifier.count(picked.rows, sample_weight=picked.weight)
-    core = classifier._core
-    return core.tails.empty(copies=len(core.model.models))
+    return classifier._core.no_counts()
 
 
 def _add(parts: Sequence[ScoreTails]) -> ScoreTails:

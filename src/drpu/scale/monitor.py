@@ -101,8 +101,7 @@ class PriorMonitor:
         self.window = None if window is None else check_integer("window", window, low=1)
         self.level = check_fraction("level", level)
         self.readings: deque[PriorReading] = deque(maxlen=check_integer("keep", keep, low=1))
-        core = classifier._core
-        self.tails = core.tails.empty(copies=len(core.model.models))
+        self.tails = classifier._core.no_counts()
         self._batches: deque[ScoreTails] = deque()
         self._seen = 0
 

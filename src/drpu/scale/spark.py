@@ -28,7 +28,7 @@ def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weig
     def counts(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        total = _nothing(classifier)
+        total = classifier._core.no_counts()
         for batch in batches:
             part = pick(batch, classifier, names, weight)
             if part.n:
@@ -41,7 +41,7 @@ def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weig
         }
         yield pa.RecordBatch.from_pydict(line)
 
-    total = _nothing(classifier)
+    total = classifier._core.no_counts()
     for line in frame.select(*kept).mapInArrow(counts, COUNTED).toLocalIterator():
         # whole numbers of rows stay exact in doubles up to 2**53
         values = np.asarray(line["counts"])
@@ -75,8 +75,3 @@ def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> A
     for name in OUTPUTS:
         schema = schema.add(name, kind if name == "label" else "double")
     return frame.mapInArrow(scored, schema)
-
-
-def _nothing(classifier: Adaptable) -> ScoreTails:
-    core = classifier._core
-    return core.tails.empty(copies=len(core.model.models))
