@@ -25,8 +25,8 @@ import numpy as np
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import StandardScaler
 
+from benchmarks._families import FAMILIES, draw_mixture, draw_rows
 from benchmarks._results import read_results, write_results
-from benchmarks.intervals import FAMILIES, draw_mixture, draw_rows
 from benchmarks.shift import load
 from drpu import KernelMeanPrior, make_pu
 from drpu.core.interval import ratio_limits
