@@ -19,7 +19,7 @@ from paper.configs import Benchmark, benchmark, recipe
 from paper.run import Options, network_options
 from paper.select import FIRST, choose
 from paper.splits import Images, is_reduced, load_images, split
-from paper.strategies import STRATEGIES, Class
+from paper.strategies import STRATEGIES, TrialGroup
 
 __all__ = ["compare"]
 
@@ -57,7 +57,7 @@ def _risks(dataset: str, options: Options) -> dict[str, list[float]]:
     seeds = [FIRST + i for i in range(TRIALS[data.network])]
     splits = [split(fewer, images, seed) for seed in seeds]
     settings = network_options(recipe("ours", "drpu", data), options)
-    group = Class(data.network, images, splits, seeds, settings | {"device": options.device})
+    group = TrialGroup(data.network, images, splits, seeds, settings | {"device": options.device})
     rates = sorted({rate for strategy in STRATEGIES.values() for rate in strategy.rates})
     first = group.first(rates)
     models = {

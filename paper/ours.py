@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from drpu import NetworkRatio
 from paper.splits import Images, Split
-from paper.strategies import STRATEGIES, Class, holdout_risk
+from paper.strategies import STRATEGIES, TrialGroup, holdout_risk
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
@@ -27,7 +27,7 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
     strategy = STRATEGIES[job.recipe.strategy]
     start = time.perf_counter()
     settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
-    group = Class(job.data.network, images, splits, job.trials, settings)
+    group = TrialGroup(job.data.network, images, splits, job.trials, settings)
     first = group.first(strategy.rates)
     teachers = [strategy.teachers(networks) for networks in first]
     watch = Watch(job, images, splits, group.held, EVERY)

@@ -22,7 +22,7 @@ from paper.evaluate import Floats
 from paper.networks import make_network
 from paper.splits import Images, Split
 
-__all__ = ["ALPHAS", "STRATEGIES", "Class", "Strategy", "holdout_risk", "mask"]
+__all__ = ["ALPHAS", "STRATEGIES", "Strategy", "TrialGroup", "holdout_risk", "mask"]
 
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # strengths of the correction that every first network is tried with
 SEEDS = 100  # more than a trial has networks: no two start alike
@@ -66,7 +66,7 @@ STRATEGIES = {
 }
 
 
-class Class:
+class TrialGroup:
     """Trials of one data set that are trained together: their rows, and networks on them."""
 
     def __init__(

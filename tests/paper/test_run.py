@@ -265,7 +265,7 @@ def test_unlabeled_rows_weigh_what_their_teacher_says():
     images, data = fake_images(), small()
     part = split(data, images, 0)
     options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 2, "dtype": "float32"}
-    group = strategies.Class("mlp", images, [part], [0], options | {"device": "cpu"})
+    group = strategies.TrialGroup("mlp", images, [part], [0], options | {"device": "cpu"})
     (first,) = group.first((1e-3,))
     (teacher, *_) = first[1e-3]
     rows, labelled = part.unlabeled[0], np.isin(part.unlabeled[0], part.positive[0])
@@ -280,7 +280,7 @@ def test_unlabeled_rows_weigh_what_their_teacher_says():
 def test_networks_of_a_trial_start_differently():
     images, data = fake_images(), small()
     options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 1, "dtype": "float32"}
-    group = strategies.Class("mlp", images, [split(data, images, t) for t in (0, 1)], [0, 1], options)
+    group = strategies.TrialGroup("mlp", images, [split(data, images, t) for t in (0, 1)], [0, 1], options)
     models = [model for networks in group.first((1e-3, 2e-3)) for own in networks.values() for model in own]
     assert len({model.random_state for model in models}) == len(models) == 20
 
