@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from drpu import NetworkRatio
@@ -22,7 +21,7 @@ EVERY = 4  # epochs between two points of an error curve
 
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
     """Train the networks of every trial, and write a result for the one that stands."""
-    from paper.run import Watch, keep_scores, network_options, outcome_of, record, scores_of
+    from paper.run import Watch, finish, network_options
 
     strategy = STRATEGIES[job.recipe.strategy]
     start = time.perf_counter()
@@ -39,14 +38,10 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
         models = group.pupils(range(len(splits)), teachers, weights, followed)
     seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
     for i, (trial, part) in enumerate(zip(job.trials, splits, strict=True)):
-        held, scores = scores_of(models[i], images, part)
-        if options.keep_scores is not None:
-            path = options.keep_scores / Path(job.key(trial).name).with_suffix(".npz")
-            keep_scores(held, scores, path)
         networks = [_kept(model) for rate in strategy.rates for model in first[i][rate]]
         content = {"networks": networks, "final": _kept(models[i]), "curve": watch.curves[i]}
         content["strategy"] = asdict(strategy)
-        record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
+        finish(job, trial, images, part, models[i], seconds, content, options)
 
 
 def _kept(model: NetworkRatio) -> dict[str, Any]:

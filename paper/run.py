@@ -25,7 +25,7 @@ __all__ = [
     "Job",
     "Options",
     "Watch",
-    "keep_scores",
+    "finish",
     "labelled_tests",
     "network_options",
     "outcome_of",
@@ -33,7 +33,6 @@ __all__ = [
     "record",
     "run",
     "run_job",
-    "scores_of",
     "train",
 ]
 
@@ -149,11 +148,7 @@ def _run_published(job: Job, images: Images, splits: Sequence[Split], options: O
     models, watch = train(job, images, splits, options)
     seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
     for trial, part, model, curve in zip(job.trials, splits, models, watch.curves, strict=True):
-        held, scores = scores_of(model, images, part)
-        if options.keep_scores is not None:
-            keep_scores(held, scores, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
-        content = _learnt(model) | {"curve": curve}
-        record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
+        finish(job, trial, images, part, model, seconds, _learnt(model) | {"curve": curve}, options)
 
 
 def _learnt(model: NetworkRatio) -> dict[str, Any]:
@@ -208,6 +203,25 @@ def network_options(made: Recipe, options: Options) -> dict[str, Any]:
     return values
 
 
+def finish(
+    job: Job,
+    trial: int,
+    images: Images,
+    part: Split,
+    model: NetworkRatio,
+    seconds: float,
+    content: dict[str, Any],
+    options: Options,
+) -> None:
+    """Score the rows of a trial with the network that stands, and write what that comes to."""
+    rows = images.train[part.positive[1]], images.train[part.unlabeled[1]]
+    held = model.log_ratio(rows[0]), model.log_ratio(rows[1])
+    scores = model.log_ratio(images.test)
+    if options.keep_scores is not None:
+        _keep(held, scores, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
+    record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
+
+
 def record(
     job: Job, trial: int, outcome: Outcome, seconds: float, content: dict[str, Any], options: Options
 ) -> None:
@@ -240,14 +254,7 @@ def labelled_tests(
     return {prior: (scores[rows], positive[rows]) for prior, rows in part.tests.items()}
 
 
-def scores_of(model: NetworkRatio, images: Images, part: Split) -> tuple[tuple[Floats, Floats], Floats]:
-    """Log-ratios of the held-out rows of both kinds, and of all test images."""
-    held = model.log_ratio(images.train[part.positive[1]]), model.log_ratio(images.train[part.unlabeled[1]])
-    return held, model.log_ratio(images.test)
-
-
-def keep_scores(held: tuple[Floats, Floats], scores: Floats, path: Path) -> None:
-    """Write the scores that all numbers of a trial come from."""
+def _keep(held: tuple[Floats, Floats], scores: Floats, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez_compressed(
         path,
