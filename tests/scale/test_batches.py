@@ -35,13 +35,14 @@ def sources(folder):
         "a folder": str(folder),
         "a path": folder / "0.parquet",
         "paths": sorted(folder.glob("*.parquet")),
+        "a pattern": str(folder / "*.parquet"),
         "a generator": (part for part in halves),
         "a list": list(halves),
     }
 
 
 NAMES = ["pandas", "polars", "Arrow", "a reader", "a data set"]
-NAMES += ["a folder", "a path", "paths", "a generator", "a list"]
+NAMES += ["a folder", "a path", "paths", "a pattern", "a generator", "a list"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -137,6 +138,7 @@ def test_foreign_counts_are_refused():
         (np.zeros((3, 2)), {"weight": "w"}, ParameterError, "weight must be None"),
         (np.zeros((3, 2)), {"batch_size": 0}, ParameterError, "batch_size"),
         ("absent.parquet", {}, FileNotFoundError, "absent.parquet"),
+        ("absent/*.parquet", {}, FileNotFoundError, "absent"),
     ],
 )
 def test_what_cannot_be_counted_is_said(source, options, error, message):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from glob import glob
 from typing import Any
 
 import numpy as np
@@ -40,7 +41,7 @@ def count_batches(
         A fitted classifier.
     source : rows, path, iterable of batches, Dask or Spark
         Where the rows are: an array, memory map, sparse matrix or data frame; a Parquet file, a folder of
-        them or a list of paths; an Arrow table, data set or reader; an iterable of batches (a
+        them, a pattern like ``june/*.parquet`` or a list of these; an Arrow table, data set or reader; an iterable of batches (a
         generator will do); a Dask data frame or array; a Spark data frame. Dask and Spark count each
         partition where it lies, and only counts travel.
     columns : sequence of str, optional
@@ -205,14 +206,20 @@ def _open(source: Any) -> Any:
     """The Parquet files at a path, or at several, as one data set."""
     dataset = require("pyarrow.dataset", extra="data", for_="reading Parquet")
     pa = require("pyarrow", extra="data", for_="reading Parquet")
-    paths = [os.fspath(path) for path in ([source] if isinstance(source, (str, os.PathLike)) else source)]
-    absent = [path for path in paths if not os.path.exists(path)]
-    if absent:
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), absent[0])
+    given = [source] if isinstance(source, (str, os.PathLike)) else source
+    paths = [path for one in given for path in _matching(os.fspath(one))]
     try:
         return dataset.dataset(paths[0] if len(paths) == 1 else paths, format="parquet")
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"{paths[0]} cannot be read as Parquet: {error}") from error
+
+
+def _matching(path: str) -> list[str]:
+    """The path itself, or all files that a pattern like ``june/*.parquet`` matches."""
+    found = [path] if os.path.exists(path) else sorted(glob(path))
+    if not found:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+    return found
 
 
 def _scan(dataset: Any, size: int, names: list[str]) -> Iterable[Batch]:
