@@ -40,10 +40,10 @@ def count_batches(
     classifier : DRPUClassifier or AdaptedClassifier
         A fitted classifier.
     source : rows, path, iterable of batches, Dask or Spark
-        Where the rows are: an array, memory map, sparse matrix or data frame; a Parquet file, a folder of
-        them, a pattern like ``june/*.parquet`` or a list of these; an Arrow table, data set or reader; an iterable of batches (a
-        generator will do); a Dask data frame or array; a Spark data frame. Dask and Spark count each
-        partition where it lies, and only counts travel.
+        Where the rows are: an array, memory map, sparse matrix or data frame; a Parquet file, a folder
+        of them, a pattern like ``june/*.parquet`` or a list of these; an Arrow table, data set or
+        reader; an iterable of batches (a generator will do); a Dask data frame or array; a Spark data
+        frame. Dask and Spark count each partition where it lies, and only counts travel.
     columns : sequence of str, optional
         Columns of a table to read: those of training when left out, where the classifier knows their
         names, all but ``weight`` otherwise.
