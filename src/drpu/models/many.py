@@ -119,6 +119,8 @@ def _check_alike(models: Sequence[NetworkRatio] | Sequence[NetworkScore]) -> Non
     if not any(all(isinstance(model, kind) for model in models) for kind in (NetworkRatio, NetworkScore)):
         kinds = sorted({type(model).__name__ for model in models})
         raise ParameterError(f"models must all be NetworkRatio or all NetworkScore, got {', '.join(kinds)}.")
+    if any(getattr(model, "teachers", 0) for model in models):
+        raise ParameterError("teachers must be 0 in models trained together: fit those that have some alone.")
     first = models[0].get_params(deep=False)
     for model in models[1:]:
         for name, value in model.get_params(deep=False).items():

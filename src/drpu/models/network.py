@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
+from drpu.exceptions import ParameterError
 from drpu.models._holdout import SamplePair
 from drpu.models._network_state import check_row_shape, network_from_state, network_state
 from drpu.models.base import ModelState, RatioModel
@@ -77,6 +79,11 @@ class NetworkRatio(RatioModel):
         Share of rows held out for that choice, and for ``alpha="auto"``, when
         ``fit_ratio`` is given none. Fewer than five held out of either sample would
         choose nothing: then all rows train.
+    teachers : int, default=0
+        Networks to train first, whose mean ratio then weighs the unlabeled rows in the place of
+        labelled ones: a pupil does not learn a few positives by heart. Five or ten of them rank
+        images and other rows with many columns better; with less than a hundred positives they
+        have too little to teach. ``alpha`` is theirs.
     accumulate_gradients : bool, default=False
         Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
@@ -146,6 +153,7 @@ class NetworkRatio(RatioModel):
         ema: float | None = 0.99,
         early_stopping: bool = True,
         holdout: float = 0.2,
+        teachers: int = 0,
         accumulate_gradients: bool = False,
         device: Any = "auto",
         dtype: str = "float32",
@@ -168,6 +176,7 @@ class NetworkRatio(RatioModel):
         self.ema = ema
         self.early_stopping = early_stopping
         self.holdout = holdout
+        self.teachers = teachers
         self.accumulate_gradients = accumulate_gradients
         self.device = device
         self.dtype = dtype
@@ -186,8 +195,22 @@ class NetworkRatio(RatioModel):
         from drpu.models._training.ratio import fit_together
 
         sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
-        (fitted,) = fit_together([self._task(sample, holdout)])
+        task = self._task(sample, holdout)  # which checks all parameters
+        if check_integer("teachers", self.teachers, low=0):
+            self._learn_from_others(sample, holdout)
+            return
+        (fitted,) = fit_together([task])
         self._take(fitted, sample.positive.shape[1:])
+
+    def _learn_from_others(self, sample: SamplePair, holdout: tuple[Rows, Rows] | None) -> None:
+        from drpu.models.teaching import fit_taught
+
+        if self.head == "bounded" and self.bound is None:
+            raise ParameterError(
+                "bound must be given with head='bounded' and teachers: a pupil has no alpha."
+            )
+        pupil = fit_taught(self, sample, holdout)
+        self.__dict__ |= {name: value for name, value in vars(pupil).items() if name.endswith("_")}
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         from drpu.models._training.ratio import score_rows

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["NetworkScore", "from_ratio"]
 
-_RATIO_ONLY = ("alpha", "bound", "generator", "head")
+_RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers")
 
 
 class NetworkScore(ScoreModel):

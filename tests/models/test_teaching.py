@@ -1,0 +1,130 @@
+"""Laws of networks that learn from others."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("torch")
+
+from sklearn.metrics import roc_auc_score
+
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, fit_many, load, make_gaussian_pu, save
+from drpu.exceptions import ParameterError
+from drpu.models import teaching
+from drpu.models._holdout import SamplePair, carve
+
+DATA = make_gaussian_pu(
+    200, 1000, prior=0.4, test_prior=0.4, n_test=1000, separation=2.5, dimensions=20, random_state=0
+)
+SMALL = {"hidden": (16,), "epochs": 5, "learning_rate": 1e-2, "device": "cpu"}
+
+
+def taught(teachers=3, **options):
+    return NetworkRatio(teachers=teachers, random_state=0, **(SMALL | options))
+
+
+@pytest.fixture(scope="module")
+def pupil():
+    return taught().fit_ratio(DATA.positive, DATA.unlabeled)
+
+
+def test_a_pupil_is_one_network_without_a_correction(pupil):
+    assert pupil.alpha_ == 0
+    assert pupil.teachers == 3
+    assert len(pupil.history_["risk"]) >= 5
+    assert np.isfinite(pupil.log_ratio(DATA.test)).all()
+
+
+def test_pupils_rank_better_than_a_network_alone(pupil):
+    """A few positives in twenty dimensions are learnt by heart; over five seeds the gain is clear."""
+    gains = []
+    for seed in range(5):
+        scores = [
+            NetworkRatio(teachers=n, random_state=seed, **SMALL)
+            .fit_ratio(DATA.positive[:100], DATA.unlabeled)
+            .log_ratio(DATA.test)
+            for n in (0, 5)
+        ]
+        alone, taught_one = (roc_auc_score(DATA.test_labels, s) for s in scores)
+        gains.append(taught_one - alone)
+    assert np.mean(gains) > 0
+
+
+def test_equal_seeds_give_equal_pupils(pupil):
+    again, other = taught(), taught().set_params(random_state=1)
+    again.fit_ratio(DATA.positive, DATA.unlabeled)
+    other.fit_ratio(DATA.positive, DATA.unlabeled)
+    assert_allclose(again.log_ratio(DATA.test), pupil.log_ratio(DATA.test), rtol=1e-6)
+    assert not np.allclose(other.log_ratio(DATA.test), pupil.log_ratio(DATA.test))
+
+
+def test_weights_are_calibrated_ratios_with_labelled_rows_at_the_ceiling():
+    split = carve(SamplePair(DATA.positive, DATA.unlabeled), None, 0.2, np.random.default_rng(0))
+    (teacher,) = fit_many([NetworkRatio(alpha=0.3, random_state=0, **SMALL)], DATA.positive, DATA.unlabeled)
+    labelled, unlabeled = teaching._lesson([teacher], split)
+    assert len(labelled) == len(split.train.positive)
+    assert len(np.unique(labelled)) == 1
+    assert labelled[0] >= unlabeled.max()
+    assert (unlabeled > 0).all()
+    assert unlabeled.mean() == pytest.approx(1, abs=0.15)  # the mean ratio of unlabeled rows is 1
+    order = np.argsort(teacher.log_ratio(split.train.unlabeled))
+    assert (np.diff(unlabeled[order]) >= -1e-12).all()
+
+
+def test_too_few_held_out_positives_calibrate_nothing():
+    split = carve(SamplePair(DATA.positive[:50], DATA.unlabeled), None, 0.2, np.random.default_rng(0))
+    (teacher,) = fit_many([NetworkRatio(alpha=0.3, random_state=0, **SMALL)], DATA.positive, DATA.unlabeled)
+    _, unlabeled = teaching._lesson([teacher], split)
+    assert_allclose(unlabeled, teacher.ratio(split.train.unlabeled), rtol=1e-6)
+
+
+def test_teachers_share_what_the_model_says_of_alpha(monkeypatch):
+    seen = []
+    real = teaching.fit_many
+
+    def spy(models, *rest, **options):
+        seen.append([model.alpha for model in models])
+        return real(models, *rest, **options)
+
+    monkeypatch.setattr(teaching, "fit_many", spy)
+    taught(6, epochs=1).fit_ratio(DATA.positive, DATA.unlabeled)
+    taught(2, epochs=1, alpha=0.2).fit_ratio(DATA.positive, DATA.unlabeled)
+    assert seen == [[0.05, 0.15, 0.3, 0.45, 0.6, 0.05], [0.0], [0.2, 0.2], [0.0]]
+
+
+def test_rows_held_out_by_the_user_and_weights_are_used():
+    held = DATA.positive[:50], DATA.unlabeled[:200]
+    weight = np.where(np.arange(800) < 400, 2.0, 1.0)
+    model = taught(2, epochs=2).fit_ratio(
+        DATA.positive[50:], DATA.unlabeled[200:], holdout=held, unlabeled_weight=weight
+    )
+    assert "holdout_risk" in model.history_
+
+
+def test_a_handful_of_rows_still_teaches():
+    model = taught(2, epochs=2).fit_ratio(DATA.positive[:4], DATA.unlabeled[:20])
+    assert np.isfinite(model.ratio(DATA.test)).all()
+
+
+def test_a_saved_pupil_needs_no_teachers(tmp_path):
+    clf = DRPUClassifier(taught(2, epochs=2), holdout=0.3, random_state=0)
+    clf.fit_pu(DATA.positive, DATA.unlabeled)
+    save(clf, tmp_path / "pupil.drpu")
+    assert_array_equal(load(tmp_path / "pupil.drpu").predict(DATA.test), clf.predict(DATA.test))
+
+
+@pytest.mark.parametrize("teachers", [-1, 1.5, "many"])
+def test_teachers_are_counted(teachers):
+    with pytest.raises(ParameterError, match="teachers"):
+        taught(teachers).fit_ratio(DATA.positive, DATA.unlabeled)
+
+
+def test_what_teachers_do_not_go_with_is_said():
+    with pytest.raises(ParameterError, match="bound must be given"):
+        taught(head="bounded").fit_ratio(DATA.positive, DATA.unlabeled)
+    with pytest.raises(ParameterError, match="teachers must be 0"):
+        fit_many([taught()], DATA.positive, DATA.unlabeled)
+    with pytest.raises(ParameterError, match="teachers must be left at its default"):
+        NNPUClassifier(taught(), prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
