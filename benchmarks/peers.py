@@ -429,11 +429,10 @@ def main() -> None:
         for seed in range(options.seeds):
             new = compete(contenders, draw(X, y, seed), seed)
             rows += new[1:] if options.again else new
-            sets[name] = {"summary": summary(rows), "trials": rows}
-            again = sorted({*before.get("again", []), *options.again}) if options.again else []
-            path = write_results("peers", command, again=again, peers=peers, priors=PRIORS, sets=sets)
             print(f"{name}, seed {seed} done", flush=True)
-    print("wrote", path)
+        sets[name] = {"summary": summary(rows), "trials": rows}
+    again = sorted({*before.get("again", []), *options.again}) if options.again else []
+    print("wrote", write_results("peers", command, again=again, peers=peers, priors=PRIORS, sets=sets))
 
 
 def _import_all(peers: dict[str, str]) -> None:

@@ -37,8 +37,8 @@ def test_a_pupil_is_one_network_without_a_correction(pupil):
     assert np.isfinite(pupil.log_ratio(DATA.test)).all()
 
 
-def test_pupils_rank_better_than_a_network_alone(pupil):
-    """A few positives in twenty dimensions are learnt by heart; over five seeds the gain is clear."""
+def test_pupils_rank_better_than_a_network_alone():
+    """A few positives in twenty dimensions are learnt by heart; with each of five seeds teachers help."""
     gains = []
     for seed in range(5):
         scores = [
@@ -49,7 +49,7 @@ def test_pupils_rank_better_than_a_network_alone(pupil):
         ]
         alone, taught_one = (roc_auc_score(DATA.test_labels, s) for s in scores)
         gains.append(taught_one - alone)
-    assert np.mean(gains) > 0
+    assert min(gains) > 0
 
 
 def test_equal_seeds_give_equal_pupils(pupil):
