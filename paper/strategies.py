@@ -1,14 +1,12 @@
 """What a trial of ours trains, beyond one network: several that choose, or that teach another one.
 
-A ratio says how much of a positive every unlabeled row is: the mean of any f over positives is
-the mean of r f over unlabeled rows. So a second network can be trained with the unlabeled
-rows, weighted by the ratio of the first ones, in the place of a few labelled positives that it would
-learn by heart. It is a network like the first, and sees no rows that they have not seen.
+Pupils are taught with all unlabeled rows, weighted by a ratio, in the place of a few labelled ones: see
+:func:`drpu.teaching_weights`. A pupil is a network like its teachers, and sees no rows that they have not
+seen.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -16,8 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu import NetworkRatio, ScoreTails, calibrate, fit_many
-from drpu.exceptions import DRPUWarning
+from drpu import NetworkRatio, ScoreTails, fit_many, mean_log_ratio, teaching_weights
 from paper.evaluate import Floats
 from paper.networks import make_network
 from paper.splits import Images, Split
@@ -26,7 +23,6 @@ __all__ = ["ALPHAS", "STRATEGIES", "Strategy", "TrialGroup", "holdout_risk", "ma
 
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # strengths of the correction that every first network is tried with
 SEEDS = 100  # more than a trial has networks: no two start alike
-LEAST = 1e-6  # weight of an unlabeled row that is no positive at all: it stays in the sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,16 +110,13 @@ class TrialGroup:
         part, n = self.splits[i], len(self.images.train)
         rows = part.unlabeled[0]
         positive, unlabeled, scores = self._mean_ratio(i, teachers)
-        weight = np.exp(scores)
-        if weights == "calibrated":
-            tails = ScoreTails(positive).update(unlabeled)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DRPUWarning)
-                prior = tails.estimate().value
-                weight = calibrate(tails, prior)(scores)
-            weight = np.where(np.isin(rows, part.positive[0]), 1 / prior, weight)
+        calibrated = weights == "calibrated"
+        tails = ScoreTails(positive).update(unlabeled) if calibrated else None
+        weight, ceiling = teaching_weights(scores, tails)
+        if calibrated:
+            weight = np.where(np.isin(rows, part.positive[0]), ceiling, weight)
         lesson = np.zeros(n)
-        lesson[rows] = np.maximum(weight, LEAST)
+        lesson[rows] = weight
         return lesson
 
     def _mean_ratio(self, i: int, models: Sequence[NetworkRatio]) -> list[Floats]:
@@ -132,8 +125,7 @@ class TrialGroup:
         if new:
             parts = (*self.held[i], self.images.train[self.splits[i].unlabeled[0]])
             self._known |= {id(model): [model.log_ratio(rows) for rows in parts] for model in new}
-        each = zip(*(self._known[id(model)] for model in models), strict=True)
-        return [np.asarray(np.logaddexp.reduce(scores)) - np.log(len(models)) for scores in each]
+        return [mean_log_ratio(each) for each in zip(*(self._known[id(m)] for m in models), strict=True)]
 
     def _fit(
         self,

@@ -22,6 +22,8 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from drpu.core.prior import PriorEstimate as PriorEstimate
     from drpu.core.prior import estimate_prior as estimate_prior
     from drpu.core.tails import ScoreTails as ScoreTails
+    from drpu.core.teaching import mean_log_ratio as mean_log_ratio
+    from drpu.core.teaching import teaching_weights as teaching_weights
     from drpu.datasets.sampling import make_pu as make_pu
     from drpu.datasets.toys import make_gaussian_pu as make_gaussian_pu
     from drpu.estimators.adapted import AdaptedClassifier as AdaptedClassifier
@@ -75,11 +77,13 @@ _SHELF = {
     "load": "drpu.artifact.store",
     "make_gaussian_pu": "drpu.datasets.toys",
     "make_pu": "drpu.datasets.sampling",
+    "mean_log_ratio": "drpu.core.teaching",
     "ratio_risk_scorer": "drpu.estimators.scoring",
     "ratio_threshold": "drpu.core.decision",
     "save": "drpu.artifact.store",
     "score_batches": "drpu.scale.batches",
     "shift_posterior": "drpu.core.decision",
+    "teaching_weights": "drpu.core.teaching",
 }
 
 __all__ = sorted([*_SHELF, "exceptions"])

@@ -157,6 +157,15 @@ def test_damaged_files_are_named(tmp_path):
         count_batches(PLAIN, tmp_path / "x.parquet")
 
 
+def test_damage_within_a_file_is_named(tmp_path):
+    path = folder_of(tmp_path / "rows", parts=1) / "0.parquet"
+    content = bytearray(path.read_bytes())
+    content[4 : len(content) // 2] = bytes(len(content) // 2 - 4)  # the footer is whole, the rows are not
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=r"0\.parquet cannot be read"):
+        count_batches(NAMED, path)
+
+
 def test_only_adaptable_classifiers_count():
     rival = NNPUClassifier("linear", prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
     with pytest.raises(ParameterError, match="NNPUClassifier"):

@@ -222,7 +222,7 @@ def _matching(path: str) -> list[str]:
     return found
 
 
-def _scan(dataset: Any, size: int, names: list[str]) -> Iterable[Batch]:
+def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Batch]:
     """Batches of a data set, each read when it is asked for."""
     arrow = require("pyarrow.dataset", extra="data", for_="reading a data set")
     options: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
@@ -231,8 +231,13 @@ def _scan(dataset: Any, size: int, names: list[str]) -> Iterable[Batch]:
         options["fragment_scan_options"] = arrow.ParquetFragmentScanOptions(
             pre_buffer=False, use_buffered_stream=True
         )
-    batches: Iterable[Batch] = dataset.to_batches(columns=names, batch_size=size, **options)
-    return batches
+    pa = require("pyarrow", extra="data", for_="reading a data set")
+    try:
+        yield from dataset.to_batches(columns=names, batch_size=size, **options)
+    except (pa.ArrowInvalid, OSError) as error:
+        files = getattr(dataset, "files", [])
+        name = files[0] if len(files) == 1 else "the data set"
+        raise DataError(f"{name} cannot be read: {error}") from error
 
 
 def _rows(source: Any, start: int, size: int) -> Any:

@@ -11,12 +11,10 @@ from drpu._typing import Rows
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
-from drpu.estimators.adapted import Adaptable, AdaptedClassifier
+from drpu.estimators.adapted import OTHER_SHIFT, Adaptable, AdaptedClassifier
 from drpu.exceptions import DataError, ParameterError
 
 __all__ = ["PriorMonitor", "PriorReading"]
-
-OTHER_SHIFT = 0.001  # p-value below which more than the prior has moved, as ``adapt`` has it
 
 
 @dataclass(frozen=True, slots=True)
