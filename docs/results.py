@@ -247,8 +247,26 @@ def scale() -> str:
     return _table(["", "time", "memory", "prior found"], lines, source)
 
 
+def teaching() -> str:
+    """Networks alone and taught."""
+    source = _read("teaching")
+    lines = [
+        [
+            row["data"].replace("_", " "),
+            str(row["labelled"]),
+            f"{row['alone']:.4f}",
+            f"{row['taught']:.4f}",
+            f"{row['taught'] - row['alone']:+.4f} ± {row['gain_standard_error']:.4f}",
+        ]
+        for row in source["rows"]
+    ]
+    head = ["data", "labelled positives", "alone", f"{source['teachers']} teachers", "gain"]
+    return _table(head, lines, source)
+
+
 TABLES = {
     "shift": shift,
+    "teaching": teaching,
     "scale": scale,
     "intervals": intervals,
     "network": network,
