@@ -81,9 +81,7 @@ class NetworkRatio(RatioModel):
         choose nothing: then all rows train.
     teachers : int, default=0
         Networks to train first, whose mean ratio then weighs the unlabeled rows in the place of
-        labelled ones: a pupil does not learn a few positives by heart. Five or ten of them rank
-        images and other rows with many columns better; with less than a hundred positives they
-        have too little to teach. ``alpha`` is theirs.
+        labelled ones: a pupil does not learn a few positives by heart. ``alpha`` is theirs.
     accumulate_gradients : bool, default=False
         Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
