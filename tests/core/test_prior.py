@@ -58,6 +58,24 @@ def test_levels_lie_strictly_inside(level):
         PriorEstimate(0.5, 0.4, 0.6, level, "paper")
 
 
+@pytest.mark.parametrize("wrong", [1, None, "yes", np.True_])
+def test_identified_is_true_or_false_and_nothing_else(wrong):
+    with pytest.raises(PriorError, match="identified"):
+        PriorEstimate(0.5, 0.4, 0.6, 0.95, "auto", wrong)
+
+
+def test_priors_are_identified_unless_something_else_is_said():
+    assert PriorEstimate(0.5, 0.4, 0.6, 0.95, "auto").identified
+    assert PriorEstimate.given(0.5).identified
+
+
+def test_a_prior_that_is_not_identified_prints_as_an_upper_bound():
+    prior = PriorEstimate(0.52, 0.1, 0.71, 0.95, "auto", identified=False)
+    assert "at most 0.710" in str(prior)
+    assert "0.520 if" in str(prior)
+    assert "at most" not in str(PriorEstimate(0.52, 0.1, 0.71, 0.95, "auto"))
+
+
 def test_an_estimate_cannot_be_changed():
     with pytest.raises(AttributeError):
         PriorEstimate.given(0.5).value = 0.6

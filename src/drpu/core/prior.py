@@ -38,11 +38,16 @@ class PriorEstimate:
         Confidence level of the two limits together.
     method : str
         How ``value`` was found; ``"given"`` when the user knew it.
+    identified : bool, default=True
+        False where the data give an upper bound only: ``value`` is then the prior
+        under the assumption that the best-scored rows are all positive.
 
     Examples
     --------
     >>> print(PriorEstimate(0.41, 0.38, 0.44, 0.95, "best-bin"))
     0.410 [0.380, 0.440] at 95%
+    >>> print(PriorEstimate(0.52, 0.1, 0.71, 0.95, "best-bin", identified=False))
+    0.520 [0.100, 0.710] at 95% (not identified: at most 0.710; 0.520 if all best-scored rows are positive)
     """
 
     value: float
@@ -50,6 +55,7 @@ class PriorEstimate:
     high: float
     level: float
     method: str
+    identified: bool = True
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.value <= self.high <= 1:
@@ -59,6 +65,8 @@ class PriorEstimate:
             )
         if not 0 < self.level < 1:
             raise PriorError(f"level must lie strictly between 0 and 1, got {self.level!r}.")
+        if not isinstance(self.identified, bool):
+            raise PriorError(f"identified must be True or False, got {self.identified!r}.")
 
     @classmethod
     def given(cls, value: float, *, level: float = 0.95) -> Self:
@@ -70,7 +78,13 @@ class PriorEstimate:
         return self.value
 
     def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
+        interval = f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
+        if self.identified:
+            return interval
+        return (
+            f"{interval} (not identified: at most {self.high:.3f}; "
+            f"{self.value:.3f} if all best-scored rows are positive)"
+        )
 
 
 def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:

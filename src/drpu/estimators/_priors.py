@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -148,7 +148,7 @@ def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
         PriorBoundaryWarning,
         stacklevel=6,
     )
-    return PriorEstimate(value, min(prior.low, value), max(prior.high, value), prior.level, prior.method)
+    return replace(prior, value=value, low=min(prior.low, value), high=max(prior.high, value))
 
 
 def _flat(sample: Sample) -> Sample:
