@@ -28,6 +28,7 @@ def test_every_error_is_also_one_that_python_has(cls):
     [
         ("ParameterError", ValueError),
         ("PriorError", exceptions.ParameterError),
+        ("OutputError", exceptions.ParameterError),
         ("DataError", ValueError),
         ("LabelError", exceptions.DataError),
         ("DataTypeError", TypeError),

@@ -4,7 +4,8 @@
 
     DRPUError
     ├── ParameterError (ValueError)      an argument breaks its rule
-    │   └── PriorError                   a class prior that cannot be one
+    │   ├── PriorError                   a class prior that cannot be one
+    │   └── OutputError                  a path that must not be written
     ├── DataError (ValueError)           rows, scores or labels that cannot be used
     │   └── LabelError                   labels that do not say positive and unlabeled
     ├── DataTypeError (TypeError)        data of a kind that is not supported
@@ -36,6 +37,7 @@ __all__ = [
     "ImputationWarning",
     "LabelError",
     "MissingExtraError",
+    "OutputError",
     "ParameterError",
     "PriorBoundaryWarning",
     "PriorError",
@@ -55,6 +57,10 @@ class ParameterError(DRPUError, ValueError):
 
 class PriorError(ParameterError):
     """A class prior that cannot be one."""
+
+
+class OutputError(ParameterError):
+    """A path that must not be written: no regular file, or one of the inputs."""
 
 
 class DataError(DRPUError, ValueError):

@@ -173,7 +173,7 @@ def test_a_failed_write_leaves_the_old_file_and_nothing_else(kernel, path, monke
     def full_disk(*_):
         raise OSError("no space left")
 
-    monkeypatch.setattr("drpu.artifact.store.os.fsync", full_disk)
+    monkeypatch.setattr("drpu._output.os.fsync", full_disk)
     with pytest.raises(OSError, match="no space left"):
         save(kernel, path)
     assert path.read_bytes() == before

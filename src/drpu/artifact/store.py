@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import secrets
 import zipfile
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import safetensors.numpy
 
+from drpu._output import output_file
 from drpu.artifact.manifest import digest, flatten, read_manifest, unflatten, write_manifest
 from drpu.artifact.protect import protect
 from drpu.estimators.states import classifier_from_state, classifier_state, keeps_rows
@@ -84,7 +83,7 @@ def save(
         )
     tree, arrays, blobs = flatten(state)
     parts = {ARRAYS: safetensors.numpy.save(arrays)} | {BLOBS + name: blob for name, blob in blobs.items()}
-    _write_whole(Path(path), {MANIFEST: write_manifest(tree, parts)} | parts)
+    _write_archive(Path(path), {MANIFEST: write_manifest(tree, parts)} | parts)
 
 
 def load(path: str | os.PathLike[str], *, module: Any = None) -> Any:
@@ -137,21 +136,8 @@ def _read_parts(file: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, by
     return manifest["state"], arrays, {name.removeprefix(BLOBS): part for name, part in parts.items()}
 
 
-def _write_whole(path: Path, parts: dict[str, bytes]) -> None:
-    """Write beside the target and move into place, so that no reader sees half a file."""
-    name = path.with_name(f".{path.name}.{secrets.token_hex(8)}.part")
-    try:
-        with open(name, "xb") as file:
-            with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-                for part, content in parts.items():
-                    # A fixed date: the same classifier gives the same bytes.
-                    archive.writestr(
-                        zipfile.ZipInfo(part, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED
-                    )
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(name, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            name.unlink()
-        raise
+def _write_archive(path: Path, parts: dict[str, bytes]) -> None:
+    with output_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in parts.items():
+            # A fixed date: the same classifier gives the same bytes.
+            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)

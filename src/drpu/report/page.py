@@ -9,13 +9,13 @@ import warnings
 from dataclasses import dataclass
 from datetime import date
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from drpu import __version__
 from drpu._optional import require
+from drpu._output import write_output
 from drpu._typing import Rows
 from drpu.core.diagnostics import Performance, expected_performance
 from drpu.core.interval import ratio_limits
@@ -44,7 +44,7 @@ def write_report(
 ) -> Any:
     """Write the page of :func:`render_report` to ``path`` and return the classifier it describes."""
     page, current = _render(classifier, X, cost, level, title)
-    Path(path).write_text(page, encoding="utf-8")
+    write_output(path, page)
     return current
 
 

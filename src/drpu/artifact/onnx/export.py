@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from drpu._output import write_output
 from drpu.artifact.onnx.graph import Graph
 from drpu.artifact.onnx.scores import score
 from drpu.core.calibration import Calibration
@@ -71,7 +71,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
             "drpu.classes": json.dumps(core.classes.tolist()),
         },
     )
-    Path(path).write_bytes(model.SerializeToString())
+    write_output(path, model.SerializeToString())
 
 
 def _decide(graph: Graph, core: RatioCore, mean: str) -> int:

@@ -1,0 +1,226 @@
+"""The one way in which drpu writes files: a file appears complete or not at all.
+
+Every output of the library and of the command line goes through :func:`output_file` (for
+content that is written in pieces) or :func:`write_output` (for content that is at hand).
+Both promise the following.
+
+* The content is written to a temporary file in the folder of the target, flushed to the
+  disk, and renamed over the target. A reader sees the old file or the new one. A full disk,
+  an exception or a killed process leaves the old file as it was.
+* Only regular files are written. A folder, device, pipe or socket is refused. A symbolic link
+  is followed: the file that it points to is replaced, and the link stays.
+* An existing target keeps its permissions, and its owner where the system allows that.
+* An output that is also an input is refused, by whatever name it is reached.
+* Temporary files that killed writers left in the same folder are removed. A living writer
+  holds a lock on its temporary file, so no writer removes the file of another.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import secrets
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+from drpu.exceptions import OutputError
+
+try:
+    import fcntl
+except ImportError:  # Windows, where an open file cannot be removed: no lock is needed
+    fcntl = None  # type: ignore[assignment]
+
+__all__ = ["check_output", "output_file", "write_output"]
+
+StrPath = str | os.PathLike[str]
+
+# ".NAME.PID.RANDOM.drpu-part": hidden, named after its target, and nothing that a user would write.
+_TEMPORARY = re.compile(r"^\..+\.\d+\.[0-9a-f]{16}\.drpu-part$")
+_NAME_PART = 40  # characters of the target's name in it: four bytes each at most, of 255 in all
+
+
+def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
+    """The file that writing to ``path`` would create or replace, after symbolic links.
+
+    Call this before a long computation, so that a target that cannot be written is
+    reported at once. :func:`output_file` repeats the check.
+
+    Parameters
+    ----------
+    path : path-like
+        The output.
+    inputs : iterable of path-like
+        Files that the output is made from. Those that do not exist are passed over.
+
+    Raises
+    ------
+    OutputError
+        If ``path`` is not a regular file, or is one of ``inputs`` (under the same name, through a
+        symbolic link or as a hard link).
+    PermissionError
+        If ``path`` exists and may not be written.
+    """
+    target = Path(os.path.realpath(path))
+    try:
+        found = os.lstat(target)
+    except FileNotFoundError:
+        found = None
+    if found is not None and not stat.S_ISREG(found.st_mode):
+        raise OutputError(
+            f"the output must be a regular file, got {os.fspath(path)!r}, which is "
+            f"{_kind(found.st_mode)}: choose another path."
+        )
+    for source in inputs:
+        if _same_file(target, found, source):
+            raise OutputError(
+                f"the output must not be one of the inputs, got {os.fspath(path)!r}, which is the same file "
+                f"as {os.fspath(source)!r}: choose another path."
+            )
+    if found is not None and not os.access(target, os.W_OK):
+        raise PermissionError(f"the output {os.fspath(path)!r} exists and may not be written.")
+    return target
+
+
+@contextmanager
+def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO[bytes]]:
+    """A binary file to write the content of ``path`` to; the target changes when the block ends.
+
+    The file can also be read: what was written may be checked before the target is
+    replaced. If the block raises, the target is left as it was.
+
+    Parameters
+    ----------
+    path : path-like
+        The output.
+    inputs : iterable of path-like
+        Files that the output is made from; see :func:`check_output`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "numbers.csv"
+    >>> with output_file(target) as file:
+    ...     _ = file.write(b"1,2,3")
+    ...     target.exists()
+    False
+    >>> target.read_bytes()
+    b'1,2,3'
+    """
+    target = check_output(path, inputs=inputs)
+    _clear_stale(target.parent)
+    temporary, file = _open_temporary(target)
+    try:
+        with file:
+            yield file
+            file.flush()
+            _take_permissions(file.fileno(), target)
+            os.fsync(file.fileno())
+            if os.name == "nt":
+                file.close()  # Windows renames closed files only
+            os.replace(temporary, target)
+    except BaseException:
+        with suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+    _sync_folder(target.parent)
+
+
+def write_output(path: StrPath, content: bytes | str, *, inputs: Iterable[StrPath] = ()) -> None:
+    """Write ``content`` to ``path`` as :func:`output_file` does; text is encoded as UTF-8."""
+    with output_file(path, inputs=inputs) as file:
+        file.write(content.encode() if isinstance(content, str) else content)
+
+
+def _same_file(target: Path, found: os.stat_result | None, source: StrPath) -> bool:
+    if os.path.realpath(source) == os.fspath(target):
+        return True
+    try:
+        return found is not None and os.path.samestat(found, os.stat(source))
+    except OSError:  # an input that cannot be reached is reported by whoever reads it
+        return False
+
+
+def _open_temporary(target: Path) -> tuple[Path, IO[bytes]]:
+    """A new file beside ``target``, locked for as long as it is open."""
+    mode = 0o600 if target.exists() else 0o666  # the second is narrowed by the umask
+    while True:
+        name = f".{target.name[:_NAME_PART]}.{os.getpid()}.{secrets.token_hex(8)}.drpu-part"
+        temporary = target.with_name(name)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
+        file = os.fdopen(os.open(temporary, flags, mode), "w+b")
+        if fcntl is None:
+            return temporary, file
+        # Another writer may have seen the file before it was locked and removed it: then try again.
+        # Where the file system has no locks, nothing is ever removed there either.
+        with suppress(OSError):
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if temporary.exists():
+            return temporary, file
+        file.close()
+
+
+def _clear_stale(folder: Path) -> None:
+    """Remove the temporary files that no living writer holds."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [entry.path for entry in entries if _TEMPORARY.match(entry.name) and _is_ours(entry)]
+    except OSError:  # a folder that can be written but not listed
+        return
+    for name in names:
+        with suppress(OSError):  # held, or removed by somebody else in the meantime
+            if fcntl is None:
+                os.unlink(name)
+                continue
+            with open(name, "rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(name)
+
+
+def _is_ours(entry: os.DirEntry[str]) -> bool:
+    with suppress(OSError):
+        found = entry.stat(follow_symlinks=False)
+        return stat.S_ISREG(found.st_mode) and (os.name == "nt" or found.st_uid == os.geteuid())
+    return False
+
+
+def _take_permissions(descriptor: int, target: Path) -> None:
+    """Give the new file the owner and the permissions of the file that it replaces."""
+    if os.name == "nt" or not target.exists():
+        return
+    old = os.stat(target)
+    with suppress(PermissionError):  # only a privileged process may give files away
+        os.fchown(descriptor, old.st_uid, old.st_gid)
+    os.fchmod(descriptor, stat.S_IMODE(old.st_mode))
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename last through a loss of power."""
+    if os.name == "nt":  # folders cannot be opened there, and the rename is written through
+        return
+    try:
+        descriptor = os.open(folder, os.O_RDONLY)
+    except PermissionError:  # a folder that can be written but not read
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # network file systems that cannot do it
+            raise
+    finally:
+        os.close(descriptor)
+
+
+def _kind(mode: int) -> str:
+    kinds = {
+        "a folder": stat.S_ISDIR,
+        "a character device": stat.S_ISCHR,
+        "a block device": stat.S_ISBLK,
+        "a pipe": stat.S_ISFIFO,
+        "a socket": stat.S_ISSOCK,
+        "a symbolic link that leads nowhere": stat.S_ISLNK,
+    }
+    return next((name for name, holds in kinds.items() if holds(mode)), "no file of a known kind")
