@@ -1,36 +1,43 @@
-# One virtual environment in the root serves every target; it is rebuilt when
-# pyproject.toml or constraints.txt is newer than it.
+# All targets share one virtual environment, .venv in the root. It is updated when
+# pyproject.toml or constraints.txt is newer. A comment after "##" is the text of "make help".
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test lint docs bench paper constraints clean
+.PHONY: help demo test test-all lint docs bench paper constraints clean
 
-demo: $(READY)
+help:  ## list the targets (the default)
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
+
+demo: $(READY)  ## train on digits, change the share of positives, adapt, show the result
 	$(BIN)/python -m drpu.demo
 
-test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto  # one thread a worker: the workers share the cores
+# One thread per worker, because the workers share the cores.
+test: lint  ## lint, types, import contracts, tests and doctests, without the tests marked "slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
 
-lint: $(READY)
+test-all: lint  ## the same with the tests marked "slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+
+lint: $(READY)  ## ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-docs: $(READY)
+docs: $(READY)  ## build the documentation site in site/; a warning is an error
 	$(BIN)/mkdocs build --strict
 
-bench: $(READY)
+bench: $(READY)  ## run every benchmark and rewrite benchmarks/results
 	$(BIN)/python -m benchmarks
 
-paper: $(READY)
+paper: $(READY)  ## run the experiments of the paper and rewrite its tables and page
 	$(BIN)/python -m paper run
 	$(BIN)/python -m paper tables
 	$(BIN)/python -m paper page
 
-constraints:
+constraints:  ## install the newest versions and rewrite constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	printf 'torch==2.13.0\n' > $(VENV)/torch.txt
@@ -39,7 +46,7 @@ constraints:
 	  $(BIN)/pip freeze --exclude-editable | sed 's/+cpu$$//'; } > constraints.txt
 	touch $(READY)
 
-clean:
+clean:  ## remove .venv and everything that was built
 	rm -rf $(VENV) build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
 
 $(READY): pyproject.toml constraints.txt

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -316,14 +314,3 @@ def test_thresholds_keep_geometric_numbers_of_positives():
     assert (kept < 2500).all()
     assert len(kept) <= 33
     assert len(grid(ScoreTails(np.arange(4.0)))) == 0
-
-
-def test_limits_take_milliseconds():
-    tails, reference = pair(27, n_positive=2500, n=50_000)
-    for rule in (lambda: ratio_limits(reference, 0.95), lambda: shift_limits(tails, reference, 0.95)):
-        times = []
-        for _ in range(10):
-            start = time.process_time()
-            rule()
-            times.append(time.process_time() - start)
-        assert min(times) < 0.02

@@ -98,7 +98,7 @@ def test_naming_the_contenders_of_a_peer_imports_nothing(library, monkeypatch):
 
 
 def test_the_page_names_every_contender_of_the_file():
-    path = Path(__file__).parents[1] / "docs" / "results.py"
+    path = Path(__file__).parents[2] / "docs" / "results.py"
     spec = importlib.util.spec_from_file_location("results", path)
     results = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(results)

@@ -1,0 +1,20 @@
+"""The files of the repository agree with each other."""
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "drpu"
+
+
+def test_every_folder_of_tests_belongs_to_a_package_or_is_explained():
+    packages = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
+    explained = set(re.findall(r"`tests/([a-z]+)`", (ROOT / "CONTRIBUTING.md").read_text()))
+    folders = {path.parent.name for path in (ROOT / "tests").glob("*/test_*.py")}
+    assert folders <= packages | explained
+
+
+def test_make_help_lists_every_target():
+    makefile = (ROOT / "Makefile").read_text()
+    targets = re.search(r"^\.PHONY: (.*)$", makefile, re.M).group(1).split()
+    assert sorted(targets) == sorted(re.findall(r"^([a-z-]+):.*##", makefile, re.M))
