@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from paper.configs import DATASETS, TEST_PRIORS
-from paper.published import ACCURACY
-from paper.store import read_results as read_paper_results
 
 from benchmarks._results import read_results
 from benchmarks.shift import PRIORS
+from paper.configs import DATASETS, TEST_PRIORS
+from paper.published import ACCURACY
+from paper.store import read_results as read_paper_results
 
 ROOT = Path(__file__).parent.parent
 BEGIN, END = "<!-- results:begin -->", "<!-- results:end -->"

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from benchmarks import rivals
 
 ROOT = Path(__file__).parents[1]

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from benchmarks import peers
 from benchmarks.peers import Contender, Outcome, Sample, classifier, compete, draw, mixture, summary
 from benchmarks.shift import PRIORS

@@ -11,15 +11,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 pytest.importorskip("torch")
 
+from drpu.exceptions import DataError
+from paper import strategies
 from paper.__main__ import main
 from paper.configs import DATASETS, TEST_PRIORS, benchmark, recipe
 from paper.run import Job, Options, run_job, train
 from paper.splits import Images, load_images, split
 from paper.store import Key, read_results, write_result
 from paper.strategies import Strategy
-
-from drpu.exceptions import DataError
-from paper import strategies
 
 KEYS = {"experiment", "labels", "flavour", "dataset", "method", "trial", "seconds", "tests", "settings"}
 KEYS |= {"seed", "versions"}
