@@ -1,4 +1,4 @@
-"""The README's numbers and picture, from result files: ``python -m benchmarks.readme``."""
+"""Write the numbers and the picture of README from result files: ``python -m benchmarks.readme``."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ IMAGES = {"mnist": "MNIST", "fashion_mnist": "Fashion-MNIST", "cifar10": "CIFAR-
 
 
 def table() -> str:
-    """What the default reaches when the share moves and nobody is told."""
+    """Accuracy of the default when the prior changes and is not given."""
     shift = read_results("shift")
     seeds = len(shift["sets"]["digits"]["trials"])
     lines = [
-        "One training sample with half positives, 30 % of them labelled; unlabeled test samples with 20, 50 "
-        f"and 80 % positives; {seeds} seeds; nobody is told a share (`{shift['command']}`).",
+        "One training sample with 50 % positives, 30 % of them labelled; unlabeled test samples with 20, 50 "
+        f"and 80 % positives; {seeds} seeds; no prior is given (`{shift['command']}`).",
         "",
-        "| | as trained | adapted | both shares known | error of the share found | a fit |",
+        "| accuracy | as trained | adapted | both priors known | error of the test prior | time to fit |",
         "|---|---|---|---|---|---|",
     ]
     for name, title in NAMES.items():
@@ -41,13 +41,13 @@ def table() -> str:
 
 
 def paper_lines() -> list[str]:
-    """The paper's benchmark: its own numbers, its code run again, and our recipe with the same networks."""
+    """Accuracy in the paper's benchmark: published, its code run again, and drpu's recipe."""
     results = [r for r in read_paper_results() if (r["experiment"], r["method"]) == ("benchmark", "drpu")]
     lines = [
         "The experiments of the paper, run again on a GPU: accuracy in percent, mean of four test priors "
-        "(`make paper`; tables, figures and how ours was chosen: [docs/paper.md](docs/paper.md)).",
+        "(`make paper`; [docs/paper.md](docs/paper.md) has all tables and how our recipe was chosen).",
         "",
-        "| | the paper | as its code runs | ours, same networks |",
+        "| accuracy | published | its code, run again | drpu, same networks |",
         "|---|---|---|---|",
     ]
     for dataset, title in IMAGES.items():
@@ -63,14 +63,14 @@ def paper_lines() -> list[str]:
 
 
 def filled(readme: str) -> str:
-    """The README with its results between the markers."""
+    """The README with the current results between the markers."""
     head, rest = readme.split(BEGIN)
     _, tail = rest.split(END)
     return f"{head}{BEGIN}\n{table()}\n{END}{tail}"
 
 
 def draw(path: Path) -> None:
-    """Shares found over all seeds, and what adapting is worth."""
+    """Draw the estimated priors of all seeds, and accuracy with and without adapting."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -80,20 +80,20 @@ def draw(path: Path) -> None:
     figure, axes = pyplot.subplots(1, 4, figsize=(12, 3), layout="constrained", width_ratios=(1, 1, 1, 1))
     for (name, title), (left, right) in zip(NAMES.items(), (axes[:2], axes[2:]), strict=True):
         trials = shift["sets"][name]["trials"]
-        _shares(left, trials, title)
+        _priors(left, trials, title)
         _accuracy(right, trials, title)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     pyplot.close(figure)
 
 
-def _shares(axis: Any, trials: list[dict[str, Any]], title: str) -> None:
+def _priors(axis: Any, trials: list[dict[str, Any]], title: str) -> None:
     found = np.array([trial["test_priors"] for trial in trials])
     jitter = np.linspace(-0.02, 0.02, len(trials))
     axis.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     for column, prior in zip(found.T, PRIORS, strict=True):
         axis.plot(prior + jitter, column, ".", color="tab:blue", markersize=4)
-    axis.set(xlim=(0, 1), ylim=(0, 1), xlabel="true share of positives", ylabel="share found")
+    axis.set(xlim=(0, 1), ylim=(0, 1), xlabel="true prior", ylabel="estimated prior")
     axis.set_title(title, fontsize=9)
 
 
@@ -101,10 +101,10 @@ def _accuracy(axis: Any, trials: list[dict[str, Any]], title: str) -> None:
     for key, label, style in (
         ("accuracy_as_trained", "as trained", "o--"),
         ("accuracy", "adapted", "o-"),
-        ("accuracy_known", "shares known", "o:"),
+        ("accuracy_known", "priors known", "o:"),
     ):
         axis.plot(PRIORS, np.mean([trial[key] for trial in trials], axis=0), style, label=label, markersize=4)
-    axis.set(xlabel="true share of positives", ylabel="accuracy", xlim=(0, 1), ylim=(0.9, 1))
+    axis.set(xlabel="true prior", ylabel="accuracy", xlim=(0, 1), ylim=(0.9, 1))
     axis.set_title(title, fontsize=9)
     axis.legend(frameon=False, fontsize=8, loc="upper center")
 

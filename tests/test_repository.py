@@ -1,6 +1,7 @@
 """The files of the repository agree with each other."""
 
 import re
+import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -18,3 +19,16 @@ def test_make_help_lists_every_target():
     makefile = (ROOT / "Makefile").read_text()
     targets = re.search(r"^\.PHONY: (.*)$", makefile, re.M).group(1).split()
     assert sorted(targets) == sorted(re.findall(r"^([a-z-]+):.*##", makefile, re.M))
+
+
+def test_the_version_is_the_same_everywhere():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {project['version']}\n" in citation
+    assert f"\n## {project['version']} " in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_pre_commit_and_the_constraints_have_one_version_of_ruff():
+    pinned = re.search(r"^ruff==\S+$", (ROOT / "constraints.txt").read_text(), re.M).group()
+    used = re.findall(r"ruff==[\d.]+", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert set(used) == {pinned}
