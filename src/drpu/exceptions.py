@@ -19,7 +19,14 @@
     ├── ShiftWarning                     not-prior-shift
     ├── AlphaWarning                     alpha-above-prior
     ├── SeenPositivesWarning             seen-positives
-    └── ImputationWarning                imputed
+    ├── ImputationWarning                imputed
+    ├── PositiveLabelWarning             positive-label
+    ├── MorePositivesWarning             more-positives
+    ├── IdColumnWarning                  id-column
+    ├── ExtraColumnsWarning              extra-columns
+    ├── UnseenLevelsWarning              unseen-levels
+    ├── KeptValuesWarning                kept-values
+    └── CollectedWarning                 collected
 """
 
 from __future__ import annotations
@@ -29,21 +36,28 @@ from typing import ClassVar
 __all__ = [
     "AlphaWarning",
     "ArtifactError",
+    "CollectedWarning",
     "DRPUError",
     "DRPUWarning",
     "DataError",
     "DataTypeError",
+    "ExtraColumnsWarning",
     "FewPositivesWarning",
+    "IdColumnWarning",
     "ImputationWarning",
+    "KeptValuesWarning",
     "LabelError",
     "MissingExtraError",
+    "MorePositivesWarning",
     "OutputError",
     "ParameterError",
+    "PositiveLabelWarning",
     "PriorBoundaryWarning",
     "PriorError",
     "SeenPositivesWarning",
     "SeparationWarning",
     "ShiftWarning",
+    "UnseenLevelsWarning",
 ]
 
 
@@ -132,3 +146,45 @@ class ImputationWarning(DRPUWarning):
     """Missing values were filled in."""
 
     code = "imputed"
+
+
+class PositiveLabelWarning(DRPUWarning):
+    """The labels are strings and none of them was named as the positive one."""
+
+    code = "positive-label"
+
+
+class MorePositivesWarning(DRPUWarning):
+    """There are more labelled positives than unlabeled rows, so the labels may be the wrong way round."""
+
+    code = "more-positives"
+
+
+class IdColumnWarning(DRPUWarning):
+    """Columns that look like identifiers were left out."""
+
+    code = "id-column"
+
+
+class ExtraColumnsWarning(DRPUWarning):
+    """Columns that training did not have are ignored."""
+
+    code = "extra-columns"
+
+
+class UnseenLevelsWarning(DRPUWarning):
+    """Many rows hold levels of a category that training did not keep."""
+
+    code = "unseen-levels"
+
+
+class KeptValuesWarning(DRPUWarning):
+    """A file holds values of columns: the levels of categories."""
+
+    code = "kept-values"
+
+
+class CollectedWarning(DRPUWarning):
+    """A lazy frame was collected into memory."""
+
+    code = "collected"

@@ -1,0 +1,1 @@
+"""Tables with columns of mixed types, turned into numbers and category codes."""

@@ -1,0 +1,311 @@
+"""TableEncoder: a table of mixed columns as a matrix of numbers and category codes."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
+
+import narwhals as nw
+import numpy as np
+
+from drpu._typing import FloatArray
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    IdColumnWarning,
+    UnseenLevelsWarning,
+)
+from drpu.tables.alignment import aligned, columns_named
+from drpu.tables.columns import (
+    CATEGORY,
+    DATE,
+    NUMBER,
+    Column,
+    counted,
+    is_missing,
+    level_name,
+    read_column,
+    read_numbers,
+)
+from drpu.tables.frames import Frame
+
+__all__ = ["FIRST", "MISSING", "OTHER", "ColumnPlan", "TableEncoder"]
+
+MISSING, OTHER, FIRST = 0, 1, 2  # codes of a gap, of rare and unseen levels, of the most frequent level
+LEFT_OUT = "left out"
+FEWEST_ROWS = 5  # rows below which a level is rare
+MOST_LEVELS = 255  # levels that a column keeps; the others count as rare
+MANY_UNSEEN = 0.2  # share of rows with unseen levels that deserves a warning
+ENOUGH_ROWS = 50  # rows from which that share says anything
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """How one column is read: its name, its kind and, for a category, its levels by frequency."""
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    rows: tuple[int, ...] = field(default=(), compare=False)  # of each level; unknown after loading
+
+
+@dataclass(frozen=True, slots=True)
+class TableEncoder:
+    """Reads the columns of a table by name and gives numbers and category codes.
+
+    Attributes
+    ----------
+    columns : tuple of ColumnPlan
+        All columns of the training table, in their order.
+    named : bool
+        Whether columns are found by name; otherwise by position.
+    salt : str or None
+        Where it is given, levels are salted SHA-256 digests of the values.
+
+    Notes
+    -----
+    Numbers and booleans stay numbers, and so do strings that are all plain numbers. Dates, and strings
+    that are all dates as in 2026-06-30, become days since 1970-01-01, durations and times of the day
+    days. Other strings and declared categories become codes: 0 for a gap, 1 for a rare or unseen level, and
+    2, 3, ... for the levels by frequency. A level is rare below 5 rows, or where 255 others are more
+    frequent. No label is used anywhere.
+    """
+
+    columns: tuple[ColumnPlan, ...]
+    named: bool
+    salt: str | None = None
+
+    @classmethod
+    def fit(cls, parts: Sequence[Frame]) -> tuple[Self, FloatArray]:
+        """The encoder of a training table and its encoded rows; the rows may come in several parts."""
+        first = parts[0]
+        others = [aligned(part, first.names, named=first.named) for part in parts[1:]]
+        parts = [first, *others]
+        names = first.names
+        read = [read_column(name, [part.column(j) for part in parts]) for j, name in enumerate(names)]
+        _refuse_text([name for name, column in zip(names, read, strict=True) if column.is_text])
+        ids = _left_out(names, read)
+        plans = [_plan(name, column, left_out=name in ids) for name, column in zip(names, read, strict=True)]
+        encoder = cls(tuple(plans), first.named)
+        pairs = [(p, c) for p, c in zip(plans, read, strict=True) if p.kind != LEFT_OUT]
+        matrix = _matrix([_training_values(*pair) for pair in pairs], parts)
+        return encoder, matrix
+
+    @classmethod
+    def numbers(cls, names: Sequence[str]) -> Self:
+        """An encoder of named columns that all hold numbers."""
+        return cls(tuple(ColumnPlan(str(name), NUMBER) for name in names), named=True)
+
+    @property
+    def used(self) -> tuple[ColumnPlan, ...]:
+        """The columns that are learnt from."""
+        return tuple(plan for plan in self.columns if plan.kind != LEFT_OUT)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """Names of the columns that look like identifiers."""
+        return tuple(plan.name for plan in self.columns if plan.kind == LEFT_OUT)
+
+    @property
+    def categories(self) -> tuple[int, ...]:
+        """Positions of the encoded columns that hold category codes."""
+        return tuple(j for j, plan in enumerate(self.used) if plan.kind == CATEGORY)
+
+    @property
+    def plain(self) -> bool:
+        """Whether every column is a number that is taken as it is."""
+        return all(plan.kind == NUMBER for plan in self.columns)
+
+    def transform(self, frame: Frame) -> FloatArray:
+        """The encoded rows of a table with the columns of training, in any order."""
+        names = [plan.name for plan in self.columns]
+        frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
+        here = dict(zip(frame.names, range(len(frame.names)), strict=True))
+        at = here if self.named else dict(zip(names, range(len(names)), strict=True))
+        values = [self._values(plan, frame.column(at[plan.name])) for plan in self.used]
+        self._warn_of_unseen(frame, values)
+        return _matrix(values, [frame.select([at[plan.name] for plan in self.used])])
+
+    def transform_array(self, X: Any) -> Any:
+        """The used columns of an array, by position; only where all of them hold numbers."""
+        others = [plan.name for plan in self.used if plan.kind != NUMBER]
+        if others:
+            raise DataTypeError(
+                f"X must be a table, not an array: training read {columns_named(others)} as categories or "
+                "dates."
+            )
+        keep = [j for j, plan in enumerate(self.columns) if plan.kind != LEFT_OUT]
+        return X if len(keep) == len(self.columns) else X[:, keep]
+
+    def hashed(self, salt: str | None = None) -> TableEncoder:
+        """The same encoder with digests in the place of levels."""
+        if self.salt is not None:
+            return self
+        salt = salt or secrets.token_hex(16)
+        plans = [
+            replace(plan, levels=tuple(_digest(salt, level) for level in plan.levels))
+            for plan in self.columns
+        ]
+        return replace(self, columns=tuple(plans), salt=salt)
+
+    def without_rare(self, rows: int) -> TableEncoder:
+        """The same encoder without the levels of fewer than ``rows`` training rows.
+
+        The levels that stay keep their codes, as they are the more frequent ones.
+        """
+        return replace(self, columns=tuple(_cut(plan, rows) for plan in self.columns))
+
+    def kept_values(self) -> dict[str, int]:
+        """How many values each category column keeps."""
+        return {plan.name: len(plan.levels) for plan in self.used if plan.levels}
+
+    def state(self) -> dict[str, Any]:
+        """The encoder as plain data."""
+        columns = [
+            {"name": plan.name, "kind": plan.kind, **({"levels": list(plan.levels)} if plan.levels else {})}
+            for plan in self.columns
+        ]
+        return {"columns": columns, "named": self.named, "salt": self.salt}
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """The encoder that gave ``state``."""
+        try:
+            plans = tuple(_plan_from_state(column) for column in state["columns"])
+            salt = state["salt"]
+            if (
+                not plans
+                or not (salt is None or isinstance(salt, str))
+                or not isinstance(state["named"], bool)
+            ):
+                raise DataError("the columns of a table encoder are not as they should be.")
+            if len({plan.name for plan in plans}) != len(plans):
+                raise DataError("a table encoder names a column twice.")
+            if all(plan.kind == LEFT_OUT for plan in plans):
+                raise DataError("a table encoder leaves all columns out.")
+            return cls(plans, state["named"], salt)
+        except (KeyError, TypeError) as error:
+            raise DataError(f"state is not that of a TableEncoder: {error!r}.") from error
+
+    def _values(self, plan: ColumnPlan, series: nw.Series[Any]) -> FloatArray:
+        if plan.kind != CATEGORY:
+            return read_numbers(plan.name, plan.kind, series)
+        codes = {level: FIRST + position for position, level in enumerate(plan.levels)}
+        known: dict[Any, int] = {}
+        found = []
+        for value in series.to_list():
+            try:
+                code = known.get(value)
+            except TypeError as error:
+                kind = type(value).__name__
+                raise DataTypeError(f"column {plan.name!r} holds a {kind}, not a name.") from error
+            if code is None:
+                code = known[value] = self._code(value, codes)
+            found.append(code)
+        return np.array(found, dtype=np.float64)
+
+    def _code(self, value: Any, codes: dict[str, int]) -> int:
+        if is_missing(value):
+            return MISSING
+        name = level_name(value)
+        return codes.get(name if self.salt is None else _digest(self.salt, name), OTHER)
+
+    def _warn_of_unseen(self, frame: Frame, values: list[FloatArray]) -> None:
+        if len(frame) < ENOUGH_ROWS:
+            return
+        shares = {
+            plan.name: float(np.mean(codes == OTHER))
+            for plan, codes in zip(self.used, values, strict=True)
+            if plan.kind == CATEGORY and plan.levels
+        }
+        many = [f"{name!r} ({share:.0%})" for name, share in shares.items() if share > MANY_UNSEEN]
+        if many:
+            warnings.warn(
+                f"many rows hold levels that training did not keep, in {', '.join(many[:8])}: they count "
+                "as rare levels. Look whether the coding of the column has changed.",
+                UnseenLevelsWarning,
+                stacklevel=2,
+            )
+
+
+def _plan(name: str, column: Column, *, left_out: bool) -> ColumnPlan:
+    if left_out:
+        return ColumnPlan(name, LEFT_OUT)
+    if column.levels is None:
+        return ColumnPlan(name, column.kind)
+    kept = [(level, n) for level, n in counted(column.levels) if n >= FEWEST_ROWS][:MOST_LEVELS]
+    return ColumnPlan(name, CATEGORY, tuple(level for level, _ in kept), tuple(n for _, n in kept))
+
+
+def _training_values(plan: ColumnPlan, column: Column) -> FloatArray:
+    if column.numbers is not None:
+        return column.numbers
+    assert column.levels is not None
+    codes: dict[str | None, int] = {level: FIRST + i for i, level in enumerate(plan.levels)}
+    codes[None] = MISSING
+    return np.array([codes.get(level, OTHER) for level in column.levels], dtype=np.float64)
+
+
+def _cut(plan: ColumnPlan, rows: int) -> ColumnPlan:
+    if not plan.levels:
+        return plan
+    if not plan.rows:
+        raise DataError(
+            "the rows of each level are not known after loading: leave rare levels out when the fitted "
+            "classifier is saved for the first time."
+        )
+    keep = sum(1 for n in plan.rows if n >= rows)
+    return replace(plan, levels=plan.levels[:keep], rows=plan.rows[:keep])
+
+
+def _matrix(values: list[FloatArray], parts: list[Frame]) -> FloatArray:
+    """The columns side by side; single precision only where all of them have it."""
+    single = all(dtype == nw.Float32 for part in parts for dtype in part.columns.schema.values())
+    matrix = np.empty((sum(map(len, parts)), len(values)), dtype=np.float32 if single else np.float64)
+    for j, column in enumerate(values):
+        matrix[:, j] = column
+    return matrix
+
+
+def _left_out(names: list[str], read: list[Column]) -> set[str]:
+    """Columns that look like identifiers, but never the last one that is left."""
+    ids = [name for name, column in zip(names, read, strict=True) if column.is_id]
+    if len(ids) == len(names):
+        ids = ids[:-1]
+    if ids:
+        warnings.warn(
+            f"{columns_named(ids)}: every row has a value of its own, as in an identifier, which says "
+            "nothing about new rows. Left out; drop it from X, or declare it a category to keep it.",
+            IdColumnWarning,
+            stacklevel=2,
+        )
+    return set(ids)
+
+
+def _refuse_text(names: list[str]) -> None:
+    if not names:
+        return
+    pairs = ", ".join(f"(TfidfVectorizer(), {name!r})" for name in names[:3])
+    raise DataTypeError(
+        f"free text (different strings with spaces) in {columns_named(names)} is not a category: drop it, or "
+        "turn it into numbers in a pipeline, DRPUClassifier(make_pipeline(make_column_transformer("
+        f"{pairs}, remainder='passthrough'), LogisticRegression()))."
+    )
+
+
+def _digest(salt: str, level: str) -> str:
+    return hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
+
+
+def _plan_from_state(column: dict[str, Any]) -> ColumnPlan:
+    name, kind, levels = column["name"], column["kind"], column.get("levels", [])
+    texts = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
+    if not isinstance(name, str) or kind not in (NUMBER, DATE, CATEGORY, LEFT_OUT) or not texts:
+        raise DataError(f"a column of a table encoder is not as it should be: {name!r}.")
+    if len(set(levels)) != len(levels) or len(levels) > MOST_LEVELS:
+        raise DataError(f"the levels of column {name!r} are not as they should be.")
+    return ColumnPlan(name, kind, tuple(levels))

@@ -1,0 +1,105 @@
+"""Data frames of pandas, polars and Arrow, read through narwhals without importing any of them."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from narwhals.exceptions import NarwhalsError
+
+from drpu.exceptions import CollectedWarning, DataError
+
+__all__ = ["Frame", "is_frame", "read_frame", "stack_frames", "take_frame"]
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """A data frame, and whether its columns have names.
+
+    A pandas frame whose columns are numbered has no names: its columns count by position.
+    """
+
+    columns: nw.DataFrame[Any]
+    named: bool
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the columns; their positions as text where they have none."""
+        return [str(name) for name in self.columns.columns]
+
+    def __len__(self) -> int:
+        return int(self.columns.shape[0])
+
+    def column(self, position: int) -> nw.Series[Any]:
+        """One column, by position."""
+        return self.columns[:, position]
+
+    def select(self, positions: Sequence[int]) -> Frame:
+        """The columns at the positions, in that order."""
+        return Frame(self.columns[:, list(positions)], self.named)
+
+
+def is_frame(X: Any) -> bool:
+    """Whether ``X`` is a data frame: pandas, polars (lazy too), an Arrow table or a batch of one."""
+    if _is_record_batch(X):
+        return True
+    native = nw.from_native(X, pass_through=True)
+    return isinstance(native, (nw.DataFrame, nw.LazyFrame)) and not _is_sparse(X)
+
+
+def read_frame(X: Any) -> Frame:
+    """``X`` as a :class:`Frame`; lazy frames are collected, with a warning."""
+    if _is_record_batch(X):
+        X = sys.modules["pyarrow"].Table.from_batches([X])
+    try:
+        frame = nw.from_native(X)
+        if isinstance(frame, nw.LazyFrame):
+            warnings.warn(
+                "X is a lazy frame: all of its rows were collected into memory. "
+                "For files that do not fit, use count_batches.",
+                CollectedWarning,
+                stacklevel=2,
+            )
+            frame = frame.collect()
+    except NarwhalsError as error:
+        raise DataError(f"X cannot be read as a table: {error}") from error
+    texts = [isinstance(name, str) for name in frame.columns]
+    if any(texts) and not all(texts):
+        raise DataError(
+            "the columns of X must be named by strings only, or not at all, "
+            "got names of both kinds: X.columns = X.columns.astype(str) makes them strings."
+        )
+    return Frame(frame, named=bool(texts) and all(texts))
+
+
+def take_frame(X: Any, index: Any) -> Any:
+    """The rows of a data frame at ``index`` (integers, a mask or a slice), in the library that it came in."""
+    if isinstance(index, np.ndarray) and index.dtype == bool:
+        index = np.flatnonzero(index)
+    return nw.from_native(X, eager_only=True)[index].to_native()
+
+
+def stack_frames(parts: Sequence[Any]) -> Any:
+    """Data frames of one library, one below the other."""
+    try:
+        return nw.concat([nw.from_native(part, eager_only=True) for part in parts]).to_native()
+    except (NarwhalsError, TypeError) as error:
+        raise DataError(f"the tables cannot be put one below the other: {error}") from error
+
+
+def _is_record_batch(X: Any) -> bool:
+    arrow = sys.modules.get("pyarrow")
+    return arrow is not None and isinstance(X, arrow.RecordBatch)
+
+
+def _is_sparse(X: Any) -> bool:
+    """Whether ``X`` is a pandas frame of sparse columns, which scikit-learn reads as a sparse matrix."""
+    pandas = sys.modules.get("pandas")
+    if pandas is None or not isinstance(X, pandas.DataFrame) or X.shape[1] == 0:
+        return False
+    return all(isinstance(dtype, pandas.SparseDtype) for dtype in X.dtypes)

@@ -1,0 +1,76 @@
+"""A table of claims with every kind of column, in every library."""
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+
+N = 120
+
+
+def claims(n=N, seed=0):
+    rng = np.random.default_rng(seed)
+    amount = rng.normal(100, 20, n)
+    amount[::9] = np.nan
+    day = [dt.date(2026, 1, 1) + dt.timedelta(days=int(d)) for d in rng.integers(0, 90, n)]
+    return pd.DataFrame(
+        {
+            "claim": [f"C{i:08d}" for i in range(n)],
+            "amount": amount,
+            "ward": np.where(rng.random(n) < 0.2, None, rng.choice(["north", "south", "east"], n)),
+            "urgent": rng.random(n) < 0.3,
+            "day": day,
+            "rooms": rng.integers(1, 6, n),
+        }
+    )
+
+
+def as_string(frame):
+    return frame.astype({"claim": "string", "ward": "string"})
+
+
+def as_category(frame):
+    return frame.assign(ward=frame["ward"].astype("category"))
+
+
+def as_nullable(frame):
+    return frame.convert_dtypes()
+
+
+def as_timestamps(frame):
+    return frame.assign(day=pd.to_datetime(frame["day"]))
+
+
+def as_texts(frame):
+    return frame.assign(day=frame["day"].map(lambda day: day.isoformat()), rooms=frame["rooms"].astype(str))
+
+
+def as_polars(frame):
+    return pl.DataFrame(frame.replace({np.nan: None}).to_dict(orient="list"))
+
+
+def as_polars_categories(frame):
+    return as_polars(frame).with_columns(pl.col("ward").cast(pl.Categorical))
+
+
+def as_arrow(frame):
+    return pa.Table.from_pandas(frame, preserve_index=False)
+
+
+def as_batch(frame):
+    return pa.RecordBatch.from_pandas(frame, preserve_index=False)
+
+
+CONTAINERS = [
+    as_string,
+    as_category,
+    as_nullable,
+    as_timestamps,
+    as_texts,
+    as_polars,
+    as_polars_categories,
+    as_arrow,
+    as_batch,
+]

@@ -1,0 +1,337 @@
+"""Tables become numbers by stated rules, the same in every library."""
+
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.testing import assert_array_equal
+from tables_data import CONTAINERS, N, claims
+
+from drpu.exceptions import (
+    CollectedWarning,
+    DataError,
+    DataTypeError,
+    ExtraColumnsWarning,
+    IdColumnWarning,
+    UnseenLevelsWarning,
+)
+from drpu.tables.encoder import FIRST, MISSING, OTHER, TableEncoder
+from drpu.tables.frames import is_frame, read_frame, stack_frames, take_frame
+
+
+def fit(frame):
+    return TableEncoder.fit([read_frame(frame)])
+
+
+@pytest.fixture(scope="module")
+def encoder():
+    with pytest.warns(IdColumnWarning, match="'claim'"):
+        return fit(claims())[0]
+
+
+def test_each_column_gets_the_kind_that_its_values_have(encoder):
+    kinds = {plan.name: plan.kind for plan in encoder.columns}
+    assert kinds == {
+        "claim": "left out",
+        "amount": "number",
+        "ward": "category",
+        "urgent": "number",
+        "day": "date",
+        "rooms": "number",
+    }
+    assert encoder.categories == (1,)
+    assert encoder.left_out == ("claim",)
+
+
+def test_levels_are_coded_by_frequency_and_gaps_have_a_code_of_their_own(encoder):
+    frame = claims()
+    codes = encoder.transform(read_frame(frame))[:, 1]
+    order = frame["ward"].value_counts()
+    assert [order[level] for level in encoder.used[1].levels] == sorted(order, reverse=True)
+    for position, level in enumerate(encoder.used[1].levels):
+        assert_array_equal(codes == FIRST + position, frame["ward"] == level)
+    assert_array_equal(codes == MISSING, frame["ward"].isna())
+
+
+def test_dates_are_days_since_1970():
+    days = ["1970-01-02", "1970-01-01T12:00", "1969-12-31 00:00:00+00:00", None]
+    expected = [1.0, 0.5, -1.0, np.nan]
+    assert_array_equal(fit(pd.DataFrame({"day": days, "x": 0.0}))[1][:, 0], expected)
+    stamps = pd.to_datetime(pd.Series(days), format="ISO8601", utc=True)
+    for column in (stamps, stamps.dt.tz_convert("Asia/Tokyo"), stamps.astype(object)):
+        assert_array_equal(fit(pd.DataFrame({"day": column, "x": 0.0}))[1][:, 0], expected)
+    spans = pd.DataFrame({"span": pd.to_timedelta([1.5, None], unit="D"), "x": 0.0})
+    assert_array_equal(fit(spans)[1][:, 0], [1.5, np.nan])
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_a_table_means_the_same_in_every_library(encoder, container):
+    with pytest.warns(IdColumnWarning):
+        own, rows = fit(container(claims()))
+    assert own == encoder
+    assert_array_equal(rows, encoder.transform(read_frame(claims())))
+    assert_array_equal(
+        encoder.transform(read_frame(container(claims(60, 1)))), own.transform(read_frame(claims(60, 1)))
+    )
+
+
+@pytest.mark.parametrize("container", CONTAINERS)
+def test_each_row_is_read_alone(encoder, container):
+    whole = encoder.transform(read_frame(claims(12, 2)))
+    parts = container(claims(12, 2))
+    parts = [parts.iloc[[i]] if hasattr(parts, "iloc") else parts[i : i + 1] for i in range(12)]
+    assert_array_equal(np.concatenate([encoder.transform(read_frame(part)) for part in parts]), whole)
+
+
+@settings(max_examples=20)
+@given(order=st.permutations(list(claims().columns)))
+def test_columns_may_come_in_any_order(encoder, order):
+    frame = claims(30, 3)
+    assert_array_equal(encoder.transform(read_frame(frame[order])), encoder.transform(read_frame(frame)))
+
+
+def test_extra_columns_are_ignored_with_one_warning(encoder):
+    frame = claims(30, 4)
+    with pytest.warns(ExtraColumnsWarning, match="'colour', 'size'") as caught:
+        rows = encoder.transform(read_frame(frame.assign(colour="red", size=1)))
+    assert len(caught) == 1
+    assert_array_equal(rows, encoder.transform(read_frame(frame)))
+
+
+def test_missing_columns_are_named_and_an_identifier_may_be_absent(encoder):
+    frame = claims(30, 5)
+    assert_array_equal(
+        encoder.transform(read_frame(frame.drop(columns="claim"))), encoder.transform(read_frame(frame))
+    )
+    with pytest.raises(DataError, match=r"'amount'.*did you mean 'Amount'"):
+        encoder.transform(read_frame(frame.rename(columns={"amount": "Amount"})))
+
+
+def test_rare_and_unseen_levels_share_a_code():
+    values = ["a"] * 30 + ["b"] * 5 + ["c"] * 4
+    encoder, rows = fit(pd.DataFrame({"x": values}))
+    assert encoder.used[0].levels == ("a", "b")
+    assert set(rows[35:, 0]) == {OTHER}
+    assert encoder.transform(read_frame(pd.DataFrame({"x": ["new", "c", "b", " "]})))[:, 0].tolist() == [
+        1,
+        1,
+        3,
+        0,
+    ]
+
+
+def test_a_column_keeps_at_most_255_levels():
+    values = [f"level{i % 400}" for i in range(4000)]
+    encoder, rows = fit(pd.DataFrame({"x": values}))
+    assert len(encoder.used[0].levels) == 255
+    assert rows.max() == FIRST + 254
+
+
+def test_many_unseen_levels_are_warned_of():
+    encoder, _ = fit(pd.DataFrame({"sex": ["m", "f"] * 50}))
+    with pytest.warns(UnseenLevelsWarning, match=r"'sex' \(100%\)"):
+        encoder.transform(read_frame(pd.DataFrame({"sex": ["male", "female"] * 50})))
+
+
+def test_levels_are_the_same_whatever_type_they_come_in():
+    encoder, _ = fit(pd.DataFrame({"x": pd.Categorical([1, 2] * 20)}))
+    for values in ([1, 2], [1.0, 2.0], ["1", "2"], pd.Categorical([1, 2]), pd.array([1, 2], dtype="Int64")):
+        assert encoder.transform(read_frame(pd.DataFrame({"x": values})))[:, 0].tolist() == [FIRST, FIRST + 1]
+
+
+@pytest.mark.parametrize(
+    ("values", "kind"),
+    [
+        (["1.5", "2", None] * 20, "number"),
+        (["-3", "+4e2"] * 20, "number"),
+        (["01234", "98765"] * 20, "category"),  # codes, not numbers: their zeros matter
+        (["12345678901234567", "2"] * 20, "category"),
+        ([1, 2.5, None, True] * 20, "number"),
+        ([1, "two", None] * 20, "category"),
+        ([None] * 40, "number"),
+        (["2026-06-30", None] * 20, "date"),
+        (["2026-06-31", "2026-06-30"] * 20, "category"),
+        (["30.06.2026", "01.07.2026"] * 20, "category"),
+        ([f"id{i % 30}" for i in range(60)], "category"),
+    ],
+)
+def test_the_kind_of_strings_and_objects_follows_from_all_values(values, kind):
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object), "other": 0.0})
+    encoder, rows = fit(frame)
+    assert encoder.columns[0].kind == kind
+    assert rows.shape == (len(values), 2)
+
+
+# -- identifiers and text -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "left_out"),
+    [
+        (range(40), True),
+        (range(40, 0, -1), True),
+        ([str(i) for i in range(1000, 1040)], True),
+        ([f"u{i}" for i in range(40)], True),
+        ([*range(39), 5], False),  # not all different
+        ([1, 0, *range(2, 40)], False),  # not monotone
+        (np.arange(40.0), False),  # not whole by its type
+        (pd.Categorical([f"u{i}" for i in range(40)]), False),  # declared to be a category
+    ],
+)
+def test_a_column_is_an_identifier_by_its_values(values, left_out):
+    frame = pd.DataFrame({"x": values, "other": 0.0})
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        encoder, rows = fit(frame)
+    assert encoder.left_out == (("x",) if left_out else ())
+    assert len(caught) == left_out
+    assert rows.shape[1] == 2 - left_out
+
+
+def test_the_last_column_is_never_left_out():
+    frame = pd.DataFrame({"a": range(40), "b": [f"u{i}" for i in range(40)]})
+    with pytest.warns(IdColumnWarning, match="'a'") as caught:
+        encoder, rows = fit(frame)
+    assert len(caught) == 1
+    assert encoder.left_out == ("a",)
+    assert set(rows[:, 0]) == {OTHER}
+
+
+def test_identifiers_that_count_up_in_both_samples_are_found():
+    parts = [read_frame(pd.DataFrame({"id": range(a, b), "x": 0.0})) for a, b in ((500, 540), (0, 300))]
+    with pytest.warns(IdColumnWarning):
+        encoder, rows = TableEncoder.fit(parts)
+    assert encoder.left_out == ("id",)
+    assert len(rows) == 340
+
+
+def test_free_text_is_refused_with_a_recipe():
+    frame = pd.DataFrame({"note": [f"call {i} again" for i in range(40)], "x": 0.0})
+    with pytest.raises(DataTypeError, match=r"free text.*'note'.*make_pipeline.*TfidfVectorizer"):
+        fit(frame)
+    encoder, _ = fit(pd.DataFrame({"city": ["New York", "San Jose"] * 20}))
+    assert encoder.used[0].kind == "category"
+
+
+# -- tables that cannot be read --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [([{"a": 1}, 2], "dict"), ([[1], [2]], "list"), ([object(), 1], "object"), ([1j, 2], "complex")],
+)
+def test_values_of_other_types_are_refused_by_name(values, message):
+    with pytest.raises(DataTypeError, match=rf"'x'.*{message}.*argument must be a string or a number"):
+        fit(pd.DataFrame({"x": pd.Series(values, dtype=object)}))
+
+
+def test_a_column_must_keep_its_kind(encoder):
+    frame = claims(30, 6)
+    with pytest.raises(
+        DataError, match="'amount' held numbers in training, here a value is not a number: 'x'"
+    ):
+        encoder.transform(read_frame(frame.assign(amount="x")))
+    with pytest.raises(DataTypeError, match="'day' held dates"):
+        encoder.transform(read_frame(frame.assign(day=1.0)))
+    with pytest.raises(DataTypeError, match="'ward' holds a list"):
+        encoder.transform(read_frame(frame.assign(ward=[[1]] * 30)))
+
+
+def test_names_of_both_kinds_and_names_twice_are_refused():
+    with pytest.raises(DataError, match="both kinds"):
+        read_frame(pd.DataFrame([[1, 2]], columns=["a", 1]))
+    with pytest.raises(DataError, match="unique"):
+        read_frame(pd.DataFrame([[1, 2]], columns=["a", "a"]))
+
+
+def test_frames_without_names_count_by_position():
+    encoder, _ = fit(pd.DataFrame([["a", 1.0], ["b", 2.0]] * 10))
+    assert not encoder.named
+    assert encoder.transform(read_frame(pd.DataFrame([["a", 1.0]], columns=[5, 6]))).tolist() == [
+        [FIRST, 1.0]
+    ]
+    with pytest.raises(DataError, match="3 unnamed features, but was fitted with 2"):
+        encoder.transform(read_frame(pd.DataFrame([["a", 1.0, 2.0]])))
+
+
+def test_lazy_frames_are_collected_with_a_warning():
+    lazy = pl.LazyFrame({"a": [1.0, 2.0]})
+    assert is_frame(lazy)
+    with pytest.warns(CollectedWarning, match="collected"):
+        assert len(read_frame(lazy)) == 2
+
+
+def test_arrays_and_sparse_frames_are_no_tables():
+    assert not is_frame(np.zeros((2, 2)))
+    assert not is_frame([[1, 2]])
+    assert not is_frame(pd.DataFrame.sparse.from_spmatrix(__import__("scipy.sparse").sparse.eye(3)))
+
+
+@pytest.mark.parametrize("container", [lambda frame: frame, *CONTAINERS[:-1]])
+def test_rows_are_taken_and_stacked_in_their_own_library(container):
+    frame = container(claims())
+    parts = [take_frame(frame, np.arange(N) < 50), take_frame(frame, np.arange(50, N))]
+    again = stack_frames(parts)
+    assert type(again) is type(frame)
+    with pytest.warns(IdColumnWarning):
+        assert_array_equal(fit(again)[1], fit(frame)[1])
+
+
+def test_single_precision_is_kept():
+    assert fit(pd.DataFrame({"a": np.ones(3, np.float32)}))[1].dtype == np.float32
+    assert fit(pd.DataFrame({"a": np.ones(3, np.float32), "b": 1.0}))[1].dtype == np.float64
+
+
+# -- state ---------------------------------------------------------------------------------------
+
+
+def test_the_encoder_is_plain_data(encoder):
+    state = json.loads(json.dumps(encoder.state()))
+    again = TableEncoder.from_state(state)
+    assert again == encoder
+    assert again.kept_values() == {"ward": 3}
+
+
+def test_digests_find_the_same_levels_and_hold_no_value(encoder):
+    hashed = encoder.hashed()
+    assert "north" not in json.dumps(hashed.state())
+    assert hashed.salt != encoder.hashed().salt
+    frame = read_frame(claims(50, 7))
+    assert_array_equal(TableEncoder.from_state(hashed.state()).transform(frame), encoder.transform(frame))
+    assert hashed.hashed() is hashed
+
+
+def test_levels_of_few_rows_can_be_left_out_and_the_others_keep_their_codes():
+    values = ["a"] * 30 + ["b"] * 12 + ["c"] * 6
+    encoder, rows = fit(pd.DataFrame({"x": values}))
+    fewer = encoder.without_rare(10)
+    assert fewer.kept_values() == {"x": 2}
+    again = fewer.transform(read_frame(pd.DataFrame({"x": values})))
+    assert_array_equal(again, np.where(rows == FIRST + 2, OTHER, rows))
+    with pytest.raises(DataError, match="not known after loading"):
+        TableEncoder.from_state(encoder.state()).without_rare(10)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        {"columns": []},
+        {"columns": None},
+        {"columns": [{"name": 1, "kind": "number"}]},
+        {"columns": [{"name": "a", "kind": "odd"}]},
+        {"columns": [{"name": "a", "kind": "left out"}]},
+        {"columns": [{"name": "a", "kind": "number"}] * 2},
+        {"columns": [{"name": "a", "kind": "category", "levels": "xyz"}]},
+        {"columns": [{"name": "a", "kind": "category", "levels": ["x", "x"]}]},
+        {"salt": 3},
+        {"named": "yes"},
+    ],
+)
+def test_a_damaged_state_is_refused(encoder, damage):
+    with pytest.raises(DataError):
+        TableEncoder.from_state(encoder.state() | damage)
