@@ -29,12 +29,13 @@ from benchmarks._families import FAMILIES, draw_mixture, draw_rows
 from benchmarks._results import read_results, write_results
 from benchmarks.shift import load
 from drpu import KernelMeanPrior, make_pu
+from drpu._samples import Sample, SamplePair
 from drpu.core.interval import ratio_limits
 from drpu.core.prior import prior_from_tails
 from drpu.core.proportion import PROPORTIONS, combined
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DRPUWarning
-from drpu.models.folds import Sample, cross_fit
+from drpu.models.folds import cross_fit
 from drpu.models.resolve import resolve_model, seeded
 
 PRIORS = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9, 0.95)
@@ -131,9 +132,9 @@ def models(runs: int) -> Iterator[Row]:
 
 def model_sample(X: Any, y: Any, model: Any, n_positive: int, prior: float, run: int) -> dict[str, float]:
     rows = make_pu(X, y, prior=prior, labelled=n_positive, scenario="case-control", random_state=run)
-    positive, unlabeled = Sample(rows.X[rows.y == 1]), Sample(rows.X[rows.y == 0])
+    pair = SamplePair(Sample(rows.X[rows.y == 1]), Sample(rows.X[rows.y == 0]))
     rng = np.random.RandomState(run)
-    _, held = cross_fit(seeded(resolve_model(model), rng), positive, unlabeled, holdout=5, random_state=rng)
+    _, held = cross_fit(seeded(resolve_model(model), rng), pair, holdout=5, random_state=rng)
     return one_sample(ScoreTails(held.positive).update(held.unlabeled))
 
 

@@ -179,12 +179,14 @@ def test_unknown_models_are_named(toy):
 
 
 def test_the_closed_form_of_the_squared_loss_is_where_the_gradient_is_zero(toy):
+    from drpu._samples import Sample, SamplePair
     from drpu.core.losses import get_loss
     from drpu.core.objective import ShiftedRisk
-    from drpu.models.folds import Sample
 
     objective = ShiftedRisk(0.4, 0.4, get_loss("squared"))
-    model = LinearScore(ridge=1e-2).fit_score(Sample(toy.positive), Sample(toy.unlabeled), objective)
+    model = LinearScore(ridge=1e-2).fit_score(
+        SamplePair(Sample(toy.positive), Sample(toy.unlabeled)), objective
+    )
     P, U = model._design(Sample(toy.positive)), model._design(Sample(toy.unlabeled))
     _, by_p, by_u = objective.gradient(model.score(toy.positive), model.score(toy.unlabeled), None, None)
     assert_allclose(P.adjoint(by_p) + U.adjoint(by_u) + 1e-2 * model.coef_, 0, atol=1e-10)

@@ -8,11 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import norm
 
+from drpu._state import ModelState
 from drpu.core.bregman import bregman_risk, nonnegative_bregman_risk
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedRisk
 from drpu.models._links import LINKS
-from drpu.models.base import ModelState
 from drpu.models.boosting import BoostedRatio
 
 CASES = [("lsif", link) for link in LINKS] + [(f, g) for f in ("ukl", "bkl") for g in ("softplus", "exp")]

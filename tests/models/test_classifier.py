@@ -28,8 +28,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
+from drpu._state import ModelState
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.models.base import ModelState
 from drpu.models.classifier import ClassifierRatio
 
 MADE_OF_ROWS = [

@@ -3,10 +3,12 @@ import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 
+from drpu._samples import Sample, SamplePair
+from drpu._state import ModelState
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.base import ModelState, RatioModel
+from drpu.models.base import RatioModel
 from drpu.models.classifier import ClassifierRatio
-from drpu.models.folds import FEWEST_TO_SPLIT, MOST_TO_FOLD, FoldedRatio, Sample, cross_fit, resolve_holdout
+from drpu.models.folds import FEWEST_TO_SPLIT, MOST_TO_FOLD, FoldedRatio, cross_fit, resolve_holdout
 from drpu.models.registry import model_from_state
 
 
@@ -16,9 +18,10 @@ class Spy(RatioModel):
     def __init__(self, random_state=None):
         self.random_state = random_state
 
-    def _fit(self, positive, unlabeled, holdout, positive_weight, unlabeled_weight):
+    def _fit(self, pair, holdout):
+        positive, unlabeled = pair.positive.rows, pair.unlabeled.rows
         self.seen = set(positive[:, 0]), set(unlabeled[:, 0])
-        self.weights = positive_weight, unlabeled_weight
+        self.weights = pair.positive.weight, pair.unlabeled.weight
         self.rows = positive[:, 0], unlabeled[:, 0]
         self.scored = []
 
@@ -30,14 +33,14 @@ class Spy(RatioModel):
         return ModelState("spy")
 
     @classmethod
-    def from_state(cls, state):
+    def from_state(cls, state, *, module=None):
         return cls()
 
 
 def numbered(n_positive, n_unlabeled, *, weighted=False):
     """Samples whose rows say which they are: 0, 1, ... and 1000, 1001, ..."""
     positive, unlabeled = np.arange(float(n_positive)), 1000 + np.arange(float(n_unlabeled))
-    return (
+    return SamplePair(
         Sample(positive[:, None], positive + 1 if weighted else None),
         Sample(unlabeled[:, None], unlabeled + 1 if weighted else None),
     )
@@ -49,7 +52,7 @@ def numbered(n_positive, n_unlabeled, *, weighted=False):
 @pytest.mark.parametrize("folds", [2, 3, 5, 7])
 @pytest.mark.parametrize("sizes", [(7, 7), (11, 40), (40, 11)])
 def test_folds_score_every_row_once_by_a_model_that_has_not_seen_it(folds, sizes):
-    model, held = cross_fit(Spy(), *numbered(*sizes), holdout=folds, random_state=0)
+    model, held = cross_fit(Spy(), numbered(*sizes), holdout=folds, random_state=0)
     assert len(model.models) == folds
     for kind, scores, start in ((0, held.positive, 0), (1, held.unlabeled, 1000)):
         rows = start + np.arange(sizes[kind])
@@ -61,7 +64,7 @@ def test_folds_score_every_row_once_by_a_model_that_has_not_seen_it(folds, sizes
 
 @pytest.mark.parametrize("folds", [2, 5])
 def test_folds_are_of_nearly_equal_size(folds):
-    model, _ = cross_fit(Spy(), *numbered(23, 101), holdout=folds, random_state=0)
+    model, _ = cross_fit(Spy(), numbered(23, 101), holdout=folds, random_state=0)
     for kind in (0, 1):
         sizes = [len(spy.scored[kind]) for spy in model.models]
         assert max(sizes) - min(sizes) <= 1
@@ -70,7 +73,7 @@ def test_folds_are_of_nearly_equal_size(folds):
 @pytest.mark.parametrize("share", [0.01, 0.2, 1 / 3, 0.99])
 @pytest.mark.parametrize("sizes", [(2, 2), (10, 100)])
 def test_a_share_is_kept_out_once_and_something_is_left_on_either_side(share, sizes):
-    model, held = cross_fit(Spy(), *numbered(*sizes), holdout=share, random_state=0)
+    model, held = cross_fit(Spy(), numbered(*sizes), holdout=share, random_state=0)
     (spy,) = model.models
     for kind, scores in ((0, held.positive), (1, held.unlabeled)):
         assert len(scores) == min(max(1, round(share * sizes[kind])), sizes[kind] - 1)
@@ -79,7 +82,7 @@ def test_a_share_is_kept_out_once_and_something_is_left_on_either_side(share, si
 
 
 def test_without_a_split_one_model_scores_its_own_rows():
-    model, held = cross_fit(Spy(), *numbered(3, 5, weighted=True), holdout=0)
+    model, held = cross_fit(Spy(), numbered(3, 5, weighted=True), holdout=0)
     assert len(model.models) == 1
     assert_allclose(held.positive, [0, 0.1, 0.2])
     assert_allclose(held.unlabeled, 100 + np.arange(5) / 10)
@@ -88,7 +91,7 @@ def test_without_a_split_one_model_scores_its_own_rows():
 
 @pytest.mark.parametrize("holdout", [3, 0.4])
 def test_weights_follow_their_rows(holdout):
-    model, held = cross_fit(Spy(), *numbered(12, 31, weighted=True), holdout=holdout, random_state=0)
+    model, held = cross_fit(Spy(), numbered(12, 31, weighted=True), holdout=holdout, random_state=0)
     assert_allclose(held.positive_weight, 10 * held.positive + 1)
     assert_allclose(held.unlabeled_weight, 10 * held.unlabeled + 1)
     for spy in model.models:
@@ -97,7 +100,7 @@ def test_weights_follow_their_rows(holdout):
 
 
 def test_without_weights_there_are_none():
-    model, held = cross_fit(Spy(), *numbered(6, 6), holdout=2, random_state=0)
+    model, held = cross_fit(Spy(), numbered(6, 6), holdout=2, random_state=0)
     assert held.positive_weight is held.unlabeled_weight is None
     assert model.models[0].weights == (None, None)
 
@@ -105,7 +108,7 @@ def test_without_weights_there_are_none():
 @pytest.mark.parametrize("holdout", [3, 0.4])
 def test_equal_seeds_give_equal_splits(holdout):
     def seen(seed):
-        model, _ = cross_fit(Spy(), *numbered(30, 60), holdout=holdout, random_state=seed)
+        model, _ = cross_fit(Spy(), numbered(30, 60), holdout=holdout, random_state=seed)
         return [spy.seen for spy in model.models]
 
     assert seen(0) == seen(0) == seen(np.random.RandomState(0))
@@ -114,10 +117,10 @@ def test_equal_seeds_give_equal_splits(holdout):
 
 def test_two_workers_give_what_one_gives():
     rng = np.random.default_rng(0)
-    samples = Sample(rng.normal(1, 1, (20, 2))), Sample(rng.normal(0, 1, (60, 2)))
+    pair = SamplePair(Sample(rng.normal(1, 1, (20, 2))), Sample(rng.normal(0, 1, (60, 2))))
     with parallel_config("threading"):
         one, two = (
-            cross_fit(ClassifierRatio(), *samples, holdout=2, random_state=0, n_jobs=n)[1] for n in (1, 2)
+            cross_fit(ClassifierRatio(), pair, holdout=2, random_state=0, n_jobs=n)[1] for n in (1, 2)
         )
     assert_array_equal(one.positive, two.positive)
     assert_array_equal(one.unlabeled, two.unlabeled)
@@ -125,7 +128,7 @@ def test_two_workers_give_what_one_gives():
 
 def test_the_model_handed_in_is_not_fitted():
     spy = Spy()
-    cross_fit(spy, *numbered(6, 6), holdout=2, random_state=0)
+    cross_fit(spy, numbered(6, 6), holdout=2, random_state=0)
     assert not hasattr(spy, "seen")
 
 
@@ -136,7 +139,7 @@ def test_the_model_handed_in_is_not_fitted():
 def folded():
     rng = np.random.default_rng(1)
     samples = Sample(rng.normal(1, 1, (30, 3))), Sample(rng.normal(0, 1, (90, 3)))
-    return cross_fit(ClassifierRatio(), *samples, holdout=3, random_state=0)[0]
+    return cross_fit(ClassifierRatio(), SamplePair(*samples), holdout=3, random_state=0)[0]
 
 
 def test_the_score_is_the_mean_over_the_models(folded):

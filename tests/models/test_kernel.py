@@ -4,10 +4,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import norm
 
+from drpu._state import ModelState
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import DataError, ParameterError
-from drpu.models._basis import Scaling, make_basis
-from drpu.models.base import ModelState
+from drpu.models._basis import make_basis
+from drpu.models._scaling import Scaling
 from drpu.models.kernel import KernelRatio
 
 KINDS = ["features", "centroids", "rows"]

@@ -15,9 +15,9 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from torch import nn
 
+from drpu._samples import Sample, SamplePair
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
-from drpu.models._holdout import SamplePair
 from drpu.models._training.tasks import ALPHAS, FALLBACK_ALPHA, make_task
 from drpu.models.many import fit_many
 from drpu.models.network import NetworkRatio
@@ -176,7 +176,7 @@ def test_short_runs_are_made_longer_by_default():
 @pytest.mark.parametrize(("n", "batch_size"), [(10, 100), (20_000, 200), (10**6, 500)])
 def test_batches_grow_with_the_rows(n, batch_size):
     rows = np.zeros((n, 1))
-    task = make_task(NetworkRatio(), SamplePair(rows[:5], rows), None)
+    task = make_task(NetworkRatio(), SamplePair(Sample(rows[:5]), Sample(rows)), None)
     assert task.settings.batch_size == batch_size
 
 

@@ -9,17 +9,18 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
+from drpu._state import ModelState
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.auto import AutoRatio
-from drpu.models.base import ModelState, RatioModel
+from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.kernel import KernelRatio
 from drpu.models.registry import model_from_state
-from drpu.models.resolve import MODELS, resolve_model, seeded
+from drpu.models.resolve import model_names, resolve_model, seeded
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", model_names())
 def test_every_name_is_a_density_ratio(name):
     if name == "network":
         pytest.importorskip("torch")
@@ -114,7 +115,7 @@ def test_equal_generators_fix_equal_seeds(model):
 
 
 def test_unknown_kinds_of_states_are_refused():
-    with pytest.raises(DataError, match=r"model kind must be one of auto, boosted, .*, got 'pickle'"):
+    with pytest.raises(DataError, match=r"kind must be one of auto, boosted, .*, got 'pickle'"):
         model_from_state(ModelState("pickle"))
 
 

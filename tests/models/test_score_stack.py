@@ -45,12 +45,12 @@ def test_each_model_of_a_stack_has_its_own_priors():
 
 
 def test_a_stack_of_one_is_the_network_of_the_classifiers():
-    from drpu.models.folds import Sample
+    from drpu._samples import Sample, SamplePair
 
     positive, unlabeled, x = rows()
     (stacked,) = fit_many(models(1), positive, unlabeled, objectives=[shifted(0.4, 0.4)])
     (plain,) = models(1)
-    plain.fit_score(Sample(positive), Sample(unlabeled), shifted(0.4, 0.4))
+    plain.fit_score(SamplePair(Sample(positive), Sample(unlabeled)), shifted(0.4, 0.4))
     assert_allclose(stacked.score(x), plain.score(x), rtol=1e-5, atol=1e-6)
 
 

@@ -11,9 +11,10 @@ pytest.importorskip("torch")
 from sklearn.metrics import roc_auc_score
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, fit_many, load, make_gaussian_pu, save
+from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models import teaching
-from drpu.models._holdout import SamplePair, carve
+from drpu.models._holdout import carve
 
 DATA = make_gaussian_pu(
     200, 1000, prior=0.4, test_prior=0.4, n_test=1000, separation=2.5, dimensions=20, random_state=0
@@ -61,7 +62,9 @@ def test_equal_seeds_give_equal_pupils(pupil):
 
 
 def test_weights_are_calibrated_ratios_with_labelled_rows_at_the_ceiling():
-    split = carve(SamplePair(DATA.positive, DATA.unlabeled), None, 0.2, np.random.default_rng(0))
+    split = carve(
+        SamplePair(Sample(DATA.positive), Sample(DATA.unlabeled)), None, 0.2, np.random.default_rng(0)
+    )
     (teacher,) = fit_many([NetworkRatio(alpha=0.3, random_state=0, **SMALL)], DATA.positive, DATA.unlabeled)
     labelled, unlabeled = teaching._lesson([teacher], split)
     assert len(labelled) == len(split.train.positive)
@@ -69,15 +72,17 @@ def test_weights_are_calibrated_ratios_with_labelled_rows_at_the_ceiling():
     assert labelled[0] >= unlabeled.max()
     assert (unlabeled > 0).all()
     assert unlabeled.mean() == pytest.approx(1, abs=0.15)  # the mean ratio of unlabeled rows is 1
-    order = np.argsort(teacher.log_ratio(split.train.unlabeled))
+    order = np.argsort(teacher.log_ratio(split.train.unlabeled.rows))
     assert (np.diff(unlabeled[order]) >= -1e-12).all()
 
 
 def test_too_few_held_out_positives_calibrate_nothing():
-    split = carve(SamplePair(DATA.positive[:50], DATA.unlabeled), None, 0.2, np.random.default_rng(0))
+    split = carve(
+        SamplePair(Sample(DATA.positive[:50]), Sample(DATA.unlabeled)), None, 0.2, np.random.default_rng(0)
+    )
     (teacher,) = fit_many([NetworkRatio(alpha=0.3, random_state=0, **SMALL)], DATA.positive, DATA.unlabeled)
     _, unlabeled = teaching._lesson([teacher], split)
-    assert_allclose(unlabeled, teacher.ratio(split.train.unlabeled), rtol=1e-6)
+    assert_allclose(unlabeled, teacher.ratio(split.train.unlabeled.rows), rtol=1e-6)
 
 
 def test_teachers_share_what_the_model_says_of_alpha(monkeypatch):

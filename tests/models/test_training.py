@@ -14,6 +14,7 @@ from torch import nn
 
 from drpu.core.bregman import Risk
 from drpu.exceptions import ParameterError
+from drpu.models._scaling import Scaling
 from drpu.models._training import device as devices
 from drpu.models._training.device import (
     host_multiplies_bfloat16,
@@ -24,7 +25,6 @@ from drpu.models._training.device import (
 from drpu.models._training.heads import RatioObjective, make_head
 from drpu.models._training.loop import Settings, Training, on_outputs
 from drpu.models._training.optimizer import HALVE_EVERY, Adam, Average, rate_factors
-from drpu.models._training.perceptron import Scaling
 from drpu.models._training.pools import Batch, Pool, count_steps, paired_positions
 from drpu.models._training.stack import Stack
 
@@ -352,7 +352,7 @@ def test_gradients_stay_finite_at_extreme_outputs(generator, head):
 
 def test_scaling_ignores_still_columns_and_tames_outliers():
     rows = np.array([[1e9, 5.0], [1e9 + 1, 5.0], [1e9 + 2, 5.0]])
-    scaled = Scaling.fit(rows, None)(np.vstack([rows, [[1e30, 5.0]]]))
+    scaled = Scaling.of(rows, None).softly_clipped(np.vstack([rows, [[1e30, 5.0]]]))
     assert_allclose(scaled[:3, 0], np.array([-1, 0, 1]) * np.sqrt(1.5) / np.sqrt(1 + 1.5 / 9), rtol=1e-6)
     assert_allclose(scaled[3, 0], 3.0)
     assert_array_equal(scaled[:, 1], 0)

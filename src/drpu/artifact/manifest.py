@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from drpu._state import ModelState
 from drpu.exceptions import ArtifactError
-from drpu.models.base import ModelState
 
 __all__ = ["SCHEMA", "digest", "flatten", "read_manifest", "unflatten", "write_manifest"]
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
 from drpu.core.calibration import Calibration, population_ratio
 from drpu.core.prior import PriorEstimate, prior_from_tails
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
-from drpu.models._rows import n_rows
 from drpu.models.folds import FoldedRatio
 
 __all__ = ["RatioCore", "with_labelled", "without_labelled"]

@@ -10,6 +10,7 @@ import numpy as np
 from scipy import sparse
 
 from drpu._checks import check_choice
+from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.core.kernel_mean import KernelMeanPrior
 from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
@@ -17,8 +18,8 @@ from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.estimators._core import with_labelled, without_labelled
 from drpu.exceptions import PriorBoundaryWarning, PriorError
-from drpu.models._basis import Scaling
-from drpu.models.folds import FoldedRatio, Sample, cross_fit, resolve_holdout
+from drpu.models._scaling import Scaling
+from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
 from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
 
@@ -66,7 +67,7 @@ def check_prior_parameter(name: str, prior: Any) -> None:
 
 
 def estimate_population(
-    prior: Any, positive: Sample, unlabeled: Sample, labelled_share: float, rng: np.random.RandomState
+    prior: Any, pair: SamplePair, labelled_share: float, rng: np.random.RandomState
 ) -> Population:
     """Priors of the training data, from what the user passed as ``prior``."""
     if not isinstance(prior, str):
@@ -78,24 +79,23 @@ def estimate_population(
             )
         return Population(given, labelled_share)
     if prior in KERNEL_MEANS:
-        estimate = _kernel_mean(prior, positive, unlabeled, rng)
+        estimate = _kernel_mean(prior, pair.positive, pair.unlabeled, rng)
     else:
-        estimate = _from_scores(prior, positive, unlabeled, rng)
+        estimate = prior_from_tails(_score_tails(pair, rng)[1], method=prior)
     return Population(with_labelled(off_the_edge(estimate), labelled_share), labelled_share)
 
 
 def shifted_prior(
     method: Any,
     population: Population,
-    positive: Sample,
-    unlabeled: Sample,
+    pair: SamplePair,
     test: Sample,
     rng: np.random.RandomState,
 ) -> PriorEstimate:
     """Prior of unlabeled test rows, by kernel means where ``method`` says so, by matched scores otherwise."""
     if isinstance(method, str) and method in KERNEL_MEANS:
-        return off_the_edge(_kernel_mean(method, positive, test, rng))
-    model, tails = _score_tails(positive, unlabeled, rng)
+        return off_the_edge(_kernel_mean(method, pair.positive, test, rng))
+    model, tails = _score_tails(pair, rng)
     scores = model.fold_scores(_flat(test).rows)
     copies = scores.shape[1]
     weight = None if test.weight is None else np.repeat(test.weight, copies)
@@ -114,23 +114,14 @@ def _kernel_mean(
     return estimator.estimate(_scaled(P, scale), _scaled(U, scale))
 
 
-def _from_scores(
-    method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
-) -> PriorEstimate:
-    return prior_from_tails(_score_tails(positive, unlabeled, rng)[1], method=method)
-
-
-def _score_tails(
-    positive: Sample, unlabeled: Sample, rng: np.random.RandomState
-) -> tuple[FoldedRatio, ScoreTails]:
+def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRatio, ScoreTails]:
     """Smooth density ratios, each fitted without a fold, and the tails of the scores of that fold."""
-    positive, unlabeled = _flat(positive), _flat(unlabeled)
-    kind = KernelRatio if sparse.issparse(positive.rows) else FourierRatio
+    pair = SamplePair(_flat(pair.positive), _flat(pair.unlabeled))
+    kind = KernelRatio if sparse.issparse(pair.positive.rows) else FourierRatio
     model, held = cross_fit(
         kind(random_state=int(rng.randint(2**31 - 1))),
-        positive,
-        unlabeled,
-        holdout=resolve_holdout("auto", len(positive), len(unlabeled)),
+        pair,
+        holdout=resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)),
         random_state=rng,
     )
     tails = ScoreTails(held.positive, held.positive_weight)

@@ -12,11 +12,12 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_fraction
+from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.prior import PriorEstimate
 from drpu.estimators._priors import Population, check_prior_parameter, estimate_population
-from drpu.estimators._validation import PURows, check_rows, check_scenario, pair_pu, split_pu
-from drpu.models.base import ModelState
+from drpu.estimators._validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.models.scores import ScoreModel, resolve_score, score_from_state
 
 __all__ = ["PURival", "ScoredRival"]
@@ -55,7 +56,7 @@ class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self : classifier
         """
         self._check_parameters()
-        return self._fit(split_pu(self, X, y, sample_weight, model=self._intake()))
+        return self._fit(*split_pu(self, X, y, sample_weight, model=self._intake()))
 
     def fit_pu(
         self,
@@ -71,7 +72,7 @@ class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._check_parameters()
         model = self._intake()
-        return self._fit(pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model))
+        return self._fit(*pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model))
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
         """Label of each row, in the coding of the training labels; a tie is negative."""
@@ -87,20 +88,20 @@ class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Something that says which rows can be taken: ``accepts_sparse``, ``_nan``, ``_nd``."""
 
     @abstractmethod
-    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
         """Fit to checked rows."""
 
-    def _fit(self, rows: PURows, **more: Any) -> Self:
-        self._learn(rows, check_random_state(self.random_state), **more)
-        self.classes_ = rows.classes
+    def _fit(self, pair: SamplePair, classes: Classes, **more: Any) -> Self:
+        self._learn(pair, check_random_state(self.random_state), **more)
+        self.classes_ = classes
         return self
 
-    def _population(self, rows: PURows, rng: np.random.RandomState) -> Population:
+    def _population(self, pair: SamplePair, rng: np.random.RandomState) -> Population:
         """Priors of the training data."""
-        return estimate_population(self.prior, rows.positive, rows.unlabeled, self._labelled_share(rows), rng)
+        return estimate_population(self.prior, pair, self._labelled_fraction(pair), rng)
 
-    def _labelled_share(self, rows: PURows) -> float:
-        return rows.labelled_share if self.scenario == "single-sample" else 0.0
+    def _labelled_fraction(self, pair: SamplePair) -> float:
+        return pair.labelled_fraction if self.scenario == "single-sample" else 0.0
 
     def _rows(self, X: Rows, model: Any) -> Rows:
         self._check_fitted()

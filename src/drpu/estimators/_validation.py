@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,33 +11,23 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_weights
+from drpu._samples import Sample, SamplePair, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.exceptions import DataError, DataTypeError, LabelError
-from drpu.models._rows import n_rows, stack_rows
 from drpu.models.base import RatioModel
-from drpu.models.folds import Sample
 
-__all__ = ["SCENARIOS", "PURows", "check_rows", "pair_pu", "split_pu"]
+__all__ = ["SCENARIOS", "Classes", "check_rows", "pair_pu", "split_pu"]
 
 SCENARIOS = ("case-control", "single-sample")
 
 
-@dataclass(frozen=True, slots=True)
-class PURows:
-    """A positive and an unlabeled sample, and the labels to answer in."""
-
-    positive: Sample
-    unlabeled: Sample
-    classes: np.ndarray[Any, Any]  # (unlabeled or negative, positive)
-
-    @property
-    def labelled_share(self) -> float:
-        """Share of the labelled positives among all rows, by weight."""
-        return self.positive.total / (self.positive.total + self.unlabeled.total)
+Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
 
-def split_pu(estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioModel) -> PURows:
-    """Positive and unlabeled samples from rows and labels.
+def split_pu(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioModel
+) -> tuple[SamplePair, Classes]:
+    """Positive and unlabeled samples from rows and labels, and the two labels.
 
     Parameters
     ----------
@@ -59,7 +48,7 @@ def split_pu(estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: Ratio
     if len(positive) != n_rows(X):
         raise DataError(f"X and y must have the same number of rows, got {n_rows(X)} and {len(positive)}.")
     weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
-    return PURows(_sample(X, weight, positive), _sample(X, weight, ~positive), classes)
+    return SamplePair(_sample(X, weight, positive), _sample(X, weight, ~positive)), classes
 
 
 def pair_pu(
@@ -70,8 +59,8 @@ def pair_pu(
     unlabeled_weight: Any,
     *,
     model: RatioModel,
-) -> PURows:
-    """Positive and unlabeled samples that come apart already; labels are 1 and 0."""
+) -> tuple[SamplePair, Classes]:
+    """Positive and unlabeled samples that were passed separately; labels are 1 and 0."""
     positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
     unlabeled = check_rows(estimator, unlabeled, model=model, reset=False, name="unlabeled")
     rows = stack_rows(positive, unlabeled)  # one kind of array for both
@@ -87,7 +76,7 @@ def pair_pu(
                 )
             ]
         )
-    return PURows(_sample(rows, weight, first), _sample(rows, weight, ~first), np.array([0, 1]))
+    return SamplePair(_sample(rows, weight, first), _sample(rows, weight, ~first)), np.array([0, 1])
 
 
 def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:

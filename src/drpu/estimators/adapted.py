@@ -8,6 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from drpu._checks import check_fraction, check_weights
+from drpu._samples import n_rows
 from drpu._typing import BoolArray, Rows
 from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import (
@@ -24,7 +25,6 @@ from drpu.estimators._core import RatioCore
 from drpu.estimators._decision import RatioDecision
 from drpu.estimators._validation import check_rows
 from drpu.exceptions import DataError, ParameterError, ShiftWarning
-from drpu.models._rows import n_rows
 from drpu.models.base import LOG_LIMIT
 
 __all__ = ["Adaptable", "AdaptedClassifier"]

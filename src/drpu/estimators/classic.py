@@ -9,12 +9,13 @@ from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
 from drpu._checks import check_fraction
+from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.prior import PriorEstimate
 from drpu.estimators._priors import check_prior_parameter, estimate_population, off_the_edge
 from drpu.estimators._rival import PURival
-from drpu.estimators._validation import PURows, check_scenario
-from drpu.models.base import ModelState
+from drpu.estimators._validation import check_scenario
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.folds import cross_fit, resolve_holdout
 
@@ -127,28 +128,24 @@ class ElkanNotoClassifier(PURival):
         default = ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2)
         return ClassifierRatio(default if self.classifier is None else self.classifier)
 
-    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
         model = self._intake().set_params(random_state=int(rng.randint(2**31 - 1)))
-        positive, unlabeled = rows.positive, rows.unlabeled
-        self._log_odds = float(np.log(positive.total / unlabeled.total))
+        self._log_odds = pair.log_odds()
         if isinstance(self.prior, str) and self.prior == "elkan-noto":
-            constant = self._held_out_constant(model, rows, rng)
-            self.prior_ = off_the_edge(self._prior_of(constant, rows.labelled_share))
+            constant = self._held_out_constant(model, pair, rng)
+            self.prior_ = off_the_edge(self._prior_of(constant, pair.labelled_fraction))
         else:
-            share = self._labelled_share(rows)
-            self.prior_ = estimate_population(self.prior, positive, unlabeled, share, rng).prior
-        self.constant_ = self._constant_at(self.prior_.value, rows.labelled_share)
-        self.model_ = clone(model).fit_ratio(
-            positive.rows,
-            unlabeled.rows,
-            positive_weight=positive.weight,
-            unlabeled_weight=unlabeled.weight,
-        )
+            fraction = self._labelled_fraction(pair)
+            self.prior_ = estimate_population(self.prior, pair, fraction, rng).prior
+        self.constant_ = self._constant_at(self.prior_.value, pair.labelled_fraction)
+        self.model_ = clone(model).fit_checked(pair)
 
-    def _held_out_constant(self, model: ClassifierRatio, rows: PURows, rng: np.random.RandomState) -> float:
+    def _held_out_constant(
+        self, model: ClassifierRatio, pair: SamplePair, rng: np.random.RandomState
+    ) -> float:
         # One mean is read off the folds: unlike a whole curve of scores it gains nothing from ten of them.
-        holdout = min(resolve_holdout("auto", len(rows.positive), len(rows.unlabeled)), FOLDS)
-        _, held = cross_fit(model, rows.positive, rows.unlabeled, holdout=holdout, random_state=rng)
+        holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
+        _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
         probability = np.exp(-np.logaddexp(0, -(held.positive + self._log_odds)))
         return float(np.average(probability, weights=held.positive_weight))
 

@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice, check_fraction
+from drpu._samples import SamplePair
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
 from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
@@ -16,7 +17,7 @@ from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.estimators._core import RatioCore, with_labelled, without_labelled
-from drpu.estimators._validation import PURows, check_scenario, pair_pu, split_pu
+from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import (
     AlphaWarning,
@@ -26,6 +27,7 @@ from drpu.exceptions import (
     PriorError,
     SeenPositivesWarning,
 )
+from drpu.models.base import RatioModel
 from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
 from drpu.models.resolve import resolve_model, seeded
 
@@ -154,7 +156,7 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        return self._fit(split_pu(self, X, y, sample_weight, model=model), model)
+        return self._fit(model, *split_pu(self, X, y, sample_weight, model=model))
 
     def fit_pu(
         self,
@@ -170,24 +172,23 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        rows = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
-        return self._fit(rows, model)
+        pair = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        return self._fit(model, *pair)
 
-    def _fit(self, rows: PURows, model: Any) -> Self:
+    def _fit(self, model: RatioModel, pair: SamplePair, classes: Classes) -> Self:
         rng = check_random_state(self.random_state)
-        holdout = resolve_holdout(self.holdout, len(rows.positive), len(rows.unlabeled))
-        _warn_of_few_positives(len(rows.positive), split=holdout != 0)
+        holdout = resolve_holdout(self.holdout, len(pair.positive), len(pair.unlabeled))
+        _warn_of_few_positives(len(pair.positive), split=holdout != 0)
 
         folds, held = cross_fit(
             seeded(model, rng),
-            rows.positive,
-            rows.unlabeled,
+            pair,
             holdout=holdout,
             random_state=rng,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        share = rows.labelled_share if self.scenario == "single-sample" else 0.0
+        share = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         tails = ScoreTails(held.positive, held.positive_weight).update(held.unlabeled, held.unlabeled_weight)
         prior = self._resolve_prior(tails, share)
         _warn_of_alpha(folds, without_labelled(prior, share))
@@ -195,9 +196,9 @@ class DRPUClassifier(Adaptable):
         method = self.prior if isinstance(self.prior, str) else "auto"
         grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
-            print(f"drpu: {len(rows.positive)} positives, {len(rows.unlabeled)} unlabeled rows")
+            print(f"drpu: {len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
             print(f"drpu: {folds.describe()}; training prior {prior} ({prior.method})")
-        self._core = RatioCore(folds, calibration, tails, prior, share, rows.classes, method, grid)
+        self._core = RatioCore(folds, calibration, tails, prior, share, classes, method, grid)
         return self
 
     @property

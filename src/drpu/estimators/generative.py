@@ -11,15 +11,14 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_integer, check_real
+from drpu._samples import Sample, SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.estimators._rival import ScoredRival
-from drpu.estimators._validation import PURows
 from drpu.exceptions import DataError, ParameterError, PriorError
-from drpu.models.base import ModelState
-from drpu.models.folds import Sample
 from drpu.models.generative import ClassGenerators, Game
 from drpu.models.scores import ScoreModel, resolve_score
 
@@ -198,13 +197,12 @@ class GenPUClassifier(ScoredRival):
     def _intake(self) -> Generators:
         return Generators()
 
-    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
-        population = self._population(rows, rng)
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        population = self._population(pair, rng)
         self.generators_ = ClassGenerators.learn(
-            rows.positive,
-            rows.unlabeled,
+            pair,
             prior=population.unlabeled_prior,
-            game=self._game(len(rows.positive) + len(rows.unlabeled)),
+            game=self._game(len(pair)),
             seed=int(rng.randint(2**31 - 1)),
         )
         self.prior_ = population.prior
@@ -223,7 +221,7 @@ class GenPUClassifier(ScoredRival):
             for kind, seed in ((True, int(rng.randint(2**31 - 1))), (False, int(rng.randint(2**31 - 1))))
         ]
         # Rows of prior 0 are negatives: the risk is that of ordinary classification.
-        self.model_ = model.fit_score(samples[0], samples[1], ShiftedRisk(0.0, prior.value, _LOSS))
+        self.model_ = model.fit_score(SamplePair(*samples), ShiftedRisk(0.0, prior.value, _LOSS))
         self.test_prior_ = prior
 
     def _game(self, n_rows: int) -> Game:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from drpu._checks import check_integer, check_real
+from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.estimators._rival import ScoredRival
-from drpu.estimators._validation import PURows
 from drpu.exceptions import ParameterError
 from drpu.models.margin import fit_margin
 from drpu.models.scores import LinearScore
@@ -111,14 +111,13 @@ class PULDClassifier(ScoredRival):
             )
         return model
 
-    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
-        population = self._population(rows, rng)
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        population = self._population(pair, rng)
         model = self._seeded(rng)
         assert isinstance(model, LinearScore)
         self.model_ = fit_margin(
             model,
-            rows.positive,
-            rows.unlabeled,
+            pair,
             prior=population.unlabeled_prior,
             strengths=(self.positive_strength, self.unlabeled_strength),
             rounds=self.rounds,

@@ -9,16 +9,16 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 
 from drpu._checks import check_real
+from drpu._samples import Sample, SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.estimators._priors import Population, shifted_prior
 from drpu.estimators._rival import ScoredRival
-from drpu.estimators._validation import PURows, check_rows, pair_pu, split_pu
+from drpu.estimators._validation import check_rows, pair_pu, split_pu
 from drpu.exceptions import ParameterError, PriorError
-from drpu.models.base import ModelState
-from drpu.models.folds import Sample
 from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
@@ -53,19 +53,19 @@ class _RiskClassifier(ScoredRival):
         posterior = get_loss(self.loss).posterior(self._scores(X))
         return np.column_stack([1 - posterior, posterior])
 
-    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
-        population = self._population(rows, rng)
-        self._minimise(population, population.prior.value, rows, rng)
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        population = self._population(pair, rng)
+        self._minimise(population, population.prior.value, pair, rng)
 
     def _minimise(
-        self, population: Population, target: float, rows: PURows, rng: np.random.RandomState
+        self, population: Population, target: float, pair: SamplePair, rng: np.random.RandomState
     ) -> None:
         """Fit the score for rows whose prior is ``target``."""
         loss = get_loss(self.loss)
         # A loss with a posterior meets the cost as a level on it; one without has to be trained for it.
         cost = 0.5 if loss.has_posterior else self.cost
         objective = ShiftedRisk(population.unlabeled_prior, target, loss, cost, **self._correction())
-        self.model_ = self._seeded(rng).fit_score(rows.positive, rows.unlabeled, objective)
+        self.model_ = self._seeded(rng).fit_score(pair, objective)
         self.prior_ = population.prior
 
     def _correction(self) -> dict[str, Any]:
@@ -326,8 +326,8 @@ class PUaClassifier(_CorrectedClassifier):
         """
         self._check_parameters()
         self._check_one(X_test)
-        rows = split_pu(self, X, y, sample_weight, model=self._intake())
-        return self._fit(rows, X_test=X_test)
+        pair = split_pu(self, X, y, sample_weight, model=self._intake())
+        return self._fit(*pair, X_test=X_test)
 
     def fit_pu(
         self,
@@ -341,20 +341,19 @@ class PUaClassifier(_CorrectedClassifier):
         """Learn from a positive and an unlabeled sample, for the prior of other rows."""
         self._check_parameters()
         self._check_one(X_test)
-        rows = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=self._intake())
-        return self._fit(rows, X_test=X_test)
+        pair = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=self._intake())
+        return self._fit(*pair, X_test=X_test)
 
-    def _learn(self, rows: PURows, rng: np.random.RandomState, X_test: Rows | None = None) -> None:
-        population = self._population(rows, rng)
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState, X_test: Rows | None = None) -> None:
+        population = self._population(pair, rng)
         if X_test is not None:
             test = Sample(check_rows(self, X_test, model=self._intake(), name="X_test"))
-            both = rows.positive, rows.unlabeled
-            self.test_prior_ = shifted_prior(self.prior, population, *both, test, rng)
+            self.test_prior_ = shifted_prior(self.prior, population, pair, test, rng)
         elif self.test_prior is not None:
             self.test_prior_ = as_prior("test_prior", self.test_prior)
         else:
             self.test_prior_ = population.prior
-        self._minimise(population, self.test_prior_.value, rows, rng)
+        self._minimise(population, self.test_prior_.value, pair, rng)
 
     def _check_parameters(self) -> None:
         super()._check_parameters()

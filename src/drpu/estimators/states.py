@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
+from drpu._state import ModelState
 from drpu.core.calibration import Calibration
 from drpu.core.prior import PriorEstimate
 from drpu.core.privacy import GridCounts, Protection
@@ -18,7 +19,6 @@ from drpu.estimators._rival import PURival
 from drpu.estimators.adapted import AdaptedClassifier
 from drpu.estimators.drpu import DRPUClassifier
 from drpu.exceptions import DataError, DataTypeError
-from drpu.models.base import ModelState
 from drpu.models.folds import FoldedRatio
 
 __all__ = ["classifier_from_state", "classifier_state", "keeps_rows"]

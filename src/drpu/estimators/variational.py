@@ -8,14 +8,15 @@ import numpy as np
 
 from drpu._arrays import softplus
 from drpu._checks import check_fraction, check_real
+from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.objective import VariationalRisk
 from drpu.core.prior import PriorEstimate
 from drpu.estimators._priors import check_prior_parameter, estimate_population
 from drpu.estimators._rival import ScoredRival
-from drpu.estimators._validation import PURows, check_scenario
+from drpu.estimators._validation import check_scenario
 from drpu.exceptions import ParameterError
-from drpu.models.base import ModelState
 from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["VPUClassifier"]
@@ -130,18 +131,17 @@ class VPUClassifier(ScoredRival):
             )
         return model
 
-    def _learn(self, rows: PURows, rng: np.random.RandomState) -> None:
-        share = self._labelled_share(rows)
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        share = self._labelled_fraction(pair)
         objective = VariationalRisk(share, self.mixup, self.concentration)
-        self.model_ = self._seeded(rng).fit_score(rows.positive, rows.unlabeled, objective)
-        log_phi = [-softplus(-self.model_.score(part.rows)) for part in (rows.positive, rows.unlabeled)]
-        mass = _population_mass(rows, share)
+        self.model_ = self._seeded(rng).fit_score(pair, objective)
+        log_phi = [-softplus(-self.model_.score(part.rows)) for part in (pair.positive, pair.unlabeled)]
+        mass = _population_mass(pair, share)
         if self.prior is None:
             self.log_scale_ = float(log_phi[1].max())
             self.prior_ = _mean_posterior(log_phi, mass, self.log_scale_)
         else:
-            both = rows.positive, rows.unlabeled
-            self.prior_ = estimate_population(self.prior, *both, share, rng).prior
+            self.prior_ = estimate_population(self.prior, pair, share, rng).prior
             self.log_scale_ = _scale_at(self.prior_.value, log_phi, mass)
 
     def _check_parameters(self) -> None:
@@ -160,10 +160,10 @@ class VPUClassifier(ScoredRival):
         self.log_scale_ = float(learnt["log_scale"])
 
 
-def _population_mass(rows: PURows, share: float) -> list[FloatArray]:
+def _population_mass(pair: SamplePair, share: float) -> list[FloatArray]:
     """Share of the population that each labelled and each unlabeled row stands for."""
     masses = []
-    for sample, part in ((rows.positive, share), (rows.unlabeled, 1 - share)):
+    for sample, part in ((pair.positive, share), (pair.unlabeled, 1 - share)):
         weight = np.ones(len(sample)) if sample.weight is None else sample.weight
         masses.append(part * weight / weight.sum())
     return masses

@@ -11,57 +11,18 @@ from scipy import sparse
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances
-from sklearn.utils.sparsefuncs import mean_variance_axis
 
+from drpu._samples import is_sparse, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.models._rows import is_sparse, n_rows, take_rows
+from drpu.models._scaling import Scaling
 
-__all__ = ["MIN_ROWS", "Basis", "Kind", "Scaling", "make_basis", "median_distance"]
+__all__ = ["MIN_ROWS", "Basis", "Kind", "make_basis", "median_distance"]
 
 Kind = Literal["features", "centroids", "rows"]
 
 MIN_ROWS = 5  # a mean of fewer rows says too much about each of them
 _CLUSTER_ROWS = 10_000  # k-means looks at no more rows than this
 _PAIR_ROWS = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Scaling:
-    """Shift and scale of each column, read from the unlabeled rows."""
-
-    shift: FloatArray
-    scale: FloatArray
-
-    @classmethod
-    def of(cls, X: Rows, weight: FloatArray | None) -> Scaling:
-        """Mean and standard deviation of the columns; constant columns keep their scale."""
-        if is_sparse(X):
-            mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=weight)
-        else:
-            mean = np.average(X, axis=0, weights=weight).astype(np.float64)
-            variance = np.average((X - mean) ** 2, axis=0, weights=weight)
-        tiny = variance <= (1e-10 * np.maximum(1e-10, np.abs(mean))) ** 2
-        return cls(mean, np.where(tiny, 1.0, np.sqrt(np.where(tiny, 1.0, variance))))
-
-    @classmethod
-    def none(cls, d: int) -> Scaling:
-        """Columns as they are."""
-        return cls(np.zeros(d), np.ones(d))
-
-    def times(self, X: Rows, M: FloatArray) -> FloatArray:
-        """Standardised rows times the matrix ``M``; sparse rows stay sparse."""
-        if is_sparse(X):
-            return np.asarray(X @ (M / self.scale[:, None]) - (self.shift / self.scale) @ M)
-        return np.asarray(((X - self.shift) / self.scale) @ M)
-
-    def squared_norms(self, X: Rows) -> FloatArray:
-        """Squared length of each standardised row."""
-        if not is_sparse(X):
-            Z = (X - self.shift) / self.scale
-            return np.asarray(np.einsum("ij,ij->i", Z, Z))
-        inverse = self.scale**-2.0
-        cross = X.multiply(X) @ inverse - 2 * (X @ (self.shift * inverse))
-        return np.asarray(cross + (self.shift**2) @ inverse)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,10 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from scipy.special import logit
 
+from drpu._samples import SamplePair
 from drpu._typing import FloatArray
 from drpu.core.bregman import bregman_risk, get_generator
-from drpu.models._holdout import SamplePair
 from drpu.models._links import LINKS
-from drpu.models._rows import n_rows
 
 __all__ = ["BoostedLoss", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss", "holdout_risk"]
 
@@ -116,13 +115,13 @@ class BoostedLoss(Protocol):
     def l2(self) -> float:
         """Shrinkage that suits the loss."""
 
-    def settings(self, sample: SamplePair, min_leaf: int) -> dict[str, Any]:
+    def settings(self, pair: SamplePair, min_leaf: int) -> dict[str, Any]:
         """Settings of LightGBM that depend on the loss."""
 
-    def fields(self, sample: SamplePair) -> dict[str, Any]:
+    def fields(self, pair: SamplePair) -> dict[str, Any]:
         """Fields of a LightGBM data set beside its rows: positive above unlabeled."""
 
-    def offset(self, sample: SamplePair) -> float:
+    def offset(self, pair: SamplePair) -> float:
         """What the sum of the trees lacks."""
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
@@ -142,14 +141,14 @@ class LogLoss:
     def l2(self) -> float:
         return _SHRINKAGE[self.generator]
 
-    def settings(self, sample: SamplePair, min_leaf: int) -> dict[str, Any]:
+    def settings(self, pair: SamplePair, min_leaf: int) -> dict[str, Any]:
         return {"objective": "binary", "min_data_in_leaf": min_leaf}
 
-    def fields(self, sample: SamplePair) -> dict[str, Any]:
-        return {"label": sample.flags(), "weight": sample.unit_weights()}
+    def fields(self, pair: SamplePair) -> dict[str, Any]:
+        return {"label": pair.flags(), "weight": pair.unit_weights()}
 
-    def offset(self, sample: SamplePair) -> float:
-        return -sample.log_odds()
+    def offset(self, pair: SamplePair) -> float:
+        return -pair.log_odds()
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
         return g
@@ -170,23 +169,23 @@ class BregmanLoss:
     def l2(self) -> float:
         return _SHRINKAGE[self.generator]
 
-    def settings(self, sample: SamplePair, min_leaf: int) -> dict[str, Any]:
-        n, risk = n_rows(sample.positive), self._risk(sample)
-        rows = n + n_rows(sample.unlabeled)
+    def settings(self, pair: SamplePair, min_leaf: int) -> dict[str, Any]:
+        n, risk = len(pair.positive), self._risk(pair)
+        rows = len(pair)
 
         def objective(g: FloatArray, _: Any) -> tuple[FloatArray, FloatArray]:
             gradient, hessian = risk.step(g)
             return rows * gradient, rows * hessian
 
         at_one = risk.step(np.full(rows, LINKS[self.link].start)).hessian[n:].sum()
-        mass = rows * float(at_one) * min_leaf / n_rows(sample.unlabeled)
+        mass = rows * float(at_one) * min_leaf / len(pair.unlabeled)
         return {"objective": objective, "min_data_in_leaf": 1, "min_sum_hessian_in_leaf": mass}
 
-    def fields(self, sample: SamplePair) -> dict[str, Any]:
-        flags = sample.flags()
+    def fields(self, pair: SamplePair) -> dict[str, Any]:
+        flags = pair.flags()
         return {"label": flags, "init_score": np.full(len(flags), LINKS[self.link].start)}
 
-    def offset(self, sample: SamplePair) -> float:
+    def offset(self, pair: SamplePair) -> float:
         return LINKS[self.link].start
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
@@ -195,23 +194,23 @@ class BregmanLoss:
     def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
         return predicted
 
-    def _risk(self, sample: SamplePair) -> BoostedRisk:
-        n, weight = n_rows(sample.positive), sample.weights()
+    def _risk(self, pair: SamplePair) -> BoostedRisk:
+        n, weight = len(pair.positive), pair.weights()
         if weight is None:
-            weight = np.ones(n + n_rows(sample.unlabeled))
+            weight = np.ones(len(pair))
         w_p, w_u = weight[:n], weight[n:]
         return BoostedRisk(self.generator, self.link, self.alpha, w_p / w_p.sum(), w_u / w_u.sum())
 
 
 def holdout_risk(loss: BoostedLoss, g: FloatArray, held: SamplePair) -> float:
     """Uncorrected risk of outputs on held rows, positive above unlabeled."""
-    n, log_ratio = n_rows(held.positive), np.clip(loss.log_ratio(g), -_FAR, _FAR)
+    n, log_ratio = len(held.positive), np.clip(loss.log_ratio(g), -_FAR, _FAR)
     risk = bregman_risk(
         log_ratio[:n],
         log_ratio[n:],
         generator=loss.generator,
         log=True,
-        positive_weight=held.positive_weight,
-        unlabeled_weight=held.unlabeled_weight,
+        positive_weight=held.positive.weight,
+        unlabeled_weight=held.unlabeled.weight,
     )
     return float(risk)

@@ -10,11 +10,11 @@ import numpy as np
 from scipy import sparse
 from scipy.optimize import minimize
 
+from drpu._samples import n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.losses import Sigmoid, Squared, get_loss
 from drpu.core.objective import PUObjective, ShiftedRisk
-from drpu.models._basis import Scaling
-from drpu.models._rows import n_rows, take_rows
+from drpu.models._scaling import Scaling
 
 __all__ = ["Design", "choose_ridge", "descend"]
 

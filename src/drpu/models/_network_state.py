@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from drpu._optional import require
+from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.exceptions import ArtifactError, DataError
-from drpu.models.base import ModelState
 
 if TYPE_CHECKING:
     from drpu.models.network import NetworkRatio
@@ -27,7 +27,7 @@ def network_state(kind: str, model: NetworkRatio | NetworkScore, **learnt: Any) 
     """
     arrays = {f"module.{k}": v.cpu().numpy() for k, v in model.module_.state_dict().items()}
     if model.scaling_ is not None:
-        arrays |= {"mean": model.scaling_.mean, "scale": model.scaling_.scale}
+        arrays |= {"mean": model.scaling_.shift, "scale": model.scaling_.scale}
     config = {
         "params": _plain_params(model),
         "default_module": model.module is None,
@@ -41,8 +41,8 @@ def network_state(kind: str, model: NetworkRatio | NetworkScore, **learnt: Any) 
 def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Network:
     """A model with its network, as :func:`network_state` found it; ``module`` makes that of a user."""
     torch = require("torch", extra="torch", for_="a network")
+    from drpu.models._scaling import Scaling
     from drpu.models._training.device import pick_device, weight_dtype
-    from drpu.models._training.perceptron import Scaling
     from drpu.models._training.ratio import build_module
     from drpu.models._training.tasks import hidden_widths
 

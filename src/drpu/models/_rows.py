@@ -1,4 +1,4 @@
-"""Rows as models take them: a float array or a sparse matrix, whatever the user holds."""
+"""Rows in the form that models take: a float array or a sparse matrix."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drpu._arrays import as_numpy
 from drpu._typing import Rows
 from drpu.exceptions import DataError, DataTypeError
 
-__all__ = ["as_rows", "is_sparse", "n_rows", "stack_rows", "take_rows"]
+__all__ = ["as_rows"]
 
 
 def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False) -> Rows:
@@ -32,25 +32,3 @@ def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, 
         raise DataTypeError(f"{name}: {error}") from error
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
-
-
-def is_sparse(X: Any) -> bool:
-    """Whether ``X`` is a scipy sparse matrix or array."""
-    return bool(sparse.issparse(X))
-
-
-def n_rows(X: Rows) -> int:
-    """Number of rows of an array or sparse matrix."""
-    return int(X.shape[0])
-
-
-def take_rows(X: Rows, index: Any) -> Rows:
-    """The rows of ``X`` at ``index`` (integers or a mask)."""
-    return X[index]
-
-
-def stack_rows(*parts: Rows) -> Rows:
-    """The parts one below the other; sparse stays sparse."""
-    if any(sparse.issparse(part) for part in parts):
-        return sparse.vstack(parts, format="csr")
-    return np.concatenate(parts)

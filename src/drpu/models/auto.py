@@ -9,10 +9,11 @@ import numpy as np
 from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ImputationWarning
-from drpu.models._rows import is_sparse, n_rows, stack_rows
-from drpu.models.base import ModelState, RatioModel
+from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.forest import ForestRatio
@@ -25,7 +26,7 @@ FEW = 10  # positives below which trees would only learn them by heart
 FOREST_WEIGHT = 2.0  # it errs the least where positives are few, which is where averaging matters
 
 
-class AutoRatio(RatioModel):
+class AutoRatio(RatioModel, kind="auto", named=True):
     """Mean log-ratio of a forest, boosted trees and a smooth logistic fit; the forest counts twice.
 
     Each member tells positives from unlabeled rows and fails in its own way: the
@@ -55,28 +56,17 @@ class AutoRatio(RatioModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
-        self.medians_ = _medians(stack_rows(positive, unlabeled))
-        self.saw_gaps_ = has_gaps(positive) or has_gaps(unlabeled)
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+        self.medians_ = _medians(pair.stacked())
+        self.saw_gaps_ = has_gaps(pair.positive.rows) or has_gaps(pair.unlabeled.rows)
         if self.saw_gaps_:
             _warn_of_gaps()
-        members = self._choose(positive)
-        self.members_ = [
-            member.fit_ratio(
-                self._filled(positive, member),
-                self._filled(unlabeled, member),
-                positive_weight=positive_weight,
-                unlabeled_weight=unlabeled_weight,
-            )
-            for member in members
-        ]
+        self.members_ = [self._fit_member(member, pair) for member in self._choose(pair.positive.rows)]
+
+    def _fit_member(self, member: RatioModel, pair: SamplePair) -> RatioModel:
+        """The member, fitted to rows in a form that it accepts."""
+        samples = (Sample(self._filled(s.rows, member), s.weight) for s in (pair.positive, pair.unlabeled))
+        return member.fit_checked(SamplePair(*samples))
 
     def _choose(self, rows: Rows) -> list[RatioModel]:
         rng = check_random_state(self.random_state)
@@ -101,7 +91,7 @@ class AutoRatio(RatioModel):
     def _log_ratio(self, X: Rows) -> FloatArray:
         if not self.saw_gaps_ and has_gaps(X):
             _warn_of_gaps()
-        scores = [member.log_ratio(self._filled(X, member)) for member in self.members_]
+        scores = [member.score_checked(self._filled(X, member)) for member in self.members_]
         weights = [FOREST_WEIGHT if isinstance(member, ForestRatio) else 1.0 for member in self.members_]
         return np.asarray(np.average(scores, axis=0, weights=weights))
 
@@ -112,14 +102,14 @@ class AutoRatio(RatioModel):
     def state(self) -> ModelState:
         """The states of the members, and what fills the gaps."""
         return ModelState(
-            "auto",
+            self.kind,
             {"saw_gaps": self.saw_gaps_},
             {"medians": self.medians_},
             parts={str(i): member.state() for i, member in enumerate(self.members_)},
         )
 
     @classmethod
-    def from_state(cls, state: ModelState) -> Self:
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         model = cls()
         model.saw_gaps_, model.medians_ = bool(state.config["saw_gaps"]), state.arrays["medians"]

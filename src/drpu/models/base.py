@@ -1,9 +1,8 @@
-"""What every density-ratio model is."""
+"""The interface of every density-ratio model."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,42 +10,46 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_weights
+from drpu._samples import Sample, SamplePair
+from drpu._state import ModelState, declare
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, ParameterError
-from drpu.models._rows import as_rows, n_rows
+from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.models._rows import as_rows
 
-__all__ = ["LOG_LIMIT", "ModelState", "RatioModel"]
+__all__ = ["LOG_LIMIT", "RatioModel"]
 
 LOG_LIMIT = 690.0  # exp() of it is finite: a ratio of 0 or infinity keeps a rank, not a NaN
-
-
-@dataclass(frozen=True, slots=True)
-class ModelState:
-    """All that a fitted model needs to score rows elsewhere, and nothing else.
-
-    ``config`` can be written as JSON, ``arrays`` are numeric, ``blobs`` are texts or
-    archives of a backend's own format, ``parts`` are the states of inner models.
-    """
-
-    kind: str
-    config: dict[str, Any] = field(default_factory=dict)
-    arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
-    blobs: dict[str, bytes] = field(default_factory=dict)
-    parts: dict[str, ModelState] = field(default_factory=dict)
 
 
 class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     """A density ratio p(x | positive) / p(x | unlabeled), learnt from the two samples.
 
-    A backend writes ``_fit`` and ``_log_ratio``, and ``state`` with ``from_state``. Scores
-    are log-ratios in float64: near a posterior of 1, where priors are read, a ratio
-    in float32 has only ties to offer.
+    A new kind of model is one file in ``drpu.models`` with one subclass, which names itself
+    in its class statement and writes ``_fit`` and ``_log_ratio``, and ``state`` with
+    ``from_state``::
+
+        class KernelRatio(RatioModel, kind="kernel", named=True): ...
+
+    ``kind`` is the name in artifacts. With ``named=True`` it is also a value of the ``model``
+    parameter of :class:`drpu.DRPUClassifier`. Loading, naming and export follow from that
+    statement and from the class attributes below.
+
+    Scores are log-ratios in float64: near a posterior of 1, where priors are read,
+    ratios in float32 would be tied.
     """
 
+    kind: ClassVar[str]
+    named: ClassVar[bool] = False
     accepts_sparse: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = False
     uses_holdout: ClassVar[bool] = False
+
+    def __init_subclass__(cls, *, kind: str | None = None, named: bool = False, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if kind is not None:
+            cls.kind, cls.named = kind, named
+            declare("drpu.models", kind, cls)
 
     @property
     def keeps_rows(self) -> bool:
@@ -70,28 +73,30 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
             The two samples; no row needs to be in both.
         holdout : pair of rows (positive, unlabeled), optional
             Rows that choose among fits and train none. Without them a model that
-            needs some keeps a share of its own rows for that.
+            needs some holds out a fraction of its own rows.
         positive_weight, unlabeled_weight : array-like, optional
-            Weights of the rows.
+            Weights of the rows. Multiplying them by a constant changes nothing.
 
         Returns
         -------
         self : RatioModel
         """
-        positive, unlabeled = self._rows("positive", positive), self._rows("unlabeled", unlabeled)
-        if positive.shape[1:] != unlabeled.shape[1:]:
+        pair = SamplePair(
+            self._sample("positive", positive, positive_weight),
+            self._sample("unlabeled", unlabeled, unlabeled_weight),
+        )
+        columns = pair.positive.rows.shape[1:]
+        if columns != pair.unlabeled.rows.shape[1:]:
             raise DataError(
                 f"positive and unlabeled must have the same columns, "
-                f"got {positive.shape[1:]} and {unlabeled.shape[1:]}."
+                f"got {columns} and {pair.unlabeled.rows.shape[1:]}."
             )
-        self.n_features_in_: int = positive.shape[1]
-        self._fit(
-            positive,
-            unlabeled,
-            self._holdout_rows(holdout, positive.shape[1:]),
-            _weights("positive_weight", positive_weight, positive),
-            _weights("unlabeled_weight", unlabeled_weight, unlabeled),
-        )
+        return self.fit_checked(pair, self._holdout_pair(holdout, columns))
+
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> Self:
+        """Learn from samples whose rows and weights have been checked by the caller."""
+        self.n_features_in_: int = pair.positive.rows.shape[1]
+        self._fit(pair, holdout)
         return self
 
     def log_ratio(self, X: Rows) -> FloatArray:
@@ -101,6 +106,10 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         X = self._rows("X", X)
         if X.shape[1] != self.n_features_in_:
             raise DataError(f"X must have {self.n_features_in_} columns, as in training, got {X.shape[1]}.")
+        return self.score_checked(X)
+
+    def score_checked(self, X: Rows) -> FloatArray:
+        """Log-ratios of rows that have been checked by the caller."""
         return np.clip(np.asarray(self._log_ratio(X), dtype=np.float64), -LOG_LIMIT, LOG_LIMIT)
 
     def ratio(self, X: Rows) -> FloatArray:
@@ -108,19 +117,12 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         return np.exp(self.log_ratio(X))
 
     def describe(self) -> str:
-        """What was fitted, in a few words."""
+        """A short description of the fitted model."""
         return type(self).__name__
 
     @abstractmethod
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
-        """Learn from checked rows; holdout rows and weights are checked too, or None."""
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+        """Learn from checked samples."""
 
     @abstractmethod
     def _log_ratio(self, X: Rows) -> FloatArray:
@@ -128,19 +130,30 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def state(self) -> ModelState:
-        """What :meth:`from_state` needs to score rows as this model does."""
+        """The state from which :meth:`from_state` makes a model with the same scores."""
 
     @classmethod
     @abstractmethod
-    def from_state(cls, state: ModelState) -> Self:
-        """A fitted model from its state."""
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
+        """A fitted model from its state; ``module`` makes the torch module of a user's network."""
+
+    def onnx_scores(self, graph: Any, X: str) -> str:
+        """Add the log-ratios of the rows ``X`` to an ONNX graph; the name of the (rows, 1) result."""
+        raise ArtifactError(
+            f"a {type(self).__name__} cannot be exported to ONNX: choose a kernel, boosted or network "
+            "model, or deploy with save."
+        )
 
     def _rows(self, name: str, X: Any) -> Rows:
         return as_rows(name, X, sparse_ok=self.accepts_sparse, nan_ok=self.accepts_nan, nd_ok=self.accepts_nd)
 
-    def _holdout_rows(
-        self, holdout: tuple[Rows, Rows] | None, columns: tuple[int, ...]
-    ) -> tuple[Rows, Rows] | None:
+    def _sample(self, name: str, X: Any, weight: Any = None) -> Sample:
+        rows = self._rows(name, X)
+        if weight is None:
+            return Sample(rows)
+        return Sample(rows, check_weights(f"{name}_weight", weight, rows.shape[0]))
+
+    def _holdout_pair(self, holdout: tuple[Rows, Rows] | None, columns: tuple[int, ...]) -> SamplePair | None:
         if holdout is None:
             return None
         if not self.uses_holdout:
@@ -149,11 +162,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
             )
         if len(holdout) != 2:
             raise ParameterError(f"holdout must be a pair (positive, unlabeled), got {len(holdout)} parts.")
-        kept = self._rows("holdout[0]", holdout[0]), self._rows("holdout[1]", holdout[1])
-        if any(rows.shape[1:] != columns for rows in kept):
+        kept = SamplePair(self._sample("holdout[0]", holdout[0]), self._sample("holdout[1]", holdout[1]))
+        if any(sample.rows.shape[1:] != columns for sample in (kept.positive, kept.unlabeled)):
             raise DataError(f"holdout must have the columns of the training rows, {columns}.")
         return kept
-
-
-def _weights(name: str, weight: Any, rows: Rows) -> FloatArray | None:
-    return None if weight is None else check_weights(name, weight, n_rows(rows))

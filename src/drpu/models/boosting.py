@@ -9,14 +9,15 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
+from drpu._samples import SamplePair, is_sparse
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import GENERATORS
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
-from drpu.models._holdout import SamplePair, Split, carve
+from drpu.models._holdout import Split, carve
 from drpu.models._links import LINKS
-from drpu.models._rows import n_rows
-from drpu.models.base import ModelState, RatioModel
+from drpu.models.base import RatioModel
 
 __all__ = ["BoostedRatio", "read_trees", "tree_rows"]
 
@@ -38,7 +39,7 @@ _FIXED = _Plan(150, 0.06, 8)  # small and slow: nothing tells when to stop
 _STOPPED = _Plan(500, 0.1, 16)
 
 
-class BoostedRatio(RatioModel):
+class BoostedRatio(RatioModel, kind="boosted", named=True):
     r"""Density ratio of boosted trees (LightGBM); missing values and sparse rows are welcome.
 
     Parameters
@@ -143,21 +144,13 @@ class BoostedRatio(RatioModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         loss = self._check_parameters()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
 
-        split = Split(sample, None)
-        if self._stops_early(positive, holdout):
-            split = carve(sample, holdout, self.holdout, np.random.default_rng(seed))
+        split = Split(pair, None)
+        if self._stops_early(pair, holdout):
+            split = carve(pair, holdout, self.holdout, np.random.default_rng(seed))
         plan = _FIXED if split.held is None else _STOPPED
         self.n_rounds_ = self.n_rounds or plan.rounds
         self.holdout_risk_ = np.nan
@@ -167,11 +160,11 @@ class BoostedRatio(RatioModel):
         if split.held is not None:
             trees, self.holdout_risk_ = self._grow(loss, split.train, settings, split.held)
             self.n_rounds_ = trees.best_iteration
-        few = n_rows(positive) + n_rows(unlabeled) <= _FEW
+        few = len(pair) <= _FEW
         grown_on = split.train
         if trees is None or (holdout is None and few):
-            grown_on = sample
-            trees, _ = self._grow(loss, sample, settings)
+            grown_on = pair
+            trees, _ = self._grow(loss, pair, settings)
         self.loss_, self.offset_ = loss, loss.offset(grown_on)
         self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
         self.booster_ = read_trees(self.trees_)
@@ -212,9 +205,9 @@ class BoostedRatio(RatioModel):
             )
         return BregmanLoss(generator, link, check_prior("alpha", self.alpha or 0.0))
 
-    def _stops_early(self, positive: Rows, holdout: tuple[Rows, Rows] | None) -> bool:
+    def _stops_early(self, pair: SamplePair, holdout: SamplePair | None) -> bool:
         if self.early_stopping == "auto":
-            held = self.holdout * n_rows(positive) if holdout is None else n_rows(holdout[0])
+            held = self.holdout * len(pair.positive) if holdout is None else len(holdout.positive)
             return bool(held >= _ENOUGH_HELD)
         return bool(self.early_stopping)
 
@@ -236,22 +229,21 @@ class BoostedRatio(RatioModel):
         }
 
     def _grow(
-        self, loss: BoostedLoss, sample: SamplePair, settings: dict[str, Any], held: SamplePair | None = None
+        self, loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], held: SamplePair | None = None
     ) -> tuple[Any, float]:
         """Trees, and the lowest risk that they reach on held rows."""
         import lightgbm
 
-        rows = n_rows(sample.positive) + n_rows(sample.unlabeled)
-        min_leaf = self.min_leaf or max(1, min(_MIN_LEAF, rows // 20))
-        data = _dataset(loss, sample, settings)
+        min_leaf = self.min_leaf or max(1, min(_MIN_LEAF, len(pair) // 20))
+        data = _dataset(loss, pair, settings)
         settings = settings | {
             "lambda_l2": loss.l2 if self.l2 is None else self.l2,
-            **loss.settings(sample, min_leaf),
+            **loss.settings(pair, min_leaf),
         }
         if held is None:
             return lightgbm.train(settings, data, self.n_rounds_, keep_training_booster=True), np.nan
 
-        offset = loss.offset(sample)
+        offset = loss.offset(pair)
 
         def risk(predicted: FloatArray, _: Any) -> tuple[str, float, bool]:
             return "risk", holdout_risk(loss, loss.outputs(predicted, offset), held), False
@@ -272,15 +264,20 @@ class BoostedRatio(RatioModel):
         raw = self.booster_.predict(tree_rows(X), raw_score=True, num_threads=threads)
         return self.loss_.log_ratio(np.asarray(raw, dtype=np.float64) + self.offset_)
 
+    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
+        from drpu.models._onnx.scores import boosted_scores
+
+        return boosted_scores(graph, self, X)
+
     def state(self) -> ModelState:
         """The trees in LightGBM's own text, and what turns their sum into a ratio."""
         config = {"loss": self.loss, "offset": self.offset_, "n_features": self.n_features_in_}
         if isinstance(self.loss_, BregmanLoss):
             config |= {"generator": self.loss_.generator, "link": self.loss_.link, "alpha": self.loss_.alpha}
-        return ModelState(kind="boosted", config=config, blobs={"trees": self.trees_.encode()})
+        return ModelState(kind=self.kind, config=config, blobs={"trees": self.trees_.encode()})
 
     @classmethod
-    def from_state(cls, state: ModelState) -> Self:
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         config = state.config
         try:
@@ -300,13 +297,11 @@ class BoostedRatio(RatioModel):
         return model
 
 
-def _dataset(loss: BoostedLoss, sample: SamplePair, settings: dict[str, Any], reference: Any = None) -> Any:
+def _dataset(loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], reference: Any = None) -> Any:
     import lightgbm
 
     kept = {key: value for key, value in settings.items() if key != "objective"}
-    return lightgbm.Dataset(
-        tree_rows(sample.stacked()), **loss.fields(sample), params=kept, reference=reference
-    )
+    return lightgbm.Dataset(tree_rows(pair.stacked()), **loss.fields(pair), params=kept, reference=reference)
 
 
 def read_trees(trees: str) -> Any:
@@ -321,5 +316,4 @@ def read_trees(trees: str) -> Any:
 
 def tree_rows(X: Rows) -> Rows:
     """Rows as LightGBM takes them, which of sparse ones knows the older kind only."""
-    is_sparse: bool = sparse.issparse(X)
-    return sparse.csr_matrix(X) if is_sparse else X
+    return sparse.csr_matrix(X) if is_sparse(X) else X

@@ -16,11 +16,11 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from drpu._checks import check_integer
+from drpu._samples import SamplePair, n_rows, take_rows
+from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ArtifactError, DataError, ParameterError
-from drpu.models._holdout import SamplePair
-from drpu.models._rows import n_rows, take_rows
-from drpu.models.base import LOG_LIMIT, ModelState, RatioModel
+from drpu.models.base import LOG_LIMIT, RatioModel
 
 __all__ = ["TRUSTED_TYPES", "ClassifierRatio"]
 
@@ -69,7 +69,7 @@ _ROW_KEEPERS = frozenset(
 )
 
 
-class ClassifierRatio(RatioModel):
+class ClassifierRatio(RatioModel, kind="classifier", named=True):
     r"""Density ratio from a classifier that tells positive from unlabeled rows.
 
     Parameters
@@ -136,26 +136,19 @@ class ClassifierRatio(RatioModel):
         return any(_is_row_keeper(part) for part in _parts_of(parts))
 
     def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> Self:  # noqa: D102
-        _check_classifier(self.classifier)
+        _check_classifier(self.classifier)  # before its tags are asked for
         return super().fit_ratio(positive, unlabeled, **options)
 
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+        _check_classifier(self.classifier)
         folds = check_integer("folds", self.folds, low=1)
-        n_p, n_u = n_rows(positive), n_rows(unlabeled)
+        n_p, n_u = len(pair.positive), len(pair.unlabeled)
         if folds > min(n_p, n_u):
             raise ParameterError(
                 f"folds must be at most the number of positive and of unlabeled rows, "
                 f"got {folds} for {n_p} and {n_u}."
             )
-        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
-        rows, label, weight = sample.stacked(), sample.flags().astype(np.int64), sample.weights()
+        rows, label, weight = pair.stacked(), pair.flags().astype(np.int64), pair.weights()
 
         rng = check_random_state(self.random_state)
         base = _seeded(_default(rows) if self.classifier is None else clone(self.classifier), rng)
@@ -193,7 +186,7 @@ class ClassifierRatio(RatioModel):
         from skops import io
 
         return ModelState(
-            kind="classifier",
+            kind=self.kind,
             config={
                 "offsets": self.offsets_,
                 "smoothed": bool(self.smoothed_),
@@ -204,7 +197,7 @@ class ClassifierRatio(RatioModel):
         )
 
     @classmethod
-    def from_state(cls, state: ModelState) -> Self:
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state; parts of types that are not trusted are refused."""
         config = state.config
         try:

@@ -13,13 +13,14 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction, check_integer
 from drpu._optional import progress
+from drpu._samples import SamplePair, take_rows
+from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models._rows import n_rows, take_rows
-from drpu.models.base import ModelState, RatioModel
+from drpu.models.base import RatioModel
 from drpu.models.registry import model_from_state
 
-__all__ = ["FoldedRatio", "HeldOut", "Sample", "cross_fit", "resolve_holdout"]
+__all__ = ["FoldedRatio", "HeldOut", "cross_fit", "resolve_holdout"]
 
 FEWEST_TO_SPLIT = 10  # positives below which a fold would hold one or none
 FEW_TO_SPLIT = 100  # positives below which each fold should cost as few of them as possible
@@ -41,27 +42,7 @@ class HeldOut:
         return self.positive_weight is not None or self.unlabeled_weight is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """Rows and their weights."""
-
-    rows: Rows
-    weight: FloatArray | None = None
-
-    def __len__(self) -> int:
-        return n_rows(self.rows)
-
-    @property
-    def total(self) -> float:
-        """Sum of the weights: the number of rows where there are none."""
-        return float(len(self)) if self.weight is None else float(self.weight.sum())
-
-    def take(self, index: IntArray) -> Sample:
-        """The sample at ``index``."""
-        return Sample(take_rows(self.rows, index), None if self.weight is None else self.weight[index])
-
-
-class FoldedRatio(RatioModel):
+class FoldedRatio(RatioModel, kind="folds"):
     """Models of the same kind, each fitted without one fold of the rows.
 
     ``fold_scores`` gives one column a model: for priors each is counted, for labels
@@ -102,7 +83,7 @@ class FoldedRatio(RatioModel):
 
     def fold_scores(self, X: Rows) -> FloatArray:
         """Log-ratios of shape (n_rows, n_models)."""
-        return np.column_stack([model.log_ratio(X) for model in self.models])
+        return np.column_stack([model.score_checked(X) for model in self.models])
 
     def _fit(self, *_: Any) -> None:
         raise ParameterError("fold models are made by cross_fit, which keeps every model from its own fold.")
@@ -111,7 +92,7 @@ class FoldedRatio(RatioModel):
         return np.asarray(self.fold_scores(X).mean(axis=1))
 
     def state(self) -> ModelState:  # noqa: D102
-        return ModelState("folds", parts={str(i): model.state() for i, model in enumerate(self.models)})
+        return ModelState(self.kind, parts={str(i): model.state() for i, model in enumerate(self.models)})
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
@@ -150,8 +131,7 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int) -> int | fl
 
 def cross_fit(
     model: RatioModel,
-    positive: Sample,
-    unlabeled: Sample,
+    pair: SamplePair,
     *,
     holdout: int | float,
     random_state: Any = None,
@@ -164,32 +144,31 @@ def cross_fit(
     ----------
     model : RatioModel
         Fitted as clones, one for each fold.
-    positive, unlabeled : Sample
-        The two samples.
+    pair : SamplePair
+        The two samples, checked.
     holdout : int or float
         Number of folds, or a share kept out once, or 0: one model that has seen
         everything, whose scores are those of its own rows.
     """
     if holdout == 0:
-        fitted = _fit_one(model, positive, unlabeled)
-        scores = fitted.log_ratio(positive.rows), fitted.log_ratio(unlabeled.rows)
-        return FoldedRatio([fitted]), HeldOut(*scores, positive.weight, unlabeled.weight)
+        fitted = model.fit_checked(pair)
+        scores = fitted.score_checked(pair.positive.rows), fitted.score_checked(pair.unlabeled.rows)
+        return FoldedRatio([fitted]), HeldOut(*scores, pair.positive.weight, pair.unlabeled.weight)
 
     rng = check_random_state(random_state)
-    splits = list(
-        zip(_splits(len(positive), holdout, rng), _splits(len(unlabeled), holdout, rng), strict=True)
-    )
-    work = (delayed(_fit_split)(clone(model), positive, unlabeled, *split) for split in splits)
+    sizes = len(pair.positive), len(pair.unlabeled)
+    splits = list(zip(*(_splits(n, holdout, rng) for n in sizes), strict=True))
+    work = (delayed(_fit_split)(clone(model), pair, *split) for split in splits)
     done = Parallel(n_jobs=n_jobs, return_as="generator")(work)
     fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
 
+    weights = pair.positive.weight, pair.unlabeled.weight
     held_p = np.concatenate([p for (_, p), _ in splits])
     held_u = np.concatenate([u for _, (_, u) in splits])
     return FoldedRatio([fit[0] for fit in fits]), HeldOut(
         np.concatenate([fit[1] for fit in fits]),
         np.concatenate([fit[2] for fit in fits]),
-        None if positive.weight is None else positive.weight[held_p],
-        None if unlabeled.weight is None else unlabeled.weight[held_u],
+        *(None if w is None else w[held] for w, held in zip(weights, (held_p, held_u), strict=True)),
     )
 
 
@@ -210,17 +189,11 @@ def _splits(n: int, holdout: int | float, rng: np.random.RandomState) -> Iterato
 
 
 def _fit_split(
-    model: RatioModel, positive: Sample, unlabeled: Sample, split_p: Split, split_u: Split
+    model: RatioModel, pair: SamplePair, positive: Split, unlabeled: Split
 ) -> tuple[RatioModel, FloatArray, FloatArray]:
-    fitted = _fit_one(model, positive.take(split_p[0]), unlabeled.take(split_u[0]))
+    fitted = model.fit_checked(pair.take(positive[0], unlabeled[0]))
     return (
         fitted,
-        fitted.log_ratio(take_rows(positive.rows, split_p[1])),
-        fitted.log_ratio(take_rows(unlabeled.rows, split_u[1])),
-    )
-
-
-def _fit_one(model: RatioModel, positive: Sample, unlabeled: Sample) -> RatioModel:
-    return model.fit_ratio(
-        positive.rows, unlabeled.rows, positive_weight=positive.weight, unlabeled_weight=unlabeled.weight
+        fitted.score_checked(take_rows(pair.positive.rows, positive[1])),
+        fitted.score_checked(take_rows(pair.unlabeled.rows, unlabeled[1])),
     )

@@ -8,16 +8,16 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer
+from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
-from drpu.models._holdout import SamplePair
-from drpu.models._rows import n_rows
-from drpu.models.base import ModelState, RatioModel
+from drpu.models.base import RatioModel
 from drpu.models.boosting import read_trees, tree_rows
 
 __all__ = ["ForestRatio"]
 
 
-class ForestRatio(RatioModel):
+class ForestRatio(RatioModel, kind="forest"):
     """Odds of positive against unlabeled rows, averaged over trees with random splits (LightGBM).
 
     Parameters
@@ -47,32 +47,24 @@ class ForestRatio(RatioModel):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         import lightgbm
 
         check_integer("n_trees", self.n_trees, low=1)
         if self.min_leaf is not None:
             check_integer("min_leaf", self.min_leaf, low=1)
-        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
-        settings = self._settings(n_rows(positive) + n_rows(unlabeled), self.n_features_in_)
+        settings = self._settings(len(pair), self.n_features_in_)
         data = lightgbm.Dataset(
-            tree_rows(sample.stacked()),
-            sample.flags(),
-            weight=sample.unit_weights(),
+            tree_rows(pair.stacked()),
+            pair.flags(),
+            weight=pair.unit_weights(),
             params=settings,
         )
         # the booster as it was trained: LightGBM would write and read it once more to free its rows
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         self.trees_ = grown.model_to_string()
         self.booster_ = read_trees(self.trees_)
-        self.offset_ = sample.log_odds()
+        self.offset_ = pair.log_odds()
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
         at_node = max(np.sqrt(columns), min(columns, 5))  # columns that a split chooses from
@@ -113,10 +105,10 @@ class ForestRatio(RatioModel):
             "offset": self.offset_,
             "columns": self.n_features_in_,
         }
-        return ModelState("forest", config, blobs={"trees": self.trees_.encode()})
+        return ModelState(self.kind, config, blobs={"trees": self.trees_.encode()})
 
     @classmethod
-    def from_state(cls, state: ModelState) -> Self:
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         model = cls(int(state.config["n_trees"]), min_leaf=state.config["min_leaf"])
         model.trees_ = state.blobs["trees"].decode()

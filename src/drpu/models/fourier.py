@@ -9,11 +9,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
+from drpu._samples import SamplePair, n_rows
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
-from drpu.models._basis import Scaling, median_distance
-from drpu.models._holdout import SamplePair
-from drpu.models._rows import n_rows, take_rows
-from drpu.models.base import ModelState, RatioModel
+from drpu.models._basis import median_distance
+from drpu.models._scaling import Scaling
+from drpu.models.base import RatioModel
 
 __all__ = ["FourierRatio"]
 
@@ -24,7 +25,7 @@ _FAR = 3.0  # standard deviations at which a column stops counting: waves have n
 _SIZE = 30.0  # squared length of a row of features: with C it sets the shrinkage
 
 
-class FourierRatio(RatioModel):
+class FourierRatio(RatioModel, kind="fourier"):
     """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
 
     The cosines stand for Gaussian kernels whose widths are spread around the median
@@ -48,31 +49,24 @@ class FourierRatio(RatioModel):
         self.C = C
         self.random_state = random_state
 
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         size = check_integer("n_features", self.n_features, low=1)
         check_real("C", self.C, low=1e-12)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        unlabeled, unlabeled_weight = _at_most(_MOST_ROWS, unlabeled, unlabeled_weight, rng)
-        self.scaling_ = Scaling.of(unlabeled, unlabeled_weight)
-        width = median_distance(unlabeled, self.scaling_, rng) * np.exp(
+        pair = SamplePair(pair.positive, pair.unlabeled.at_most(_MOST_ROWS, rng))
+        unlabeled = pair.unlabeled
+        self.scaling_ = Scaling.of(unlabeled.rows, unlabeled.weight)
+        width = median_distance(unlabeled.rows, self.scaling_, rng) * np.exp(
             rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
         )
-        self.frequencies_ = rng.standard_normal((unlabeled.shape[1], size)) / width
+        self.frequencies_ = rng.standard_normal((unlabeled.rows.shape[1], size)) / width
         self.phase_ = rng.uniform(0, 2 * np.pi, size)
 
-        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
         fit = LogisticRegression(C=self.C, max_iter=200, tol=1e-3).fit(
-            self._features(sample.stacked()), sample.flags(), sample_weight=sample.weights()
+            self._features(pair.stacked()), pair.flags(), sample_weight=pair.weights()
         )
         self.coefficients_: FloatArray = fit.coef_[0]
-        self.intercept_ = float(fit.intercept_[0]) - sample.log_odds()
+        self.intercept_ = float(fit.intercept_[0]) - pair.log_odds()
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         weights = self.coefficients_ * self._size()
@@ -104,10 +98,10 @@ class FourierRatio(RatioModel):
             "phase": self.phase_,
             "coefficients": self.coefficients_,
         }
-        return ModelState("fourier", config, arrays)
+        return ModelState(self.kind, config, arrays)
 
     @classmethod
-    def from_state(cls, state: ModelState) -> Self:  # noqa: D102
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
         config, arrays = state.config, state.arrays
         model = cls(int(config["n_features"]), C=float(config["C"]))
         model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
@@ -115,12 +109,3 @@ class FourierRatio(RatioModel):
         model.coefficients_, model.intercept_ = arrays["coefficients"], float(config["intercept"])
         model.n_features_in_ = len(model.frequencies_)
         return model
-
-
-def _at_most(
-    n: int, rows: Rows, weight: FloatArray | None, rng: np.random.Generator
-) -> tuple[Rows, FloatArray | None]:
-    if n_rows(rows) <= n:
-        return rows, weight
-    chosen = np.sort(rng.choice(n_rows(rows), n, replace=False))
-    return take_rows(rows, chosen), None if weight is None else weight[chosen]

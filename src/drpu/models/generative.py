@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from drpu._optional import require
+from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray
-from drpu.models.base import ModelState
-from drpu.models.folds import Sample
 
 __all__ = ["ClassGenerators", "Game"]
 
@@ -56,22 +56,18 @@ class ClassGenerators:
         self.noise, self.hidden = noise, hidden
 
     @classmethod
-    def learn(
-        cls, positive: Sample, unlabeled: Sample, *, prior: float, game: Game, seed: int
-    ) -> ClassGenerators:
+    def learn(cls, pair: SamplePair, *, prior: float, game: Game, seed: int) -> ClassGenerators:
         """Generators of both classes; ``prior`` is the share of positives among the unlabeled rows."""
         require("torch", extra="torch", for_="GenPUClassifier")
         from drpu.models._training.device import pick_device
         from drpu.models._training.generative import GameSettings, play
 
+        positive, unlabeled = pair.positive, pair.unlabeled
         mean = np.average(unlabeled.rows, axis=0, weights=unlabeled.weight)
         spread = np.sqrt(np.average((unlabeled.rows - mean) ** 2, axis=0, weights=unlabeled.weight))
         # Columns that hardly move keep hardly moving: dividing would blow up their noise.
         scale = np.maximum(spread, max(1e-2 * float(spread.mean()), 1e-12))
         rows = [np.clip((part.rows - mean) / scale, -FURTHEST, FURTHEST) for part in (positive, unlabeled)]
-        weights = [
-            np.ones(len(part)) if part.weight is None else part.weight for part in (positive, unlabeled)
-        ]
         settings = GameSettings(
             prior=prior,
             steps=game.steps,
@@ -86,7 +82,7 @@ class ClassGenerators:
             seed=seed,
             verbose=game.verbose,
         )
-        modules = play(rows[0], rows[1], (weights[0], weights[1]), settings)
+        modules = play(rows[0], rows[1], (positive.weights(), unlabeled.weights()), settings)
         return cls(modules, mean, scale, game.noise, game.hidden)
 
     def sample(self, n: int, *, positive: bool, seed: int) -> FloatArray:

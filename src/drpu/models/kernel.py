@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Self, cast
 
 import numpy as np
-from scipy import linalg, sparse
+from scipy import linalg
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, take_rows
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import get_generator
 from drpu.exceptions import DataError
-from drpu.models._basis import MIN_ROWS, Basis, Kind, Scaling, make_basis, median_distance
-from drpu.models._holdout import SamplePair, carve, total_weight
+from drpu.models._basis import MIN_ROWS, Basis, Kind, make_basis, median_distance
+from drpu.models._holdout import carve
 from drpu.models._links import log_above_floor
-from drpu.models._rows import n_rows, take_rows
-from drpu.models.base import ModelState, RatioModel
+from drpu.models._scaling import Scaling
+from drpu.models.base import RatioModel
 
 __all__ = ["KernelRatio"]
 
@@ -30,7 +32,7 @@ _FEW, _DRAWS = 20_000, 5  # up to so many rows, the mean risk of several splits 
 _CELLS = 2**16  # of a block of features: half a megabyte, which stays in the cache
 
 
-class KernelRatio(RatioModel):
+class KernelRatio(RatioModel, kind="kernel", named=True):
     r"""Density ratio linear in Gaussian basis functions: least squares, solved exactly.
 
     Parameters
@@ -127,26 +129,19 @@ class KernelRatio(RatioModel):
         """Whether the centres are training rows."""
         return self.centres == "rows"
 
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         kind, size = self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
-        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
 
-        scaling = self._scaling(sample)
+        unlabeled = pair.unlabeled.rows
+        scaling = self._scaling(pair)
         self.basis_ = make_basis(kind, unlabeled, size, scaling, rng)
         unit = median_distance(unlabeled, scaling, rng) if self.width == "auto" else 1.0
         choosing = self.width == "auto" or self.ridge == "auto" or holdout is not None
-        splits = _splits(sample, holdout, self.holdout, rng) if choosing else []
+        splits = _splits(pair, holdout, self.holdout, rng) if choosing else []
         self.width_, ridge = self._choose(splits, unit)
 
-        (moments,) = _moments(self.basis_, sample, [self.width_], self.constant)
+        (moments,) = _moments(self.basis_, pair, [self.width_], self.constant)
         self.ridge_ = ridge * moments.unit if self.ridge == "auto" else ridge
         self.coef_ = moments.solve([self.ridge_])[:, 0]
         self.intercept_ = float(self.constant) - float(moments.mean @ self.coef_)
@@ -162,9 +157,9 @@ class KernelRatio(RatioModel):
         return kind, size
 
     def _scaling(self, seen: SamplePair) -> Scaling:
-        if self.standardize and n_rows(seen.unlabeled) >= MIN_ROWS:
-            return Scaling.of(seen.unlabeled, seen.unlabeled_weight)
-        return Scaling.none(seen.unlabeled.shape[1])
+        if self.standardize and len(seen.unlabeled) >= MIN_ROWS:
+            return Scaling.of(seen.unlabeled.rows, seen.unlabeled.weight)
+        return Scaling.none(seen.unlabeled.rows.shape[1])
 
     def _choose(self, splits: list[tuple[SamplePair, SamplePair]], unit: float) -> tuple[float, float]:
         """Width and ridge of the lowest risk on held rows; an automatic ridge is in feature variances."""
@@ -191,22 +186,27 @@ class KernelRatio(RatioModel):
             coef = moments.solve([unit * ridge for ridge in ridges])
             fits.append(_Fit(width, float(self.constant) - moments.mean @ coef, coef))
         f = get_generator("lsif")
-        over_unlabeled = _means(self.basis_, held.unlabeled, held.unlabeled_weight, fits, f.conjugate)
-        over_positive = _means(self.basis_, held.positive, held.positive_weight, fits, f.slope)
+        over_unlabeled = _means(self.basis_, held.unlabeled, fits, f.conjugate)
+        over_positive = _means(self.basis_, held.positive, fits, f.slope)
         return np.asarray(over_unlabeled - over_positive)
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         blocks = [
             self.intercept_ + self.basis_.shape(self.basis_.project(part), self.width_) @ self.coef_
-            for part, _ in _blocks(X, None, self.basis_.size)
+            for part, _ in _blocks(Sample(X), self.basis_.size)
         ]
         return log_above_floor(np.concatenate(blocks))
+
+    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
+        from drpu.models._onnx.scores import kernel_scores
+
+        return kernel_scores(graph, self, X)
 
     def state(self) -> ModelState:
         """Basis, scaling and coefficients."""
         basis = self.basis_
         return ModelState(
-            kind="kernel",
+            kind=self.kind,
             config={
                 "centres": basis.kind,
                 "width": self.width_,
@@ -223,7 +223,7 @@ class KernelRatio(RatioModel):
         )
 
     @classmethod
-    def from_state(cls, state: ModelState) -> Self:
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         config, arrays = state.config, state.arrays
         try:
@@ -267,58 +267,54 @@ class _Fit(NamedTuple):
     coef: FloatArray
 
 
-def _moments(basis: Basis, sample: SamplePair, widths: Sequence[float], centred: bool) -> list[_Moments]:
+def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float], centred: bool) -> list[_Moments]:
     """Moments of the features at each width, a block of rows at a time."""
     m = basis.size
     first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
-    for part, weight in _blocks(sample.unlabeled, sample.unlabeled_weight, m):
+    for part, weight in _blocks(pair.unlabeled, m):
         projected = basis.project(part)
         for k, width in enumerate(widths):
             phi = basis.shape(projected, width)
             first[k] += weight @ phi
             second[k] += (phi * weight[:, None]).T @ phi
-    for part, weight in _blocks(sample.positive, sample.positive_weight, m):
+    for part, weight in _blocks(pair.positive, m):
         projected = basis.project(part)
         for k, width in enumerate(widths):
             positive[k] += weight @ basis.shape(projected, width)
-    first /= total_weight(sample.unlabeled_weight, sample.unlabeled)
-    second /= total_weight(sample.unlabeled_weight, sample.unlabeled)
-    positive /= total_weight(sample.positive_weight, sample.positive)
+    first /= pair.unlabeled.total
+    second /= pair.unlabeled.total
+    positive /= pair.positive.total
     if not centred:
         first[:] = 0
     return [_Moments(u, uu - np.outer(u, u), p - u) for u, uu, p in zip(first, second, positive, strict=True)]
 
 
 def _means(
-    basis: Basis,
-    X: Rows,
-    weights: FloatArray | None,
-    fits: Sequence[_Fit],
-    term: Callable[[FloatArray], FloatArray],
+    basis: Basis, sample: Sample, fits: Sequence[_Fit], term: Callable[[FloatArray], FloatArray]
 ) -> FloatArray:
     """Mean over the rows of ``term`` of the ratio, for each fit and ridge."""
     sums = np.zeros((len(fits), fits[0].coef.shape[1]))
-    for part, weight in _blocks(X, weights, basis.size):
+    for part, weight in _blocks(sample, basis.size):
         projected = basis.project(part)
         for k, fit in enumerate(fits):
             ratio = np.maximum(0, fit.intercept + basis.shape(projected, fit.width) @ fit.coef)
             sums[k] += weight @ term(ratio)
-    return sums / total_weight(weights, X)
+    return sums / sample.total
 
 
 def _splits(
-    sample: SamplePair, holdout: tuple[Rows, Rows] | None, share: float, rng: np.random.Generator
+    pair: SamplePair, holdout: SamplePair | None, fraction: float, rng: np.random.Generator
 ) -> list[tuple[SamplePair, SamplePair]]:
     """Ways to keep rows out: the one given, or one drawn, or several where rows are few."""
-    rows = n_rows(sample.positive) + n_rows(sample.unlabeled)
-    draws = 1 if holdout is not None or rows > _FEW else _DRAWS
-    splits = [carve(sample, holdout, share, rng) for _ in range(draws)]
+    draws = 1 if holdout is not None or len(pair) > _FEW else _DRAWS
+    splits = [carve(pair, holdout, fraction, rng) for _ in range(draws)]
     return [(split.train, split.held) for split in splits if split.held is not None]
 
 
-def _blocks(X: Rows, weight: FloatArray | None, m: int) -> Iterator[tuple[Rows, FloatArray]]:
+def _blocks(sample: Sample, m: int) -> Iterator[tuple[Rows, FloatArray]]:
     """Rows and their weights, so few at a time that their features stay small."""
-    step = max(1, _CELLS // max(1, m, 0 if sparse.issparse(X) else X.shape[1]))
-    for start in range(0, n_rows(X), step):
+    X, weight = sample.rows, sample.weight
+    step = max(1, _CELLS // max(1, m, 0 if is_sparse(X) else X.shape[1]))
+    for start in range(0, len(sample), step):
         part = take_rows(X, slice(start, start + step))
         yield part, np.ones(n_rows(part)) if weight is None else weight[start : start + step]

@@ -9,10 +9,10 @@ import numpy as np
 
 from drpu._checks import check_weights
 from drpu._optional import require
+from drpu._samples import Sample, SamplePair
 from drpu._typing import Rows
 from drpu.core.objective import PUObjective
 from drpu.exceptions import DataError, ParameterError
-from drpu.models._holdout import SamplePair
 from drpu.models._rows import as_rows
 from drpu.models.network import NetworkRatio
 from drpu.models.network_score import NetworkScore
@@ -111,7 +111,7 @@ def fit_many(
     else:
         found = fit_stack(tasks, aims, on_epoch, equal_batches=equal_batches)
     for model, (sample, _), fitted in zip(models, samples, found, strict=True):
-        model._take(fitted, sample.positive.shape[1:])
+        model._take(fitted, sample.positive.rows.shape[1:])
     return list(models)
 
 
@@ -157,7 +157,7 @@ def _check_objectives(
 
 def _samples(
     n: int, positive: Any, unlabeled: Any, holdout: Any, positive_weight: Any, unlabeled_weight: Any
-) -> list[tuple[SamplePair, tuple[Rows, Rows] | None]]:
+) -> list[tuple[SamplePair, SamplePair | None]]:
     """Checked rows, weights and holdout rows of each model."""
     checked: dict[int, Rows] = {}
 
@@ -176,12 +176,13 @@ def _samples(
         strict=True,
     ):
         p, u = rows("positive", one_positive), rows("unlabeled", one_unlabeled)
-        kept = None if held is None else (rows("holdout[0]", held[0]), rows("holdout[1]", held[1]))
-        if any(part.shape[1:] != p.shape[1:] for part in (u, *(kept or ()))):
+        kept = () if held is None else (rows("holdout[0]", held[0]), rows("holdout[1]", held[1]))
+        if any(part.shape[1:] != p.shape[1:] for part in (u, *kept)):
             raise DataError("positive, unlabeled and holdout rows must have the same columns.")
         w_p = None if w_p is None else check_weights("positive_weight", w_p, len(p))
         w_u = None if w_u is None else check_weights("unlabeled_weight", w_u, len(u))
-        samples.append((SamplePair(p, u, w_p, w_u), kept))
+        held_pair = SamplePair(*map(Sample, kept)) if kept else None
+        samples.append((SamplePair(Sample(p, w_p), Sample(u, w_u)), held_pair))
     return samples
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
+from drpu._samples import SamplePair
 from drpu._typing import BoolArray, FloatArray
 from drpu.models._descent import Design
-from drpu.models.folds import Sample
 from drpu.models.scores import LinearScore
 
 __all__ = ["fit_margin"]
@@ -22,8 +22,7 @@ ROUNDING = 0.1  # half width of the rounded corner of the hinge
 
 def fit_margin(
     model: LinearScore,
-    positive: Sample,
-    unlabeled: Sample,
+    pair: SamplePair,
     *,
     prior: float,
     strengths: tuple[float, float],
@@ -36,7 +35,8 @@ def fit_margin(
     ----------
     model : LinearScore
         Linear or kernel; its ridge is not used, as the strengths have that role.
-    positive, unlabeled : Sample
+    pair : SamplePair
+        The two samples.
     prior : float
         Share of positive labels among the unlabeled rows, by weight.
     strengths : pair of float
@@ -46,7 +46,7 @@ def fit_margin(
     cost : float
         False-positive cost.
     """
-    P, U = model.designs(positive, unlabeled)
+    P, U = model.designs(pair)
     w_p, w_u = _shares(P), _shares(U)
     w = np.zeros(P.width + 1)
     labels = np.zeros(len(U), dtype=bool)

@@ -9,11 +9,12 @@ import numpy as np
 
 from drpu._checks import check_integer
 from drpu._optional import require
+from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models._holdout import SamplePair
 from drpu.models._network_state import check_row_shape, network_from_state, network_state
-from drpu.models.base import ModelState, RatioModel
+from drpu.models.base import RatioModel
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["NetworkRatio"]
 
 
-class NetworkRatio(RatioModel):
+class NetworkRatio(RatioModel, kind="network", named=True):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
 
     Positive and unlabeled rows come in paired batches that both sweep once an
@@ -181,33 +182,25 @@ class NetworkRatio(RatioModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(
-        self,
-        positive: Rows,
-        unlabeled: Rows,
-        holdout: tuple[Rows, Rows] | None,
-        positive_weight: FloatArray | None,
-        unlabeled_weight: FloatArray | None,
-    ) -> None:
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         require("torch", extra="torch", for_="NetworkRatio")
         from drpu.models._training.ratio import fit_together
 
-        sample = SamplePair(positive, unlabeled, positive_weight, unlabeled_weight)
-        task = self._task(sample, holdout)  # which checks all parameters
+        task = self._task(pair, holdout)  # which checks all parameters
         if check_integer("teachers", self.teachers, low=0):
-            self._learn_from_others(sample, holdout)
+            self._learn_from_others(pair, holdout)
             return
         (fitted,) = fit_together([task])
-        self._take(fitted, sample.positive.shape[1:])
+        self._take(fitted, pair.positive.rows.shape[1:])
 
-    def _learn_from_others(self, sample: SamplePair, holdout: tuple[Rows, Rows] | None) -> None:
+    def _learn_from_others(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         from drpu.models.teaching import fit_taught
 
         if self.head == "bounded" and self.bound is None:
             raise ParameterError(
                 "bound must be given with head='bounded' and teachers: a pupil has no alpha."
             )
-        pupil = fit_taught(self, sample, holdout)
+        pupil = fit_taught(self, pair, holdout)
         self.__dict__ |= {name: value for name, value in vars(pupil).items() if name.endswith("_")}
 
     def _log_ratio(self, X: Rows) -> FloatArray:
@@ -216,6 +209,11 @@ class NetworkRatio(RatioModel):
         check_row_shape(self, X)
         return score_rows(self.module_, X, self.scaling_, self.head, self.bound_)
 
+    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
+        from drpu.models._onnx.scores import network_scores
+
+        return network_scores(graph, self, X)
+
     def state(self) -> ModelState:
         """What :meth:`from_state` needs to score rows as this model does.
 
@@ -223,7 +221,7 @@ class NetworkRatio(RatioModel):
         does not: :meth:`from_state` has to be given a function that makes it.
         """
         bound = self.bound_ if np.isfinite(self.bound_) else None
-        return network_state("network", self, alpha=self.alpha_, bound=bound)
+        return network_state(self.kind, self, alpha=self.alpha_, bound=bound)
 
     @classmethod
     def from_state(
@@ -244,10 +242,10 @@ class NetworkRatio(RatioModel):
         model.alpha_, model.bound_ = alpha, np.inf if bound is None else bound
         return model
 
-    def _task(self, sample: SamplePair, holdout: tuple[Rows, Rows] | None) -> Task:
+    def _task(self, pair: SamplePair, holdout: SamplePair | None) -> Task:
         from drpu.models._training.tasks import make_task
 
-        return make_task(self, sample, holdout)
+        return make_task(self, pair, holdout)
 
     def _take(self, fitted: Fitted, shape: tuple[int, ...]) -> None:
         self.n_features_in_ = shape[0]

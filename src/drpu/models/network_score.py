@@ -9,14 +9,13 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 
 from drpu._optional import require
+from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.objective import PUObjective
 from drpu.exceptions import ParameterError
-from drpu.models import _holdout
 from drpu.models._network_state import check_row_shape, network_from_state, network_state
 from drpu.models._rows import as_rows
-from drpu.models.base import ModelState
-from drpu.models.folds import Sample
 from drpu.models.network import NetworkRatio
 from drpu.models.scores import ScoreModel
 
@@ -31,7 +30,7 @@ __all__ = ["NetworkScore", "from_ratio"]
 _RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers")
 
 
-class NetworkScore(ScoreModel):
+class NetworkScore(ScoreModel, kind="network-score"):
     """Score from a neural network, trained for an objective by paired batches.
 
     What the classifiers of nnPU, PUa and VPU train inside; with :func:`drpu.fit_many` a stack
@@ -49,7 +48,6 @@ class NetworkScore(ScoreModel):
         ``risk`` and, where there was a holdout, ``holdout_risk`` by epoch.
     """
 
-    kind = "network-score"
     accepts_sparse: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = True
 
@@ -92,13 +90,12 @@ class NetworkScore(ScoreModel):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:  # noqa: D102
+    def fit_score(self, pair: SamplePair, objective: PUObjective) -> Self:  # noqa: D102
         require("torch", extra="torch", for_="a network")
         from drpu.models._training.risk import fit_stack
 
-        sample = _holdout.SamplePair(positive.rows, unlabeled.rows, positive.weight, unlabeled.weight)
-        (fitted,) = fit_stack([self._task(sample, None)], [objective])
-        self._take(fitted, sample.positive.shape[1:])
+        (fitted,) = fit_stack([self._task(pair, None)], [objective])
+        self._take(fitted, pair.positive.rows.shape[1:])
         return self
 
     def score(self, X: Rows) -> FloatArray:
@@ -122,10 +119,10 @@ class NetworkScore(ScoreModel):
         """The same options where their checks live; nothing there that only a ratio has."""
         return NetworkRatio(**self.get_params(deep=False), alpha=0.0, head="exp")
 
-    def _task(self, sample: _holdout.SamplePair, holdout: tuple[Rows, Rows] | None) -> Task:
+    def _task(self, pair: SamplePair, holdout: SamplePair | None) -> Task:
         from drpu.models._training.tasks import make_task
 
-        return make_task(self._as_ratio(), sample, holdout)
+        return make_task(self._as_ratio(), pair, holdout)
 
     def _take(self, fitted: Fitted, shape: tuple[int, ...]) -> None:
         self.input_shape_ = shape

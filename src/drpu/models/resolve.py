@@ -1,34 +1,30 @@
-"""From what a user names as a model to a density ratio."""
+"""The density ratio that a ``model`` parameter stands for."""
 
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
+from drpu._checks import check_choice
+from drpu._state import declared
 from drpu.exceptions import ParameterError
 from drpu.models.base import RatioModel
 
-__all__ = ["MODELS", "resolve_model", "seeded"]
+__all__ = ["model_names", "resolve_model", "seeded"]
 
-MODELS = {
-    "auto": "drpu.models.auto:AutoRatio",
-    "boosted": "drpu.models.boosting:BoostedRatio",
-    "classifier": "drpu.models.classifier:ClassifierRatio",
-    "kernel": "drpu.models.kernel:KernelRatio",
-    "network": "drpu.models.network:NetworkRatio",
-}
+
+def model_names() -> list[str]:
+    """The names that ``model`` may have."""
+    return sorted(kind for kind, cls in declared("drpu.models").items() if getattr(cls, "named", False))
 
 
 def resolve_model(model: Any) -> RatioModel:
     """An unfitted density ratio: named, given, or made of a classifier or a torch module."""
     if isinstance(model, str):
-        if model not in MODELS:
-            raise ParameterError(f"model must be one of {', '.join(map(repr, MODELS))}, got {model!r}.")
-        return _make(model)
+        return _make(check_choice("model", model, model_names()))
     if isinstance(model, RatioModel):
         return _copy(model)
     if isinstance(model, type):
@@ -64,6 +60,5 @@ def _is_seed(name: str) -> bool:
 
 
 def _make(name: str, *arguments: Any) -> RatioModel:
-    path, _, cls = MODELS[name].partition(":")
-    model: RatioModel = getattr(import_module(path), cls)(*arguments)
+    model: RatioModel = declared("drpu.models")[name](*arguments)
     return model

@@ -12,14 +12,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
+from drpu._samples import Sample, SamplePair, n_rows
+from drpu._state import ModelState, class_of, declare
 from drpu._typing import FloatArray, Rows
 from drpu.core.objective import PUObjective
-from drpu.exceptions import DataError, ParameterError
-from drpu.models._basis import Basis, Scaling, median_distance
+from drpu.exceptions import ParameterError
+from drpu.models._basis import Basis, median_distance
 from drpu.models._descent import Design, choose_ridge, descend
-from drpu.models._rows import n_rows, take_rows
-from drpu.models.base import ModelState
-from drpu.models.folds import Sample
+from drpu.models._scaling import Scaling
 
 __all__ = ["KernelScore", "LinearScore", "ScoreModel", "resolve_score", "score_from_state"]
 
@@ -39,8 +39,13 @@ class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
     accepts_nan: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = False
 
+    def __init_subclass__(cls, *, kind: str, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.kind = kind
+        declare("drpu.models", kind, cls)
+
     @abstractmethod
-    def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:
+    def fit_score(self, pair: SamplePair, objective: PUObjective) -> Self:
         """Learn from checked samples."""
 
     @abstractmethod
@@ -57,7 +62,7 @@ class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
         """A fitted model from its state."""
 
 
-class LinearScore(ScoreModel):
+class LinearScore(ScoreModel, kind="linear-score"):
     """Score linear in the standardised columns.
 
     Parameters
@@ -77,23 +82,21 @@ class LinearScore(ScoreModel):
         The ridge in use.
     """
 
-    kind = "linear-score"
-
     def __init__(self, ridge: float | str = "auto", *, random_state: Any = None) -> None:
         self.ridge = ridge
         self.random_state = random_state
 
-    def fit_score(self, positive: Sample, unlabeled: Sample, objective: PUObjective) -> Self:  # noqa: D102
-        designs = self.designs(positive, unlabeled)
+    def fit_score(self, pair: SamplePair, objective: PUObjective) -> Self:  # noqa: D102
+        designs = self.designs(pair)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self.ridge_ = self._choose(objective, *designs, rng)
         return self.set_solution(descend(objective, *designs, self.ridge_))
 
-    def designs(self, positive: Sample, unlabeled: Sample) -> tuple[Design, Design]:
+    def designs(self, pair: SamplePair) -> tuple[Design, Design]:
         """Features of both samples, placed by the unlabeled rows, of which a sample may do."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self._place(unlabeled, rng)
-        return self._design(positive), self._design(_at_most(MOST_ROWS, unlabeled, rng))
+        self._place(pair.unlabeled, rng)
+        return self._design(pair.positive), self._design(pair.unlabeled.at_most(MOST_ROWS, rng))
 
     def set_solution(self, w: FloatArray) -> Self:
         """Take the coefficients, the intercept last, that someone has found for these features."""
@@ -143,7 +146,7 @@ class LinearScore(ScoreModel):
         return choose_ridge(objective, positive, unlabeled, RIDGES, rng)
 
 
-class KernelScore(LinearScore):
+class KernelScore(LinearScore, kind="kernel-score"):
     """Smooth score: linear in cosines of random directions, which stand for Gaussian kernels.
 
     The widths of the kernels are spread below the median distance between rows, so that
@@ -156,8 +159,6 @@ class KernelScore(LinearScore):
     ridge, random_state
         As in :class:`LinearScore`; the seed also draws the directions.
     """
-
-    kind = "kernel-score"
 
     def __init__(
         self, n_features: int = 500, *, ridge: float | str = "auto", random_state: Any = None
@@ -223,27 +224,14 @@ def resolve_score(model: Any, **options: Any) -> ScoreModel:
 
 def score_from_state(state: ModelState, *, module: Any = None) -> ScoreModel:
     """The fitted model of scores that gave ``state``."""
-    classes: dict[str, type[ScoreModel]] = {cls.kind: cls for cls in (LinearScore, KernelScore)}
-    if state.kind == "network-score":
-        from drpu.models.network_score import NetworkScore
-
-        return NetworkScore.from_state(state, module=module)
-    if state.kind not in classes:
-        raise DataError(f"a model of scores cannot be of the kind {state.kind!r}.")
-    return classes[state.kind].from_state(state)
+    model: ScoreModel = class_of("drpu.models", state, ScoreModel).from_state(state, module=module)
+    return model
 
 
 def _network(module: Any, options: dict[str, Any]) -> ScoreModel:
     from drpu.models.network_score import NetworkScore
 
     return NetworkScore(module, **options)
-
-
-def _at_most(n: int, sample: Sample, rng: np.random.Generator) -> Sample:
-    if len(sample) <= n:
-        return sample
-    chosen = np.sort(rng.choice(len(sample), n, replace=False))
-    return Sample(take_rows(sample.rows, chosen), None if sample.weight is None else sample.weight[chosen])
 
 
 def _some_weightless(*designs: Design) -> bool:

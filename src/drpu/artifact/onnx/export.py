@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from drpu._output import write_output
-from drpu.artifact.onnx.graph import Graph
-from drpu.artifact.onnx.scores import score
 from drpu.core.calibration import Calibration
 from drpu.estimators._core import RatioCore
 from drpu.exceptions import DataTypeError
+from drpu.models._onnx.graph import Graph
+from drpu.models.base import LOG_LIMIT, RatioModel
 
 __all__ = ["export_onnx"]
 
@@ -56,7 +56,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
     core: RatioCore = classifier._core
     graph = Graph()
-    parts = [_ratio(graph, core, score(graph, model, "X")) for model in core.model.models]
+    parts = [_ratio(graph, core, _scores(graph, model)) for model in core.model.models]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     kind = _decide(graph, core, mean)
 
@@ -72,6 +72,12 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
         },
     )
     write_output(path, model.SerializeToString())
+
+
+def _scores(graph: Graph, model: RatioModel) -> str:
+    """The log-ratios of one fold model, of shape (rows, 1)."""
+    raw = model.onnx_scores(graph, "X")
+    return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 
 def _decide(graph: Graph, core: RatioCore, mean: str) -> int:

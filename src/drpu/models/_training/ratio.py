@@ -11,13 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models._holdout import SamplePair, carve
+from drpu.models._holdout import carve
+from drpu.models._scaling import Scaling
 from drpu.models._training.device import pick_device, private_random, weight_dtype
 from drpu.models._training.heads import START, Head, RatioObjective, make_head
 from drpu.models._training.loop import Criterion, Loss, Outcome, Settings, Training, on_outputs
-from drpu.models._training.perceptron import Scaling, perceptron
+from drpu.models._training.perceptron import perceptron
 from drpu.models._training.pools import Pool, count_steps
 from drpu.models._training.stack import Stack
 from drpu.models._training.tasks import Task
@@ -140,7 +142,7 @@ def outputs(module: nn.Module, X: Rows, scaling: Scaling | None) -> FloatArray:
     parts = []
     for start in range(0, X.shape[0], SCORING_ROWS):
         rows = X[start : start + SCORING_ROWS]
-        rows = torch.as_tensor(rows if scaling is None else scaling(rows)).to(weight)
+        rows = torch.as_tensor(rows if scaling is None else scaling.softly_clipped(rows)).to(weight)
         parts.append(module(rows).reshape(-1).cpu().double())
     return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
 
@@ -157,7 +159,7 @@ def _scorer(training: Training, scalings: Sequence[Scaling | None], head: Head) 
             tensors, starts, start = [], {}, 0
             for name, i in unique.items():
                 scaling = scalings[i]
-                part = torch.as_tensor(each[i] if scaling is None else scaling(each[i]))
+                part = torch.as_tensor(each[i] if scaling is None else scaling.softly_clipped(each[i]))
                 tensors.append(part.to(device=stack.device, dtype=stack.dtype))
                 starts[name], start = start, start + len(part)
             index = torch.stack([torch.arange(len(part)) + starts[id(part)] for part in each])
@@ -169,17 +171,17 @@ def _scorer(training: Training, scalings: Sequence[Scaling | None], head: Head) 
 
 def _plan(task: Task) -> _Plan:
     sample = task.sample
-    positive, unlabeled = _weighty(sample.positive, sample.positive_weight), _weighty(
-        sample.unlabeled, sample.unlabeled_weight
-    )  # fmt: skip
+    positive, unlabeled = _weighty(sample.positive), _weighty(sample.unlabeled)
     if task.holdout is not None:
-        held = np.arange(len(task.holdout[0])), np.arange(len(task.holdout[1]))
+        held = np.arange(len(task.holdout.positive)), np.arange(len(task.holdout.unlabeled))
         return _Plan(task, positive, unlabeled, held, task.alphas)
     if task.settings.early_stopping or len(task.alphas) > 1:
-        split = carve(SamplePair(positive, unlabeled), None, task.share, np.random.default_rng(task.seed))
+        places = SamplePair(Sample(positive), Sample(unlabeled))
+        split = carve(places, None, task.share, np.random.default_rng(task.seed))
         if split.held:
-            held = split.held.positive, split.held.unlabeled
-            return _Plan(task, split.train.positive, split.train.unlabeled, held, task.alphas)
+            held = split.held.positive.rows, split.held.unlabeled.rows
+            train = split.train
+            return _Plan(task, train.positive.rows, train.unlabeled.rows, held, task.alphas)
     alphas = task.alphas if len(task.alphas) == 1 else (task.fallback_alpha,)
     return _Plan(task, positive, unlabeled, None, alphas)
 
@@ -189,9 +191,9 @@ def _as_many(plan: _Plan) -> _Plan:
     return replace(plan, positive=np.resize(plan.positive, max(plan.positive.size, plan.unlabeled.size)))
 
 
-def _weighty(rows: Rows, weight: FloatArray | None) -> IntArray:
+def _weighty(sample: Sample) -> IntArray:
     """Row numbers, without the rows of weight zero: they are as good as absent."""
-    return np.arange(rows.shape[0]) if weight is None else np.flatnonzero(weight > 0)
+    return np.arange(len(sample)) if sample.weight is None else np.flatnonzero(sample.weight > 0)
 
 
 def _check_sizes(plans: Sequence[_Plan]) -> None:
@@ -223,33 +225,28 @@ class _Pools:
 
     def train(self, which: str) -> Pool:
         """Training rows of one kind."""
-        arrays = [getattr(plan.task.sample, which) for plan in self.plans]
-        weights = [getattr(plan.task.sample, f"{which}_weight") for plan in self.plans]
-        return self._pool(arrays, [getattr(plan, which) for plan in self.plans], weights)
+        samples = [getattr(plan.task.sample, which) for plan in self.plans]
+        return self._pool(samples, [getattr(plan, which) for plan in self.plans])
 
     def held(self) -> tuple[Pool, Pool]:
         """Holdout rows of both kinds: rows of their own, or some of the training arrays."""
         both = []
         for kind, which in enumerate(("positive", "unlabeled")):
-            own = [plan.task.holdout is None for plan in self.plans]
-            arrays = [
-                getattr(p.task.sample, which) if mine else p.task.holdout[kind]  # type: ignore[index]
-                for p, mine in zip(self.plans, own, strict=True)
+            samples = [
+                getattr(plan.task.sample if plan.task.holdout is None else plan.task.holdout, which)
+                for plan in self.plans
             ]
-            weights = [
-                getattr(p.task.sample, f"{which}_weight") if mine else None
-                for p, mine in zip(self.plans, own, strict=True)
-            ]
-            both.append(self._pool(arrays, [p.held[kind] for p in self.plans], weights))  # type: ignore[index]
+            both.append(self._pool(samples, [p.held[kind] for p in self.plans]))  # type: ignore[index]
         return both[0], both[1]
 
-    def _pool(self, arrays: list[Rows], chosen: list[IntArray], weights: Sequence[FloatArray | None]) -> Pool:
+    def _pool(self, samples: list[Sample], chosen: list[IntArray]) -> Pool:
+        arrays = [sample.rows for sample in samples]
         rows, offsets = self._load(arrays)
         keys = self._keys(arrays)
         index = np.stack([offsets[keys[i]] + chosen[i] for i in self.lines])
         weight = None
-        if any(w is not None for w in weights):
-            filled = [np.ones(len(a)) if w is None else w for a, w in zip(arrays, weights, strict=True)]
+        if any(sample.weight is not None for sample in samples):
+            filled = [sample.weights() for sample in samples]
             picked = np.stack([filled[i][chosen[i]] for i in self.lines])
             weight = torch.as_tensor(picked, dtype=self.dtype, device=self.device)
         return Pool(rows, torch.as_tensor(index, device=self.device), weight)
@@ -262,7 +259,7 @@ class _Pools:
             parts, offsets, start = [], {}, 0
             for key, i in unique.items():
                 scaling, array = self.scalings[i], arrays[i]
-                part = torch.as_tensor(array if scaling is None else scaling(array))
+                part = torch.as_tensor(array if scaling is None else scaling.softly_clipped(array))
                 parts.append(part.to(device=self.device, dtype=self.dtype))
                 offsets[key], start = start, start + len(array)
             self.loaded[signature] = parts[0] if len(parts) == 1 else torch.cat(parts), offsets
@@ -277,12 +274,12 @@ def _scalings(tasks: Sequence[Task]) -> list[Scaling | None]:
     made: dict[tuple[int, int], Scaling] = {}
     for task in tasks:
         if task.module is None and (key := _unlabeled_key(task)) not in made:
-            made[key] = Scaling.fit(task.sample.unlabeled, task.sample.unlabeled_weight)
+            made[key] = Scaling.of(task.sample.unlabeled.rows, task.sample.unlabeled.weight)
     return [made[_unlabeled_key(task)] if task.module is None else None for task in tasks]
 
 
 def _unlabeled_key(task: Task) -> tuple[int, int]:
-    return id(task.sample.unlabeled), id(task.sample.unlabeled_weight)
+    return id(task.sample.unlabeled.rows), id(task.sample.unlabeled.weight)
 
 
 def _settings(plans: Sequence[_Plan], lines: Sequence[int]) -> Settings:
@@ -298,7 +295,7 @@ def _settings(plans: Sequence[_Plan], lines: Sequence[int]) -> Settings:
 
 
 def _shape(task: Task) -> tuple[int, ...]:
-    shape: tuple[int, ...] = task.sample.positive.shape[1:]
+    shape: tuple[int, ...] = task.sample.positive.rows.shape[1:]
     return shape
 
 

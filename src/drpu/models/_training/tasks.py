@@ -11,11 +11,9 @@ from sklearn.utils import check_random_state
 from torch import nn
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
-from drpu._typing import Rows
+from drpu._samples import SamplePair
 from drpu.core.bregman import GENERATORS
 from drpu.exceptions import ParameterError
-from drpu.models._holdout import SamplePair
-from drpu.models._rows import n_rows
 from drpu.models._training.device import PRECISIONS
 from drpu.models._training.loop import Settings
 
@@ -42,7 +40,7 @@ class Task:
     """Everything that one model needs to be trained, checked beforehand."""
 
     sample: SamplePair
-    holdout: tuple[Rows, Rows] | None
+    holdout: SamplePair | None
     module: nn.Module | Callable[[], nn.Module] | None
     hidden: tuple[int, ...]
     generator: str
@@ -57,7 +55,7 @@ class Task:
     seed: int
 
 
-def make_task(model: NetworkRatio, sample: SamplePair, holdout: tuple[Rows, Rows] | None) -> Task:
+def make_task(model: NetworkRatio, sample: SamplePair, holdout: SamplePair | None) -> Task:
     """The model's parameters, checked, and its rows."""
     generator = check_choice("generator", model.generator, GENERATORS)
     head = check_choice("head", model.head, HEADS)
@@ -81,8 +79,8 @@ def make_task(model: NetworkRatio, sample: SamplePair, holdout: tuple[Rows, Rows
         alphas=alphas,
         fallback_alpha=FALLBACK_ALPHA,
         share=share,
-        least_steps=min(LEAST_STEPS, STEPS_A_ROW * n_rows(sample.unlabeled)) if auto else 0,
-        settings=_settings(model, n_rows(sample.unlabeled)),
+        least_steps=min(LEAST_STEPS, STEPS_A_ROW * len(sample.unlabeled)) if auto else 0,
+        settings=_settings(model, len(sample.unlabeled)),
         device=model.device,
         seed=int(check_random_state(model.random_state).randint(2**31 - 1)),
     )

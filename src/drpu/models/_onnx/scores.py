@@ -6,31 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from drpu.artifact.onnx.graph import Graph
 from drpu.exceptions import ArtifactError
 from drpu.models._links import _FLOOR
-from drpu.models.base import LOG_LIMIT, RatioModel
+from drpu.models._onnx.graph import Graph
+from drpu.models._scaling import CLIP
 
-__all__ = ["score"]
-
-
-def score(graph: Graph, model: RatioModel, X: str) -> str:
-    """The name of the log-ratios of the rows ``X``, of shape (rows, 1)."""
-    kinds = {"KernelRatio": _kernel, "BoostedRatio": _boosted, "NetworkRatio": _network}
-    kind = type(model).__name__
-    if kind not in kinds:
-        raise ArtifactError(
-            f"a {kind} cannot be exported to ONNX: choose a kernel, boosted or network model, "
-            "or deploy with save."
-        )
-    raw = kinds[kind](graph, model, X)
-    return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
+__all__ = ["boosted_scores", "kernel_scores", "network_scores"]
 
 
 # -- kernels ---------------------------------------------------------------------------------------
 
 
-def _kernel(graph: Graph, model: Any, X: str) -> str:
+def kernel_scores(graph: Graph, model: Any, X: str) -> str:
+    """Log-ratios of a KernelRatio."""
     basis, op = model.basis_, graph.op
     z = op("Div", op("Sub", X, basis.scaling.shift), basis.scaling.scale)
     inner = op("MatMul", z, basis.points.T)
@@ -70,7 +58,8 @@ def _log_softplus(graph: Graph, x: str, low: float) -> str:
 # -- trees ------------------------------------------------------------------------------------------
 
 
-def _boosted(graph: Graph, model: Any, X: str) -> str:
+def boosted_scores(graph: Graph, model: Any, X: str) -> str:
+    """Log-ratios of a BoostedRatio."""
     attributes = _trees(graph, model.booster_.dump_model()["tree_info"])
     raw = graph.op("TreeEnsembleRegressor", X, domain="ai.onnx.ml", n_targets=1, **attributes)
     g = graph.op("Add", graph.double(raw), model.offset_)
@@ -132,12 +121,11 @@ def _grow(part: dict[str, Any], tree: int, own: list[int], rows: list[dict[str, 
 # -- networks -----------------------------------------------------------------------------------------
 
 
-def _network(graph: Graph, model: Any, X: str) -> str:
+def network_scores(graph: Graph, model: Any, X: str) -> str:
+    """Log-ratios of a NetworkRatio."""
     op, x = graph.op, X
     if model.scaling_ is not None:
-        from drpu.models._training.perceptron import CLIP
-
-        z = op("Div", op("Sub", x, model.scaling_.mean), model.scaling_.scale)
+        z = op("Div", op("Sub", x, model.scaling_.shift), model.scaling_.scale)
         square = op("Mul", op("Div", z, CLIP), op("Div", z, CLIP))
         x = op("Div", z, op("Sqrt", op("Add", square, 1.0)))
     for layer in _layers(model):

@@ -1,0 +1,118 @@
+"""Rows with weights, alone and as the pair of samples that every fit starts from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from drpu._typing import FloatArray, IntArray, Rows
+
+__all__ = ["Sample", "SamplePair", "is_sparse", "n_rows", "stack_rows", "take_rows"]
+
+
+def is_sparse(X: Any) -> bool:
+    """Whether ``X`` is a scipy sparse matrix or array."""
+    return bool(sparse.issparse(X))
+
+
+def n_rows(X: Rows) -> int:
+    """Number of rows of an array or sparse matrix."""
+    return int(X.shape[0])
+
+
+def take_rows(X: Rows, index: Any) -> Rows:
+    """The rows of ``X`` at ``index`` (integers or a mask)."""
+    return X[index]
+
+
+def stack_rows(*parts: Rows) -> Rows:
+    """The parts one below the other; sparse parts give a sparse matrix."""
+    if any(is_sparse(part) for part in parts):
+        return sparse.vstack(parts, format="csr")
+    return np.concatenate(parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Rows and their weights; None means that every row has weight 1."""
+
+    rows: Rows
+    weight: FloatArray | None = None
+
+    def __len__(self) -> int:
+        return n_rows(self.rows)
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights; the number of rows where there are none."""
+        return float(len(self)) if self.weight is None else float(self.weight.sum())
+
+    def take(self, index: Any) -> Sample:
+        """The rows at ``index`` with their weights."""
+        return Sample(take_rows(self.rows, index), None if self.weight is None else self.weight[index])
+
+    def at_most(self, n: int, rng: np.random.Generator) -> Sample:
+        """The sample itself, or ``n`` of its rows drawn at random where it has more."""
+        if len(self) <= n:
+            return self
+        return self.take(np.sort(rng.choice(len(self), n, replace=False)))
+
+    def weights(self) -> FloatArray:
+        """One weight for each row, ones where there are none."""
+        return np.ones(len(self)) if self.weight is None else self.weight
+
+
+@dataclass(frozen=True, slots=True)
+class SamplePair:
+    """A positive and an unlabeled sample with the same columns."""
+
+    positive: Sample
+    unlabeled: Sample
+
+    def __len__(self) -> int:
+        return len(self.positive) + len(self.unlabeled)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows of either sample have weights."""
+        return self.positive.weight is not None or self.unlabeled.weight is not None
+
+    @property
+    def labelled_fraction(self) -> float:
+        """Fraction of the labelled positives among all rows, by weight."""
+        return self.positive.total / (self.positive.total + self.unlabeled.total)
+
+    @property
+    def smallest_total(self) -> float:
+        """The smaller of the two total weights."""
+        return min(self.positive.total, self.unlabeled.total)
+
+    def take(self, positive: IntArray, unlabeled: IntArray) -> SamplePair:
+        """The rows of each sample at the given positions."""
+        return SamplePair(self.positive.take(positive), self.unlabeled.take(unlabeled))
+
+    def stacked(self) -> Rows:
+        """Positive above unlabeled rows."""
+        return stack_rows(self.positive.rows, self.unlabeled.rows)
+
+    def flags(self) -> FloatArray:
+        """1 for the positive and 0 for the unlabeled rows, in the order of :meth:`stacked`."""
+        return np.repeat([1.0, 0.0], [len(self.positive), len(self.unlabeled)])
+
+    def weights(self) -> FloatArray | None:
+        """Weights in the order of :meth:`stacked`, or None where neither sample has any."""
+        if not self.weighted:
+            return None
+        return np.concatenate([self.positive.weights(), self.unlabeled.weights()])
+
+    def unit_weights(self) -> FloatArray | None:
+        """Weights with mean 1: the smallest leaf of a tree counts rows, not units of weight."""
+        weight = self.weights()
+        return None if weight is None else np.asarray(weight / weight.mean())
+
+    def log_odds(self) -> float:
+        """Log of the total positive over the total unlabeled weight: ratio = odds / exp(log_odds)."""
+        return float(np.log(self.positive.total / self.unlabeled.total))

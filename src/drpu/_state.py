@@ -1,0 +1,70 @@
+"""The one form in which fitted objects are kept and sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from importlib import import_module
+from pkgutil import iter_modules
+from typing import Any
+
+import numpy as np
+
+from drpu.exceptions import DataError
+
+__all__ = ["ModelState", "class_of", "declare", "declared"]
+
+
+@dataclass(frozen=True, slots=True)
+class ModelState:
+    """All that a fitted object needs to work elsewhere, and nothing else.
+
+    Attributes
+    ----------
+    kind : str
+        Which class reads it.
+    config : dict
+        Settings and numbers that JSON can hold.
+    arrays : dict of str to ndarray
+        Numeric arrays.
+    blobs : dict of str to bytes
+        Texts or archives in a backend's own format.
+    parts : dict of str to ModelState
+        States of inner objects.
+    """
+
+    kind: str
+    config: dict[str, Any] = field(default_factory=dict)
+    arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
+    blobs: dict[str, bytes] = field(default_factory=dict)
+    parts: dict[str, ModelState] = field(default_factory=dict)
+
+
+_DECLARED: dict[str, dict[str, type[Any]]] = {}
+
+
+def declare(package: str, kind: str, cls: type[Any]) -> None:
+    """Let ``cls`` read the states of ``kind``; called by base classes when a subclass is defined."""
+    _DECLARED.setdefault(package, {})[kind] = cls
+
+
+def declared(package: str) -> dict[str, type[Any]]:
+    """Classes of a package by kind.
+
+    Importing a module declares its classes, so all public modules of the package are
+    imported first. They import torch, LightGBM and the like only when used.
+    """
+    for module in iter_modules(import_module(package).__path__):
+        if not module.name.startswith("_"):
+            import_module(f"{package}.{module.name}")
+    return _DECLARED.get(package, {})
+
+
+def class_of(package: str, state: ModelState, base: type[Any]) -> type[Any]:
+    """The subclass of ``base`` in ``package`` that reads ``state``."""
+    known = _DECLARED.get(package, {})
+    if state.kind not in known:
+        known = declared(package)
+    if state.kind not in known or not issubclass(known[state.kind], base):
+        kinds = sorted(kind for kind, cls in known.items() if issubclass(cls, base))
+        raise DataError(f"kind must be one of {', '.join(kinds)}, got {state.kind!r}.")
+    return known[state.kind]

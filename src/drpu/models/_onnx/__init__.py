@@ -1,0 +1,1 @@
+"""Scores of models as parts of an ONNX graph."""
