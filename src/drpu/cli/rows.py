@@ -7,32 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from drpu.cli.tables import Loaded, read
+from drpu.cli.reading import PARQUET, Loaded, read
+from drpu.cli.text import TextFormat
 from drpu.exceptions import ArtifactError, DataError
 
 __all__ = [
-    "adapted_to",
-    "answers_for",
-    "as_label",
-    "groups",
-    "kept_columns",
-    "labelled",
-    "load_classifier",
-    "number_or_word",
-    "rows_for",
-    "weighted_rows",
-    "words",
-]
+    "adapted_to", "answers_for", "as_label", "groups", "kept_columns", "labelled", "load_classifier",
+    "number_or_word", "rows_for", "weighted_rows", "words",
+]  # fmt: skip
 
 
-def load_classifier(path: Path) -> Any:
-    """The classifier in the file, if it is one that can be moved to another prior."""
-    from drpu import AdaptedClassifier, DRPUClassifier, load
-
-    classifier = load(path)
-    if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
-        raise ArtifactError(f"{path} holds a {type(classifier).__name__}, which has no prior to move.")
-    return classifier
+# -- words -----------------------------------------------------------------------------------------
 
 
 def words(text: str | None) -> list[str]:
@@ -53,7 +38,24 @@ def as_label(text: str | None, y: Any) -> Any:
     if text is None or y.dtype.kind not in "iuf":
         return text
     number = number_or_word(text)
-    return number if isinstance(number, str) or y.dtype.kind == "f" else int(number)
+    whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
+    return int(number) if whole else number
+
+
+# -- classifiers -----------------------------------------------------------------------------------
+
+
+def load_classifier(path: Path) -> Any:
+    """The classifier in the file, if it is one that can be moved to another prior."""
+    from drpu import AdaptedClassifier, DRPUClassifier, load
+
+    classifier = load(path)
+    if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
+        raise ArtifactError(f"{path} holds a {type(classifier).__name__}, which has no prior to move.")
+    return classifier
+
+
+# -- rows ------------------------------------------------------------------------------------------
 
 
 def labelled(
@@ -76,20 +78,25 @@ def weighted_rows(
 
 
 def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | None) -> Any:
-    """The columns that the classifier knows, in its order; by position where it knows no names."""
+    """The columns that the classifier knows, by name; by position where it knows no names."""
+    loaded.check_names([*words(columns), *words(drop)] if loaded.arrays is None else [])
     names = getattr(classifier, "feature_names_in_", None)
-    if names is None or loaded.table is None or columns or drop:
+    if names is None or loaded.table is None:
         return loaded.rows(columns=words(columns), drop=words(drop))
-    absent = [name for name in names if name not in loaded.names]
+    left = [name for name in (words(columns) or loaded.names) if name not in words(drop)]
+    absent = [str(name) for name in names if name not in left]
     if absent:
+        shown = ", ".join(map(repr, absent[:12])) + (", ..." if len(absent) > 12 else "")
         raise DataError(
-            f"{loaded.path}: column {absent[0]!r} is not there, and the classifier was trained with it "
-            f"({len(absent)} of {len(names)} are absent): name the columns as in training."
+            f"{loaded.path}: columns of training are not there ({len(absent)} of {len(names)}): {shown}. "
+            "Name the columns as in training."
         )
     return loaded.rows(columns=list(names))
 
 
-def adapted_to(classifier: Any, path: str, columns: str | None, drop: str | None, **options: Any) -> Any:
+def adapted_to(
+    classifier: Any, path: str, columns: str | None, drop: str | None, form: TextFormat, **options: Any
+) -> Any:
     """The classifier at the prior of a file, which is not loaded whole where that can be helped.
 
     Parquet is counted a batch at a time, and a folder of it as one file, where the classifier
@@ -97,14 +104,14 @@ def adapted_to(classifier: Any, path: str, columns: str | None, drop: str | None
     """
     from drpu import count_batches
 
-    parquet = Path(path).is_dir() or Path(path).suffix.lower() in (".parquet", ".pq")
+    parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
     if parquet and hasattr(classifier, "feature_names_in_") and not columns and not drop:
         try:
             seen = count_batches(classifier, path)
         except DataError as error:
             raise error if path in str(error) else DataError(f"{path}: {error}") from error
         return classifier.adapt(seen, **options)
-    return classifier.adapt(rows_for(classifier, read(path), columns, drop), **options)
+    return classifier.adapt(rows_for(classifier, read(path, form), columns, drop), **options)
 
 
 def groups(loaded: Loaded, by: str) -> list[tuple[str, Loaded]]:
@@ -117,17 +124,15 @@ def groups(loaded: Loaded, by: str) -> list[tuple[str, Loaded]]:
     return [(f"{by}={value}", Loaded(loaded.path, part)) for value, part in zip(found, parts, strict=True)]
 
 
+def kept_columns(loaded: Loaded, keep: str | None) -> Any:
+    """The input columns that go into the output; None where the input has no columns."""
+    if loaded.table is None or keep is None:
+        return loaded.table
+    loaded.check_names(words(keep))
+    return loaded.table.select(words(keep))
+
+
 def answers_for(classifier: Any, X: Any, prefix: str) -> dict[str, Any]:
     """Label, probability and ratio of each row, by the names of their columns."""
     found = classifier.outputs(X)
     return {f"{prefix}{name}": found[name] for name in ("label", "probability", "ratio")}
-
-
-def kept_columns(loaded: Loaded, keep: str | None) -> Any:
-    """The input columns that go into the output; None where the input has no columns."""
-    if loaded.table is None:
-        return None
-    if keep is None:
-        return loaded.table
-    loaded._check_names(words(keep))
-    return loaded.table.select(words(keep))

@@ -1,4 +1,4 @@
-"""What the commands say: JSON for programs, a few aligned lines for people."""
+"""What the commands print: JSON for programs, a few aligned lines for people."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from rich.console import Console
-from rich.table import Table
-
-from drpu.core.prior import PriorEstimate
 from drpu.exceptions import DRPUWarning
 
-__all__ = ["as_json", "facts", "performance", "prior", "quiet_warnings", "say", "size", "table"]
+__all__ = [
+    "as_json", "error_as_json", "facts", "performance", "printable", "prior", "quiet_warnings", "say",
+    "share", "size", "table",
+]  # fmt: skip
 
 _seen: list[str] = []  # warnings of the command that is running, for its JSON
+
+
+# -- warnings ------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -31,7 +33,7 @@ def quiet_warnings() -> Iterator[None]:
         text = " ".join(str(message).split())
         if text not in _seen:
             _seen.append(text)
-            print(f"warning: {text}", file=sys.stderr)
+            say(f"warning: {text}", aside=True)
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", UserWarning)
@@ -43,26 +45,52 @@ def quiet_warnings() -> Iterator[None]:
         warnings.showwarning = before
 
 
+# -- for programs --------------------------------------------------------------------------------
+
+
 def as_json(result: dict[str, Any]) -> None:
     """The result with its warnings as one JSON object; infinite numbers become null."""
     print(json.dumps(_plain(result | {"warnings": list(_seen)}), indent=2, allow_nan=False))
 
 
+def error_as_json(kind: str, code: int, message: str) -> None:
+    """The error as one JSON object on the standard output."""
+    as_json({"error": {"type": kind, "exit_code": code, "message": message}})
+
+
 def _plain(value: Any) -> Any:
-    if isinstance(value, PriorEstimate):
-        return asdict(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
     if isinstance(value, dict):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if hasattr(value, "tolist"):  # NumPy arrays and numbers
         return _plain(value.tolist())
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value if value is None or isinstance(value, (bool, int, str)) else str(value)
+
+
+# -- for people ----------------------------------------------------------------------------------
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters written out: a file must not steer the terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def say(text: str, *, aside: bool = False) -> None:
     """A line for people; ``aside`` when the standard output belongs to the data."""
-    print(text, file=sys.stderr if aside else sys.stdout)
+    stream = sys.stderr if aside else sys.stdout
+    line = printable(text)
+    encoding = getattr(stream, "encoding", None) or "utf-8"
+    line = line.encode(encoding, "backslashreplace").decode(encoding)
+    bars = sys.modules.get("tqdm.std")
+    if aside and bars is not None:
+        bars.tqdm.write(line, file=stream)  # above a progress bar, never through it
+    else:
+        print(line, file=stream)
 
 
 def facts(pairs: dict[str, Any], *, aside: bool = False) -> None:
@@ -72,11 +100,25 @@ def facts(pairs: dict[str, Any], *, aside: bool = False) -> None:
         say(f"{name:<{width}}  {value}", aside=aside)
 
 
-def prior(estimate: PriorEstimate) -> str:
-    """The prior for people: share, interval, and how it was found."""
+def share(value: float) -> str:
+    """A share for people: at least two digits that mean something, however small it is."""
+    if not 0 < value < 0.1:
+        return f"{value:.1%}"
+    decimals = min(max(0, -math.floor(math.log10(100 * value))) + 1, 6)
+    return f"{value:.{decimals}%}"
+
+
+def prior(estimate: Any) -> str:
+    """The prior for people: share, interval, and how far it is known."""
     if estimate.method == "given":
-        return f"{estimate.value:.1%} (given)"
-    return f"{estimate.value:.1%}, {estimate.level:.0%} interval {estimate.low:.1%} to {estimate.high:.1%}"
+        return f"{share(estimate.value)} (given)"
+    if not getattr(estimate, "identified", True):
+        return (
+            f"at most {share(estimate.high)} ({estimate.level:.0%} limit); {share(estimate.value)} if the "
+            f"best-scored rows are all positive"
+        )
+    interval = f"{share(estimate.low)} to {share(estimate.high)}"
+    return f"{share(estimate.value)}, {estimate.level:.0%} interval {interval}"
 
 
 def size(n_bytes: int) -> str:
@@ -85,21 +127,25 @@ def size(n_bytes: int) -> str:
 
 
 def performance(expected: Any) -> str:
-    """What to expect, in one line."""
+    """Expected performance in one line."""
     return (
         f"accuracy {expected.accuracy:.1%}, precision {expected.precision:.1%}, "
-        f"recall {expected.recall:.1%}, flagged {expected.flagged:.1%}"
+        f"recall {expected.recall:.1%}, flagged {share(expected.flagged)}"
     )
 
 
 def table(head: list[str], lines: list[list[str]]) -> None:
     """A table on a terminal, tab-separated lines in a pipe."""
-    console = Console()
-    if not console.is_terminal:
-        for line in (head, *lines):
+    rows = [[printable(cell) for cell in line] for line in lines]
+    if not sys.stdout.isatty():
+        for line in (head, *rows):
             print("\t".join(line))
         return
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
     grid = Table(*head, box=None, pad_edge=False, header_style="bold")
-    for line in lines:
-        grid.add_row(*line)
-    console.print(grid)
+    for line in rows:
+        grid.add_row(*map(Text, line))  # as text: square brackets are no markup
+    Console().print(grid)

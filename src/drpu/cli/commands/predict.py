@@ -1,0 +1,80 @@
+"""``drpu predict``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from drpu.cli import options as given
+from drpu.cli import show
+from drpu.cli.text import PIPE
+
+__all__ = ["predict"]
+
+
+def predict(
+    artifact: given.Artifact,
+    data: given.Data,
+    out: Annotated[str, typer.Option("--out", "-o", help="Where to write; - is CSV to the pipe.")] = PIPE,
+    adapt: Annotated[bool, typer.Option("--adapt", help="Find the share of positives first.")] = False,
+    prior: Annotated[float | None, typer.Option(help="The share of positives, if you know it.")] = None,
+    cost: given.Cost = None,
+    columns: given.Columns = None,
+    drop: given.Drop = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(help="Columns to carry over: id,date; all if left out.", show_default=False),
+    ] = None,
+    prefix: Annotated[str, typer.Option(help="Start of the names of the new columns.")] = "drpu_",
+    level: given.Level = 0.95,
+    sep: given.Sep = None,
+    encoding: given.Encoding = None,
+    decimal: given.Decimal = ".",
+    json: given.Json = False,
+) -> None:
+    """Label rows, with probabilities: columns drpu_label, drpu_probability, drpu_ratio.
+
+    [bold]Examples[/bold]
+
+    drpu predict fraud.drpu june.parquet --adapt --cost 0.8 --out june-scored.parquet
+
+    drpu predict fraud.drpu june.csv --prior 0.02 --keep id > june-scored.csv
+
+    cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
+    """
+    if adapt and prior is not None:
+        raise typer.BadParameter("--adapt finds the prior and --prior gives it: choose one.")
+    from drpu.cli.facts import standing
+    from drpu.cli.reading import read
+    from drpu.cli.rows import answers_for, kept_columns, load_classifier, rows_for
+    from drpu.cli.text import TextFormat
+    from drpu.cli.writing import beside, check_out, write_table
+
+    form = TextFormat(sep, encoding, decimal)
+    check_out(out, [artifact, data], table=True)
+    classifier, loaded = load_classifier(artifact), read(data, form)
+    kept = kept_columns(loaded, keep)
+    X = rows_for(classifier, loaded, columns, drop)
+    if adapt:
+        classifier = classifier.adapt(X, cost=cost, level=level)
+    elif prior is not None or cost is not None:
+        classifier = classifier.at_prior(classifier._current_prior if prior is None else prior, cost=cost)
+
+    answers = answers_for(classifier, X, prefix)
+    labels = answers[f"{prefix}label"]
+    flagged = int((labels == classifier.classes_[1]).sum())
+    summary = standing(classifier) | {"rows": len(labels), "flagged": flagged, "out": out}
+    if out == PIPE and json:
+        show.as_json(summary | {"answers": answers})
+        return
+    write_table(out, beside(kept, answers), inputs=[artifact, data])
+    if json:
+        show.as_json(summary)
+        return
+    show.say(
+        f"{flagged:,} of {len(labels):,} rows flagged ({show.share(flagged / max(len(labels), 1))}); "
+        f"share of positives {show.prior(classifier._current_prior)}"
+        + ("" if out == PIPE else f"; written to {out}"),
+        aside=out == PIPE,
+    )

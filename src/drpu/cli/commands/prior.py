@@ -1,0 +1,65 @@
+"""``drpu prior``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from drpu.cli import options as given
+from drpu.cli import show
+
+__all__ = ["prior"]
+
+
+def prior(
+    artifact: given.Artifact,
+    data: Annotated[list[str], typer.Argument(help="One file or more.", show_default=False)],
+    by: Annotated[str | None, typer.Option(help="Column to group by, such as month.")] = None,
+    columns: given.Columns = None,
+    drop: given.Drop = None,
+    level: given.Level = 0.95,
+    sep: given.Sep = None,
+    encoding: given.Encoding = None,
+    decimal: given.Decimal = ".",
+    json: given.Json = False,
+) -> None:
+    """Share of positives in new rows, file by file or group by group, with intervals.
+
+    [bold]Examples[/bold]
+
+    drpu prior fraud.drpu april.csv may.csv june.csv
+
+    drpu prior fraud.drpu year.parquet --by month --json
+    """
+    from drpu.cli.facts import train_prior
+    from drpu.cli.reading import read
+    from drpu.cli.rows import adapted_to, groups, load_classifier, rows_for
+    from drpu.cli.text import TextFormat
+    from drpu.estimators.adapted import OTHER_SHIFT
+
+    form = TextFormat(sep, encoding, decimal)
+    classifier = load_classifier(artifact)
+    found: list[dict[str, Any]] = []
+    for path in data:
+        if by is None:
+            moved = {path: adapted_to(classifier, path, columns, drop, form, level=level)}
+        else:
+            moved = {
+                name: classifier.adapt(rows_for(classifier, part, columns, drop), level=level)
+                for name, part in groups(read(path, form), by)
+            }
+        for name, adapted in moved.items():
+            found.append({"data": name, "prior": adapted.prior_, "p_value": adapted.shift_test_.p_value})
+    if json:
+        show.as_json({"train_prior": train_prior(classifier), "found": found})
+        return
+    lines = [["(training)", *_numbers(train_prior(classifier)), ""]]
+    for item in found:
+        only = "no" if item["p_value"] < OTHER_SHIFT else "yes"
+        lines.append([item["data"], *_numbers(item["prior"]), only])
+    show.table(["data", "prior", "low", "high", "only the prior moved"], lines)
+
+
+def _numbers(prior: Any) -> list[str]:
+    return [f"{number:.4f}" for number in (prior.value, prior.low, prior.high)]

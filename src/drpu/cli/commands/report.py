@@ -1,0 +1,54 @@
+"""``drpu report``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drpu.cli import options as given
+from drpu.cli import show
+
+__all__ = ["report"]
+
+
+def report(
+    artifact: given.Artifact,
+    data: Annotated[str | None, typer.Argument(help="New rows, if any.", show_default=False)] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
+    columns: given.Columns = None,
+    drop: given.Drop = None,
+    cost: given.Cost = None,
+    level: given.Level = 0.95,
+    title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
+    sep: given.Sep = None,
+    encoding: given.Encoding = None,
+    decimal: given.Decimal = ".",
+    json: given.Json = False,
+) -> None:
+    """Write one self-contained page: what was learnt, what changed, and what if.
+
+    [bold]Examples[/bold]
+
+    drpu report fraud.drpu june.parquet --out june.html
+
+    drpu report fraud.drpu --cost 0.9 --out fraud.html
+    """
+    from drpu.cli.facts import standing
+    from drpu.cli.reading import read
+    from drpu.cli.rows import load_classifier, rows_for
+    from drpu.cli.text import TextFormat
+    from drpu.cli.writing import check_out
+    from drpu.report import write_report
+
+    form = TextFormat(sep, encoding, decimal)
+    check_out(out, [artifact, data])
+    classifier = load_classifier(artifact)
+    X = None if data is None else rows_for(classifier, read(data, form), columns, drop)
+    heading = title or (artifact.name if data is None else f"{artifact.stem} on {Path(data).stem}")
+    at = write_report(classifier, X, out, cost=cost, level=level, title=heading)
+    if json:
+        show.as_json({"report": str(out), "bytes": out.stat().st_size} | standing(at))
+        return
+    show.say(f"{out} ({show.size(out.stat().st_size)}): open it in a browser, it needs no network")

@@ -1,0 +1,281 @@
+"""Files as people have them: other encodings, separators and names, and outputs that destroy nothing."""
+
+import gzip
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from drpu import make_gaussian_pu
+from drpu.cli import main
+from drpu.cli.reading import read
+from drpu.cli.show import printable, share
+from drpu.cli.text import TextFormat
+
+ROWS = "größe,menge,y\n" + "".join(f"{k / 7:.6f},{k % 5},{k % 3 == 0:d}\n" for k in range(60))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A training file, new rows and a classifier."""
+    folder = tmp_path_factory.mktemp("files")
+    data = make_gaussian_pu(120, 300, prior=0.5, separation=4, dimensions=2, random_state=1)
+    X, y = data.X_y()
+    pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "fraud": y}), folder / "train.csv")
+    pa.csv.write_csv(pa.table({"id": np.arange(len(X)), "b": X[:, 1], "a": X[:, 0]}), folder / "june.csv")
+    words = ["fit", str(folder / "train.csv"), "--label", "fraud", "--model", "classifier"]
+    assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(folder, capsys, monkeypatch):
+    """Run a command in the folder; return its exit code, output and errors."""
+    monkeypatch.chdir(folder)
+
+    def run(*line):
+        capsys.readouterr()
+        code = main(line[0].split() if len(line) == 1 else list(line))
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+# -- text files ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "utf-16-le", "utf-8-sig", "cp1252"])
+def test_every_encoding_gives_the_same_table(tmp_path, encoding):
+    (tmp_path / "plain.csv").write_text(ROWS, encoding="utf-8")
+    (tmp_path / "other.csv").write_bytes(ROWS.encode(encoding))
+    other = read(str(tmp_path / "other.csv"), TextFormat(encoding=encoding))
+    assert other.table == read(str(tmp_path / "plain.csv")).table
+
+
+@pytest.mark.parametrize(
+    ("content", "advice"),
+    [
+        (ROWS.encode("latin-1"), "--encoding latin-1"),
+        (b"a,b\n1,caf\xe9\n", "--encoding latin-1"),
+        (ROWS.encode("utf-16"), "--encoding utf-16"),
+        (ROWS.encode("utf-16-le"), "--encoding utf-16-le"),
+        (b"a;b\n1;2\n", "--sep ';'"),
+        (b"a;b\n1,5;2\n", "--sep ';'"),
+        (b"a\tb\n1\t2\n", "--sep tab"),
+        (b"a,b,a,b\n1,2,3,4\n", "'a' (2 times), 'b' (2 times)"),
+        (b"a,fraud\n1e400,1\n2,0\n", "too large"),
+        (b"a,fraud\n1,1\n2\n", "Expected 2 columns, got 1"),
+        (b"", "Empty CSV file"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_advice(run, folder, content, advice):
+    (folder / "odd.csv").write_bytes(content)
+    code, out, err = run("fit odd.csv --label fraud --out x.drpu")
+    assert code == 1
+    assert out == ""
+    assert err.startswith("error: odd.csv")
+    assert advice in err
+    assert err.count("\n") == 1
+
+
+def test_separators_decimal_marks_and_endings(tmp_path):
+    plain = pa.table({"a": [1.5, 2.5], "b": [3, 4]})
+    files = {
+        "semicolon.csv": (b"a;b\n1,5;3\n2,5;4\n", TextFormat(sep=";", decimal=",")),
+        "tab.tsv": (b"a\tb\n1.5\t3\n2.5\t4\n", TextFormat()),
+        "tab.txt": (b"a\tb\n1.5\t3\n2.5\t4\n", TextFormat(sep="tab")),
+        "packed.csv.gz": (gzip.compress(b"a,b\n1.5,3\n2.5,4\n"), TextFormat()),
+        "lines.jsonl": (b'{"a": 1.5, "b": 3}\n{"a": 2.5, "b": 4}\n', TextFormat()),
+        "lines.ndjson.gz": (gzip.compress(b'{"a": 1.5, "b": 3}\n{"a": 2.5, "b": 4}\n'), TextFormat()),
+    }
+    for name, (content, form) in files.items():
+        (tmp_path / name).write_bytes(content)
+        assert read(str(tmp_path / name), form).table == plain, name
+
+
+def test_a_pipe_may_be_compressed(monkeypatch):
+    packed = io.TextIOWrapper(io.BytesIO(gzip.compress(b"a,b\n1,2\n")))
+    monkeypatch.setattr(sys, "stdin", packed)
+    assert read("-").table.to_pydict() == {"a": [1], "b": [2]}
+
+
+def test_half_a_compressed_file_is_an_error(run, folder):
+    (folder / "half.csv.gz").write_bytes(gzip.compress(ROWS.encode())[:-20])
+    code, _, err = run("adapt toy.drpu half.csv.gz")
+    assert code == 1
+    assert "not a whole gzip file" in err
+
+
+def test_types_are_guessed_from_the_whole_file(tmp_path):
+    lines = "".join(f"{k},{k}\n" for k in range(200_000))  # more than the first block
+    (tmp_path / "late.csv").write_text(f"a,b\n{lines}0.5,x1\n")
+    table = read(str(tmp_path / "late.csv")).table
+    assert pa.types.is_floating(table.column("a").type)
+    assert pa.types.is_string(table.column("b").type)
+
+
+def test_blank_names_get_the_number_of_their_column(tmp_path):
+    (tmp_path / "index.csv").write_text(",a\n0,1.5\n")
+    assert read(str(tmp_path / "index.csv")).names == ["column_1", "a"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("adapt toy.drpu june.csv --encoding klingon", "--encoding must name an encoding"),
+        ("adapt toy.drpu june.csv --sep ab", "--sep must be one character"),
+        ("adapt toy.drpu june.csv --decimal x", "--decimal must be"),
+        ("fit train.csv --label frod --out x.drpu", "Did you mean 'fraud'?"),
+        ("fit train.csv --label FRAUD --out x.drpu", "Did you mean 'fraud'?"),
+        ("predict toy.drpu june.csv --keep ids --out x.csv", "Did you mean 'id'?"),
+        ("adapt toy.drpu june.csv --drop a", "columns of training are not there (1 of 2): 'a'"),
+    ],
+)
+def test_advice_is_one_line(run, line, words):
+    code, _, err = run(line)
+    assert code == 1
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_all_refused_columns_come_in_one_message_whose_advice_works(run, folder):
+    (folder / "nested.jsonl").write_text(
+        "".join(json.dumps({"a": k, "p": [k], "q": {"r": k}, "y": k % 2}) + "\n" for k in range(40))
+    )
+    code, _, err = run("fit nested.jsonl --label y --model classifier --out nested.drpu")
+    assert code == 1
+    advice = err.split("--drop ")[1].split()[0].rstrip(",.")
+    assert advice == "p,q"
+    code, _, _ = run(f"fit nested.jsonl --label y --model classifier --drop {advice} --out nested.drpu")
+    assert code == 0
+
+
+def test_dropped_columns_leave_the_others_matched_by_name(run):
+    plain = run("adapt toy.drpu june.csv --json")
+    dropped = run("adapt toy.drpu june.csv --drop id --json")
+    assert plain[0] == 0
+    assert json.loads(dropped[1]) == json.loads(plain[1])
+
+
+# -- outputs ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "fit train.csv --label fraud --out train.csv",
+        "adapt toy.drpu june.csv --out toy.drpu",
+        "adapt toy.drpu june.csv --out june.csv",
+        "predict toy.drpu june.csv --out june.csv",
+        "predict toy.drpu june.csv --out ./link.csv",
+        "report toy.drpu june.csv --out toy.drpu",
+        "report toy.drpu --out toy.drpu",
+    ],
+)
+def test_an_input_is_never_written_over(run, folder, line):
+    if not (folder / "link.csv").exists():
+        (folder / "link.csv").symlink_to(folder / "june.csv")
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    code, out, err = run(line)
+    assert code == 1
+    assert out == ""
+    assert "must not be one of the inputs" in err
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    "name", ["out.csv", "out.tsv", "out.csv.gz", "out.jsonl", "out.parquet", "out.arrow"]
+)
+def test_what_is_written_can_be_read_again(run, folder, name):
+    code, _, _ = run(f"predict toy.drpu june.csv --prior 0.3 --keep id --out {name}")
+    assert code == 0
+    table = read(str(folder / name)).table
+    assert table.column_names == ["id", "drpu_label", "drpu_probability", "drpu_ratio"]
+    assert table.num_rows == 420
+    assert not [path for path in folder.iterdir() if path.name.endswith(".drpu-part")]
+
+
+# -- errors for programs and for terminals -------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("line", "kind", "code"),
+    [
+        ("adapt absent.drpu june.csv --json", "FileNotFoundError", 1),
+        ("adapt june.csv june.csv --json", "ArtifactError", 1),
+        ("fit train.csv --label frod --out x.drpu --json", "DataError", 1),
+        ("predict toy.drpu june.csv --prior 7 --json", "PriorError", 1),
+        ("adapt toy.drpu --json", "UsageError", 2),
+        ("predict toy.drpu june.csv --adapt --prior 0.1 --json", "UsageError", 2),
+    ],
+)
+def test_errors_are_one_json_object_where_json_was_asked_for(run, line, kind, code):
+    found, out, err = run(line)
+    assert found == code
+    error = json.loads(out)["error"]
+    assert (error["type"], error["exit_code"]) == (kind, code)
+    assert error["message"] in err
+
+
+def test_control_characters_of_files_are_written_out(run, folder):
+    (folder / "evil.csv").write_bytes(b"\x1b]0;owned\x07a,b\n1,2\n")
+    code, out, err = run("adapt toy.drpu evil.csv --columns a")
+    assert code == 1
+    assert "\x1b" not in out + err
+    assert "\x07" not in out + err
+    assert "\\x1b" in err
+    assert printable("größe \u202e\x9b1m") == "größe \\u202e\\x9b1m"
+
+
+def test_small_shares_keep_two_digits():
+    said = [share(value) for value in (0.0, 0.5, 0.0307, 0.003, 0.00042, 1.0)]
+    assert said == ["0.0%", "50.0%", "3.1%", "0.30%", "0.042%", "100.0%"]
+
+
+def test_a_closed_standard_output_is_an_error():
+    script = f'"{sys.executable}" -m drpu.cli --version'
+    for redirect, code in ((">&-", 1), ("> /dev/full", 1)):
+        if redirect.endswith("full") and not os.path.exists("/dev/full"):
+            continue
+        done = subprocess.run(["sh", "-c", f"{script} {redirect}"], capture_output=True, check=False)
+        assert done.returncode == code
+        assert done.stderr.startswith(b"error: ")
+        assert b"Traceback" not in done.stderr
+
+
+def test_a_reader_that_goes_away_is_told_by_the_exit_code():
+    read_end, write_end = os.pipe()
+    os.close(read_end)
+    with os.fdopen(write_end, "wb") as out:
+        done = subprocess.run(
+            [sys.executable, "-m", "drpu.cli", "--version"], stdout=out, stderr=subprocess.PIPE, check=False
+        )
+    assert done.returncode == 1
+    assert done.stderr == b""
+
+
+def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("drpu.cli.run._command", interrupted)
+    assert main(["--help"]) == 128 + signal.SIGINT
+    assert capsys.readouterr().err == "error: interrupted.\n"
+
+
+def test_help_and_version_import_no_numerical_library():
+    watch = "import sys; from drpu.cli import main; main([{!r}]); print([m for m in {} if m in sys.modules])"
+    heavy = ("numpy", "scipy", "sklearn", "lightgbm", "pyarrow", "torch")
+    for flag in ("--help", "--version"):
+        done = subprocess.run(
+            [sys.executable, "-c", watch.format(flag, heavy)], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.splitlines()[-1] == "[]"
