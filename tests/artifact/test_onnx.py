@@ -14,6 +14,7 @@ pytest.importorskip("onnx", reason="part of the onnx extra")
 runtime = pytest.importorskip("onnxruntime", reason="runs the exported graphs")
 
 MODELS = {
+    "default": "auto",
     "kernel": KernelRatio(n_centres=30),
     "features": KernelRatio("features", n_centres=40),
     "boosted": BoostedRatio(n_rounds=30),
@@ -65,19 +66,22 @@ def test_one_class_left_is_met(prior, data, tmp_path):
     assert_same(clf, data.test, prior, 0.5, tmp_path)
 
 
-def test_training_rows_that_tie_with_a_level_stay_on_it(data, tmp_path):
+@pytest.mark.parametrize("model", [BoostedRatio(n_rounds=10), "auto"])
+def test_training_rows_that_tie_with_a_level_stay_on_it(model, data, tmp_path):
     X, y = data.X_y()
-    clf = DRPUClassifier(BoostedRatio(n_rounds=10), holdout=2, random_state=0).fit(X.round(1), y)
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X.round(1), y)
     assert_same(clf, X.round(1), 0.3, 0.5, tmp_path)
 
 
-def test_missing_values_take_the_side_that_lightgbm_gives_them(data, tmp_path):
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ImputationWarning")
+@pytest.mark.parametrize("model", [BoostedRatio(n_rounds=20), "auto"])
+def test_missing_values_take_the_side_that_python_gives_them(model, data, tmp_path):
     X, y = data.X_y()
     rng = np.random.default_rng(0)
     gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
     new = np.where(rng.random(data.test.shape) < 0.2, np.nan, data.test)
     for train in (gaps, X):
-        clf = DRPUClassifier(BoostedRatio(n_rounds=20), holdout=2, random_state=0).fit(train, y)
+        clf = DRPUClassifier(model, holdout=2, random_state=0).fit(train, y)
         assert_same(clf, new, 0.3, 0.5, tmp_path)
 
 
@@ -92,7 +96,7 @@ def test_labels_are_those_of_the_user_where_they_are_integers(data, tmp_path):
 
 def test_what_cannot_be_exported_is_refused_with_the_way_out(data, tmp_path):
     clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
-    with pytest.raises(ArtifactError, match="kernel, boosted or network"):
+    with pytest.raises(ArtifactError, match="choose the default"):
         export_onnx(clf, tmp_path / "x.onnx")
     with pytest.raises(DataTypeError, match="fitted DRPUClassifier"):
         export_onnx(DRPUClassifier(), tmp_path / "x.onnx")

@@ -92,8 +92,15 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         if not self.saw_gaps_ and has_gaps(X):
             _warn_of_gaps()
         scores = [member.score_checked(self._filled(X, member)) for member in self.members_]
-        weights = [FOREST_WEIGHT if isinstance(member, ForestRatio) else 1.0 for member in self.members_]
-        return np.asarray(np.average(scores, axis=0, weights=weights))
+        return np.asarray(np.average(scores, axis=0, weights=self._weights()))
+
+    def _weights(self) -> list[float]:
+        return [FOREST_WEIGHT if isinstance(member, ForestRatio) else 1.0 for member in self.members_]
+
+    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
+        filled = graph.op("Where", graph.op("IsNaN", X), self.medians_, X)
+        parts = [member.onnx_scores(graph, X if member.accepts_nan else filled) for member in self.members_]
+        return str(graph.mean(*parts, weights=self._weights()))
 
     def _filled(self, X: Rows, member: RatioModel) -> Rows:
         """Rows as the member can take them: with medians in the gaps unless it knows what to do."""

@@ -140,8 +140,8 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     def onnx_scores(self, graph: Any, X: str) -> str:
         """Add the log-ratios of the rows ``X`` to an ONNX graph; the name of the (rows, 1) result."""
         raise ArtifactError(
-            f"a {type(self).__name__} cannot be exported to ONNX: choose a kernel, boosted or network "
-            "model, or deploy with save."
+            f"a {type(self).__name__} cannot be exported to ONNX: choose the default, or a kernel, boosted "
+            "or network model, or deploy with save."
         )
 
     def _rows(self, name: str, X: Any) -> Rows:

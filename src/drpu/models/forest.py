@@ -97,6 +97,11 @@ class ForestRatio(RatioModel, kind="forest"):
         share = np.clip(np.asarray(share, dtype=np.float64), least, 1 - least)
         return np.asarray(np.log(share / (1 - share)) - self.offset_)
 
+    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
+        from drpu.models._onnx.scores import forest_scores
+
+        return forest_scores(graph, self, X)
+
     def state(self) -> ModelState:
         """The trees in LightGBM's own text, and the odds of the two samples."""
         config = {

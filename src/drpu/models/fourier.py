@@ -89,6 +89,11 @@ class FourierRatio(RatioModel, kind="fourier"):
     def _size(self) -> float:
         return float(np.sqrt(2 * _SIZE / len(self.phase_)))
 
+    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
+        from drpu.models._onnx.scores import fourier_scores
+
+        return fourier_scores(graph, self, X, _FAR)
+
     def state(self) -> ModelState:  # noqa: D102
         config = {"n_features": self.n_features, "C": self.C, "intercept": self.intercept_}
         arrays = {

@@ -17,7 +17,8 @@ from drpu.models.base import LOG_LIMIT, RatioModel
 
 __all__ = ["export_onnx"]
 
-_NEAR = 1e-6  # scores this close below a level count as on it: trees and networks add up in float32
+# Scores this close below a level count as on it: networks compute in float32, other models only cosines.
+_NEAR, _NEAR_NETWORK = 2e-7, 1e-6
 
 
 def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
@@ -26,7 +27,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     Parameters
     ----------
     classifier : DRPUClassifier or AdaptedClassifier
-        Fitted with a kernel, boosted or network model.
+        Fitted with the default or with a kernel, boosted or network model.
     path : path-like
         The file to write.
 
@@ -37,8 +38,8 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     where they are integers, otherwise 0 and 1. The metadata hold the prior and cost that
     the classifier works at, the training prior and the classes. Rows must be dense.
 
-    The graph agrees with Python to about 1e-6 in the score. Calibration has steps, so a row
-    whose score lies that close to one may fall on its other side.
+    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks). Calibration has steps,
+    so a row whose score lies that close to one may fall on its other side.
 
     Examples
     --------
@@ -110,14 +111,15 @@ def _ratio(graph: Graph, core: RatioCore, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
     if core.calibration is None:
         return _against_population(graph, graph.op("Exp", scores), core.labelled_share)
-    return _calibrated(graph, core.calibration, scores)
+    network = any(type(model).__name__ == "NetworkRatio" for model in core.model.models)
+    return _calibrated(graph, core.calibration, scores, _NEAR_NETWORK if network else _NEAR)
 
 
-def _calibrated(graph: Graph, calibration: Calibration, scores: str) -> str:
+def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: float) -> str:
     """The mean of a step and of lines between levels."""
     op, levels = graph.op, calibration.levels
     at_levels = (calibration.curve[:-1] + calibration.curve[1:]) / 2
-    near = levels - _NEAR * np.maximum(1, np.abs(levels))
+    near = levels - tolerance * np.maximum(1, np.abs(levels))
     reached = graph.double(op("GreaterOrEqual", scores, near[None, :]))
     cell = op("Cast", graph.total(reached), to=int(graph.onnx.TensorProto.INT64))
     steps = op("Gather", graph.constant(calibration.steps), cell)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -39,12 +40,14 @@ class Graph:
         """Sum along an axis."""
         return self.op("ReduceSum", x, self.constant([axis], np.int64), keepdims=int(keep))
 
-    def mean(self, *parts: str) -> str:
+    def mean(self, *parts: str, weights: Sequence[float] | None = None) -> str:
         """Mean of the parts; the operator of that name is not everywhere in float64."""
+        if weights is not None:
+            parts = tuple(self.op("Mul", part, weight) for part, weight in zip(parts, weights, strict=True))
         total = parts[0]
         for part in parts[1:]:
             total = self.op("Add", total, part)
-        return self.op("Div", total, float(len(parts)))
+        return self.op("Div", total, float(len(parts) if weights is None else sum(weights)))
 
     def double(self, x: str) -> str:
         """The same in float64."""

@@ -1,4 +1,4 @@
-"""Scores of kernel, boosted and network models, as nodes of a graph."""
+"""Scores of models, as nodes of a graph."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from drpu.exceptions import ArtifactError
 from drpu.models._links import _FLOOR
 from drpu.models._onnx.graph import Graph
+from drpu.models._onnx.trees import tree_sum
 from drpu.models._scaling import CLIP
 
-__all__ = ["boosted_scores", "kernel_scores", "network_scores"]
+__all__ = ["boosted_scores", "forest_scores", "fourier_scores", "kernel_scores", "network_scores"]
 
 
 # -- kernels ---------------------------------------------------------------------------------------
@@ -60,62 +61,36 @@ def _log_softplus(graph: Graph, x: str, low: float) -> str:
 
 def boosted_scores(graph: Graph, model: Any, X: str) -> str:
     """Log-ratios of a BoostedRatio."""
-    attributes = _trees(graph, model.booster_.dump_model()["tree_info"])
-    raw = graph.op("TreeEnsembleRegressor", X, domain="ai.onnx.ml", n_targets=1, **attributes)
-    g = graph.op("Add", graph.double(raw), model.offset_)
+    g = graph.op("Add", tree_sum(graph, model.booster_, X), model.offset_)
     link = getattr(model.loss_, "link", "exp")
     if link == "exp":
         return g
     return _log_above_floor(graph, g) if link == "identity" else _log_softplus(graph, g, -30.0)
 
 
-def _trees(graph: Graph, trees: list[dict[str, Any]]) -> dict[str, Any]:
-    """LightGBM's trees as the lists that the operator wants."""
-    rows: list[dict[str, Any]] = []
-    for number, tree in enumerate(trees):
-        _grow(tree["tree_structure"], number, [], rows)
-    leaves = [row for row in rows if row["mode"] == "LEAF"]
-
-    def column(name: str) -> list[Any]:
-        return [row[name] for row in rows]
-
-    def tensor(values: list[float], name: str) -> Any:
-        return graph.onnx.numpy_helper.from_array(np.array(values, dtype=np.float64), name)
-
-    return {
-        "nodes_treeids": column("tree"),
-        "nodes_nodeids": column("node"),
-        "nodes_featureids": column("feature"),
-        "nodes_modes": column("mode"),
-        "nodes_truenodeids": column("yes"),
-        "nodes_falsenodeids": column("no"),
-        "nodes_missing_value_tracks_true": column("missing"),
-        "nodes_values_as_tensor": tensor(column("value"), "values"),
-        "target_treeids": [row["tree"] for row in leaves],
-        "target_nodeids": [row["node"] for row in leaves],
-        "target_ids": [0] * len(leaves),
-        "target_weights_as_tensor": tensor([row["weight"] for row in leaves], "weights"),
-    }
+def forest_scores(graph: Graph, model: Any, X: str) -> str:
+    """Log-ratios of a ForestRatio."""
+    op, n = graph.op, model.booster_.current_iteration()
+    least = 0.25 / n
+    share = op("Div", tree_sum(graph, model.booster_, X), float(n))
+    share = op("Min", op("Max", share, [[least]]), [[1 - least]])
+    odds = op("Div", share, op("Sub", 1.0, share))
+    return op("Sub", op("Log", odds), model.offset_)
 
 
-def _grow(part: dict[str, Any], tree: int, own: list[int], rows: list[dict[str, Any]]) -> int:
-    """Add a part of a tree and return its number; ``own`` counts the nodes of the tree."""
-    node = len(own)
-    own.append(node)
-    row: dict[str, Any] = {"tree": tree, "node": node, "feature": 0, "mode": "LEAF", "yes": 0, "no": 0}
-    row |= {"missing": 0, "value": 0.0, "weight": float(part.get("leaf_value", 0.0))}
-    rows.append(row)
-    if "split_feature" not in part:
-        return node
-    if part["decision_type"] != "<=" or part["missing_type"] == "Zero":
-        raise ArtifactError("these trees split on categories or on zeros, which the export does not know.")
-    # Without missing values in training, LightGBM reads a later one as 0.
-    left = part["default_left"] if part["missing_type"] == "NaN" else part["threshold"] >= 0
-    row |= {"feature": part["split_feature"], "mode": "BRANCH_LEQ", "missing": int(left)}
-    row["value"] = float(part["threshold"])
-    row["yes"] = _grow(part["left_child"], tree, own, rows)
-    row["no"] = _grow(part["right_child"], tree, own, rows)
-    return node
+# -- waves ------------------------------------------------------------------------------------------
+
+
+def fourier_scores(graph: Graph, model: Any, X: str, far: float) -> str:
+    """Log-ratios of a FourierRatio; standardised columns end at ``far``."""
+    op, single = graph.op, int(graph.onnx.TensorProto.FLOAT)
+    z = op("Div", op("Sub", X, model.scaling_.shift), model.scaling_.scale)
+    z = op("Min", op("Max", z, [[-far]]), [[far]])
+    waves = op("Add", op("MatMul", z, model.frequencies_), model.phase_)
+    # Python takes the cosines in float32, too: the same rounding keeps rows on their side of a step.
+    cosines = graph.double(op("Cos", op("Cast", waves, to=single)))
+    weights = (model.coefficients_ * model._size())[:, None]
+    return op("Add", op("MatMul", cosines, weights), model.intercept_)
 
 
 # -- networks -----------------------------------------------------------------------------------------
