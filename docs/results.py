@@ -1,6 +1,6 @@
-"""Tables of the documentation from the result files of ``benchmarks/``: a hook of mkdocs.
+"""Insert tables from the result files of ``benchmarks/``: a hook of mkdocs.
 
-A page says ``<!-- results: NAME -->`` where the table NAME goes.
+``<!-- results: NAME -->`` on a page is replaced by the table NAME.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ MARK = re.compile(r"<!-- results: (\w+) -->")
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """The page with its tables."""
+    """The page with tables in place of the marks."""
     return MARK.sub(lambda mark: TABLES[mark[1]](), markdown)
 
 
@@ -28,11 +28,11 @@ def _table(head: list[str], lines: list[list[str]], source: dict[str, Any]) -> s
     rows = [head, ["---"] * len(head), *lines]
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{text}\n\nMade by `{source['command']}` with {versions}.\n"
+    return f"{text}\n\nWritten by `{source['command']}` with {versions}.\n"
 
 
 def shift() -> str:
-    """Accuracy while the share of positives moves."""
+    """Accuracy under prior shift."""
     source = _read("shift")
     lines = []
     for name, part in source["sets"].items():
@@ -53,7 +53,7 @@ def shift() -> str:
         "adapted",
         "both priors known",
         "error of the new prior",
-        "intervals that hold it",
+        "coverage of its interval",
     ]
     return _table(head, lines, source)
 
@@ -77,8 +77,8 @@ def intervals() -> str:
         "prior of",
         "level",
         "settings",
-        "`high` holds",
-        "visible share covered",
+        "`high` is valid",
+        "identified prior covered",
         "prior covered",
         "mean width",
     ]
@@ -86,16 +86,16 @@ def intervals() -> str:
 
 
 def network() -> str:
-    """Seconds an epoch of our loop and of a plain one."""
+    """Seconds per epoch of the loop of drpu and of a simple one."""
     source = _read("network")
     names = {
-        "plain_nnpu": "nnPU, plain loop",
-        "nnpu": "nnPU, ours",
-        "nnpu_stack": f"nnPU, ours, {source['stack']} models together, a model",
-        "plain_ratio": "density ratio, plain loop",
-        "ratio": "density ratio, ours",
-        "ratio_stack": f"density ratio, ours, {source['stack']} models together, a model",
-        "products": "the matrix products alone",
+        "plain_nnpu": "nnPU, simple loop",
+        "nnpu": "nnPU, drpu",
+        "nnpu_stack": f"nnPU, drpu, {source['stack']} models together, per model",
+        "plain_ratio": "density ratio, simple loop",
+        "ratio": "density ratio, drpu",
+        "ratio_stack": f"density ratio, drpu, {source['stack']} models together, per model",
+        "products": "matrix products only",
     }
     lines = [
         [
@@ -108,13 +108,13 @@ def network() -> str:
         for case, part in source["cases"].items()
         for name, label in names.items()
     ]
-    head = ["network", "loop", "seconds", "processor seconds", "times as fast as the plain loop"]
-    run = f"Threads: {source['threads']}; load of the machine at the start: {source['load']:.1f}."
+    head = ["network", "loop", "seconds", "processor seconds", "speed relative to the simple loop"]
+    run = f"Threads: {source['threads']}; load average at the start: {source['load']:.1f}."
     return f"{_table(head, lines, source)}\n{run}\n"
 
 
 def peers() -> str:
-    """Accuracy beside other libraries, and where one of them is ahead."""
+    """Accuracy of drpu and of other libraries, and where one of them is more accurate."""
     source = _with_peers(_read("peers"))
     digits, cancer = _peer_lines(source)
     lines = []
@@ -127,7 +127,7 @@ def peers() -> str:
     head = [
         "library",
         "classifier",
-        "told",
+        "given",
         "digits, no shift",
         "digits, mean of three",
         "breast cancer, no shift",
@@ -135,12 +135,12 @@ def peers() -> str:
         "fit",
         "labels",
     ]
-    again = f"Run again on their own, beside the first line: {', '.join(source['again'])}.\n\n"
+    again = f"Repeated separately, together with the first line: {', '.join(source['again'])}.\n\n"
     return f"{_table(head, lines, source)}\n{again if source['again'] else ''}{_verdicts(source)}"
 
 
 def peer_priors() -> str:
-    """Errors of the priors that libraries report."""
+    """Errors of the priors that the libraries estimate."""
     source = _with_peers(_read("peers"))
     digits, cancer = _peer_lines(source)
     lines = [
@@ -152,7 +152,7 @@ def peer_priors() -> str:
         for key, one in digits.items()
         if any(kind in one for kind in PRIOR_ERRORS)
     ]
-    head = ["library", "estimator", "told"]
+    head = ["library", "estimator", "given"]
     head += [f"{name}, {kind}" for name in ("digits", "breast cancer") for kind in ("training", "test")]
     return _table([*head, "fit"], lines, source)
 
@@ -160,7 +160,7 @@ def peer_priors() -> str:
 PRIOR_ERRORS = ("train_prior_error", "test_prior_error")
 
 
-LIKE = {  # our name of a method, and how the peers' names of it begin
+SAME_METHOD = {  # name in drpu: prefixes of the names in other libraries
     "NNPUClassifier": ("NNPU", "NonNegativePU"),
     "ElkanNotoClassifier": ("Elkan", "WeightedElkan"),
 }
@@ -192,47 +192,47 @@ def _ratio(ratio: float) -> str:
 
 
 def _verdicts(source: dict[str, Any]) -> str:
-    """The best peer of each data set beside the default, methods where one is ahead, and errors."""
-    said = []
+    """The best other library for each data set, methods where another one is better, and errors."""
+    lines = []
     for name, part in source["sets"].items():
         title = name.replace("_", " ")
         peers = [s for s in part["summary"] if s["library"] in source["peers"]]
         done = [s for s in peers if "accuracy" in s]
-        said.append(_best(title, part["summary"][0], done))
+        lines.append(_best(title, part["summary"][0], done))
         ours = {s["name"]: s for s in part["summary"] if s["library"] == "drpu"}
-        for own, theirs in LIKE.items():
-            said += [
-                f"- {title}: {_named(s)}, has {s['accuracy_mean']:.1%}, "
-                f"our {own} {ours[own]['accuracy_mean']:.1%}."
+        for own, theirs in SAME_METHOD.items():
+            lines += [
+                f"- {title}: {_named(s)}, has an accuracy of {s['accuracy_mean']:.1%}, "
+                f"drpu's {own} {ours[own]['accuracy_mean']:.1%}."
                 for s in done
                 if s["name"].startswith(theirs) and s["accuracy_mean"] > ours[own]["accuracy_mean"]
             ]
-        said += [
+        lines += [
             f"- {title}: {s['name']} of {s['library']} raised a {s['error'].split(':')[0]} "
             f"in {s['failed']} of {s['seeds']} seeds."
             for s in peers
             if "error" in s
         ]
-    return "\n".join(said) + "\n"
+    return "\n".join(lines) + "\n"
 
 
 def _best(title: str, first: dict[str, Any], peers: list[dict[str, Any]]) -> str:
     best = max(peers, key=lambda s: s["accuracy_mean"])
     still = max(peers, key=lambda s: s["accuracy"][1])
     return (
-        f"- **{title}**: over the three test samples {first['name']}, has {first['accuracy_mean']:.1%}; "
-        f"the best peer is {_named(best)}, with {best['accuracy_mean']:.1%}, ahead in "
-        f"{best['ahead_of_first']} of {best['seeds']} seeds. Without shift it is "
-        f"{first['accuracy'][1]:.1%} against {still['accuracy'][1]:.1%} of {_named(still)}."
+        f"- **{title}**: mean over the three test samples {first['accuracy_mean']:.1%} ({first['name']}). "
+        f"The best of the other libraries is {_named(best)}, with {best['accuracy_mean']:.1%}, which is "
+        f"better in {best['ahead_of_first']} of {best['seeds']} seeds. Without shift: "
+        f"{first['accuracy'][1]:.1%}, and {still['accuracy'][1]:.1%} for {_named(still)}."
     )
 
 
 def _named(line: dict[str, Any]) -> str:
-    return f"{line['library']}'s {line['name']}, told {line['told']}"
+    return f"{line['name']} of {line['library']}, given {line['told']}"
 
 
 def scale() -> str:
-    """A file read whole, and a batch at a time."""
+    """A file read completely and in batches."""
     source = _read("scale")
     names = {"whole": "`adapt(read_table(...))`", "batches": "`adapt(count_batches(...))`"}
     lines = [
@@ -244,11 +244,11 @@ def scale() -> str:
         ]
         for one in source["ways"]
     ]
-    return _table(["", "time", "memory", "prior found"], lines, source)
+    return _table(["", "time", "memory", "estimated prior"], lines, source)
 
 
 def teaching() -> str:
-    """Networks alone and taught."""
+    """Networks without and with teachers."""
     source = _read("teaching")
     lines = [
         [
@@ -260,7 +260,7 @@ def teaching() -> str:
         ]
         for row in source["rows"]
     ]
-    head = ["data", "labelled positives", "alone", f"{source['teachers']} teachers", "gain"]
+    head = ["data", "labelled positives", "no teachers", f"{source['teachers']} teachers", "gain"]
     return _table(head, lines, source)
 
 

@@ -1,17 +1,17 @@
-"""What the code blocks of a page print and draw, put below them.
+"""Run the code blocks of a page and insert their output below them.
 
-A hook of mkdocs, and the runner of ``tests/test_docs.py``: no result in the documentation is typed by
-hand. Blocks of ``python`` run one after the other in one namespace for each page; lines of
-``console`` that start with ``$ drpu`` go through the command line. Other languages are shown only.
-``<!-- example: NAME -->`` stands for the file ``examples/NAME.py``.
+This is a hook of mkdocs, and ``tests/test_docs.py`` uses it, too: no result in the documentation is typed
+by hand. The ``python`` blocks of a page run one after the other in one namespace. Lines of ``console``
+blocks that start with ``$ drpu`` are passed to the command line. Blocks in other languages are shown only.
+``<!-- example: NAME -->`` is replaced by the file ``examples/NAME.py``.
 """
 
 from __future__ import annotations
 
 import ast
-import base64
 import contextlib
 import io
+import itertools
 import os
 import re
 import shlex
@@ -20,8 +20,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")  # small data: threads only wait for each other
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # the data are small: more threads are slower
+os.environ["COLUMNS"] = str(WIDTH := 88)  # characters that fit into the column of the site
 
+FIGURES = itertools.count()
 EXAMPLES = Path(__file__).parents[1] / "examples"
 EXAMPLE = re.compile(r"<!-- example: (\w+) -->")
 BLOCK = re.compile(r"^```(python|console)[^\n]*\n(.*?)^```[ ]*$", re.M | re.S)
@@ -33,7 +35,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
 
 
 def run_page(markdown: str, name: str) -> str:
-    """The page with outputs and pictures below the blocks that made them."""
+    """The page with the outputs and pictures below their blocks."""
     markdown = EXAMPLE.sub(lambda mark: _example(mark[1]), markdown)
     if not BLOCK.search(markdown):
         return markdown
@@ -41,30 +43,32 @@ def run_page(markdown: str, name: str) -> str:
 
     matplotlib.use("Agg")
     namespace: dict[str, Any] = {"__name__": "__main__"}
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    clear = dict.fromkeys(("figure.facecolor", "axes.facecolor", "legend.facecolor"), "none")
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder), matplotlib.rc_context(clear):
         return BLOCK.sub(lambda block: block[0] + _outcome(block, namespace, name), markdown)
 
 
 def _example(name: str) -> str:
-    """An example as a section: its first line, its words, its code."""
+    """An example as a section: title, text, code and a link to its notebook."""
     source = (EXAMPLES / f"{name}.py").read_text()
     tree = ast.parse(source)
-    title, _, words = (ast.get_docstring(tree) or name).partition("\n")
+    title, _, text = (ast.get_docstring(tree) or name).partition("\n")
     code = "\n".join(source.splitlines()[tree.body[1].lineno - 1 :])
-    return f"## {title.rstrip('.')}\n{words}\n\n```python\n{code}\n```"
+    link = f"[Download as a notebook](notebooks/{name}.ipynb)"
+    return f"## {title.rstrip('.')}\n{text}\n\n```python\n{code}\n```\n\n{link}"
 
 
 def _outcome(block: re.Match[str], namespace: dict[str, Any], name: str) -> str:
     line = block.string.count("\n", 0, block.start()) + 2
-    said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said), warnings.catch_warnings():
+    printed = io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True)
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("error")
         if block[1] == "python":
             code = compile("\n" * (line - 1) + block[2], name, "exec")
             exec(code, namespace)
         else:
             _commands(block[2])
-    text = said.buffer.getvalue().decode().rstrip()
+    text = printed.buffer.getvalue().decode().rstrip()
     shown = f'\n\n```text title="Output"\n{text}\n```' if text else ""
     return shown + "".join(_pictures())
 
@@ -81,22 +85,32 @@ def _commands(lines: str) -> None:
 
 
 def _pictures() -> list[str]:
+    """The open figures as SVG, which takes the colour of text and axes from the page."""
     from matplotlib import pyplot
 
-    pictures = []
-    for number in pyplot.get_fignums():
-        image = io.BytesIO()
-        pyplot.figure(number).savefig(image, format="png", dpi=110)
-        data = base64.b64encode(image.getvalue()).decode()
-        pictures.append(f"\n\n![Picture drawn by the code above](data:image/png;base64,{data})")
+    pictures = [_svg(pyplot.figure(number)) for number in pyplot.get_fignums()]
     pyplot.close("all")
     return pictures
+
+
+def _svg(figure: Any) -> str:
+    import matplotlib
+
+    image = io.StringIO()
+    salt = f"{next(FIGURES)}"  # identifiers must differ between the pictures of a page
+    with matplotlib.rc_context({"svg.hashsalt": salt, "svg.fonttype": "path"}):
+        figure.savefig(image, format="svg", transparent=True, metadata={"Date": None})
+    svg = image.getvalue()[image.getvalue().index("<svg") :]
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
+    svg = svg.replace(
+        "<svg ", '<svg role="img" aria-label="Picture drawn by the code above" fill="currentColor" ', 1
+    )
+    svg = svg.replace("#000000", "currentColor")
+    return f'\n\n<div class="picture">{" ".join(svg.split())}</div>\n'
 
 
 if __name__ == "__main__":  # python docs/run_blocks.py docs/tutorial.md
     import sys
 
     for path in sys.argv[1:]:
-        print(
-            re.sub(r"\(data:[^)]*\)", "(picture)", run_page(Path(path).read_text(), os.path.basename(path)))
-        )
+        print(re.sub(r"<svg.*?</svg>", "(picture)", run_page(Path(path).read_text(), os.path.basename(path))))

@@ -1,7 +1,7 @@
-"""Probabilities that are shares.
+"""Calibration of the probabilities.
 
-In each range of scores, the probability said is compared with the share of positives that the
-counts show.
+In each range of scores, the predicted probability is compared with the proportion of positives that
+follows from the counts.
 """
 
 from matplotlib import pyplot
@@ -9,7 +9,9 @@ from matplotlib import pyplot
 from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.report import CalibrationDisplay
 
-data = make_gaussian_pu(300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0)
+data = make_gaussian_pu(
+    300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0
+)
 clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
 
 CalibrationDisplay.from_classifier(clf)

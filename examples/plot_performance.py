@@ -1,7 +1,7 @@
-"""What adapting is worth.
+"""Accuracy with and without adapting.
 
-Expected accuracy at every share of positives that the new rows may have: with a threshold that
-follows, and with the threshold of training.
+Expected accuracy for every prior of the new rows: with a threshold that is adapted, and with the
+threshold of training.
 """
 
 from matplotlib import pyplot
@@ -9,7 +9,9 @@ from matplotlib import pyplot
 from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.report import PerformanceDisplay
 
-data = make_gaussian_pu(300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0)
+data = make_gaussian_pu(
+    300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0
+)
 clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
 
 PerformanceDisplay.from_classifier(clf)

@@ -1,7 +1,7 @@
-"""Shares of positives that move from month to month.
+"""Priors of several months.
 
-Each month is a batch of unlabeled rows. No label is needed to see its share of positives, and the
-interval says how far to trust it.
+Each month is a batch of unlabeled rows. Its prior is estimated without labels. The bars are confidence
+intervals.
 """
 
 from matplotlib import pyplot
@@ -9,14 +9,23 @@ from matplotlib import pyplot
 from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.report import PriorDisplay
 
-data = make_gaussian_pu(300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0)
+data = make_gaussian_pu(
+    300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0
+)
 clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
 
+priors = {"Jan": 0.4, "Feb": 0.3, "Mar": 0.15, "Apr": 0.1}
 months = {
     name: make_gaussian_pu(
-        1, 1, test_prior=prior, n_test=800, separation=3, dimensions=2, random_state=seed
+        1,
+        1,
+        test_prior=prior,
+        n_test=800,
+        separation=3,
+        dimensions=2,
+        random_state=seed,
     ).test
-    for seed, (name, prior) in enumerate({"Jan": 0.4, "Feb": 0.3, "Mar": 0.15, "Apr": 0.1}.items())
+    for seed, (name, prior) in enumerate(priors.items())
 }
 PriorDisplay.from_classifier(clf, months)
 pyplot.show()

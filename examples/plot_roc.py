@@ -1,7 +1,7 @@
-"""A ROC curve without a single labelled negative.
+"""A ROC curve without labelled negatives.
 
-The unlabeled rows are a mixture; once the share of positives is known, the negatives are what is
-left. The dot is the decision after adapting to the new rows.
+The unlabeled rows are a mixture of positives and negatives. Given the prior, the distribution of the
+negatives follows. The dot is the decision after adapting to the new rows.
 """
 
 from matplotlib import pyplot
@@ -9,7 +9,9 @@ from matplotlib import pyplot
 from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.report import RocDisplay
 
-data = make_gaussian_pu(300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0)
+data = make_gaussian_pu(
+    300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0
+)
 clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
 
 RocDisplay.from_classifier(clf.adapt(data.test))

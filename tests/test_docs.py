@@ -1,14 +1,17 @@
 """Every code block of the documentation runs, and every page is in its place."""
 
+import ast
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from benchmarks import rivals
 
 ROOT = Path(__file__).parents[1]
+GALLERY = ROOT / "docs" / "gallery.md"
 PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md"))
 if "```python" in (ROOT / "README.md").read_text():
     PAGES.append(ROOT / "README.md")
@@ -73,12 +76,60 @@ def test_every_public_name_is_in_the_reference():
 
 
 def test_the_gallery_shows_every_example():
-    page = (ROOT / "docs" / "gallery.md").read_text()
-    shown = runner.EXAMPLE.findall(page)
+    shown = runner.EXAMPLE.findall(GALLERY.read_text())
     assert sorted(shown) == sorted(path.stem for path in (ROOT / "examples").glob("plot_*.py"))
     one = runner.run_page(f"<!-- example: {shown[0]} -->\n", "page.md")
     assert one.startswith("## ")
-    assert one.count("data:image/png") == 1
+    assert one.count("<svg ") == 1
+
+
+def test_pictures_take_the_colour_of_the_page():
+    page = runner.run_page(f"<!-- example: {runner.EXAMPLE.findall(GALLERY.read_text())[0]} -->\n", "page.md")
+    picture = page[page.index("<svg ") :]
+    assert "currentColor" in picture
+    assert "#000000" not in picture
+    assert "fill: #ffffff" not in picture
+
+
+def test_every_example_becomes_a_notebook_with_all_of_its_code():
+    notebooks = load_file("notebooks")
+    for path in (ROOT / "examples").glob("plot_*.py"):
+        notebook = notebooks.notebook(path.read_text())
+        assert notebook["nbformat"] == 4
+        first, *code = notebook["cells"]
+        assert first["cell_type"] == "markdown"
+        assert first["source"][0].startswith("# ")
+        assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
+        ours = ast.parse("\n".join("".join(cell["source"]) for cell in code))
+        assert [ast.dump(node) for node in ours.body] == [
+            ast.dump(node) for node in ast.parse(path.read_text()).body[1:]
+        ]
+
+
+def test_code_fits_the_column():
+    for page in PAGES:
+        text = runner.EXAMPLE.sub(lambda mark: runner._example(mark[1]), page.read_text())
+        for block in runner.BLOCK.finditer(text):
+            for line in block[2].splitlines():
+                assert len(line) <= runner.WIDTH or page.name == "README.md", f"{page.name}: {line}"
+
+
+def test_formulas_become_mathml():
+    pytest.importorskip("latex2mathml", reason="part of the docs extra")
+    mathml = load_file("mathml")
+    page = mathml.on_page_content(r'<p><span class="arithmatex">\(a &lt; \pi\)</span></p>')
+    assert page.startswith("<p><math ")
+    assert "arithmatex" not in page
+    assert 'display="block"' in mathml.on_page_content(r'<div class="arithmatex">\[a\]</div>')
+
+
+def test_a_page_that_needs_the_network_fails_the_build():
+    offline = load_file("offline")
+    page = SimpleNamespace(file=SimpleNamespace(src_uri="page.md"))
+    linked = '<a href="https://example.org">text</a>'
+    assert offline.on_post_page(linked, page=page) == linked
+    with pytest.raises(RuntimeError, match=r"page\.md loads .*example"):
+        offline.on_post_page('<script src="https://example.org/x.js"></script>', page=page)
 
 
 def test_result_tables_come_from_result_files():
@@ -88,7 +139,7 @@ def test_result_tables_come_from_result_files():
     filled = results.on_page_markdown(page)
     assert not results.MARK.search(filled)
     assert not re.search(r"\d\.\d+%", page)  # the figures are nowhere but in the files
-    assert filled.count("Made by `python -m benchmarks") == len(results.TABLES)
+    assert filled.count("Written by `python -m benchmarks") == len(results.TABLES)
 
 
 def test_roles_and_formulas_of_docstrings_become_markdown():
