@@ -25,12 +25,18 @@ def network_state(kind: str, model: NetworkRatio | NetworkScore, **learnt: Any) 
 
     Weights and statistics of the network travel as arrays; the network of a user does not.
     """
+    from drpu.models._training.residual import Ensemble
+    from drpu.models._training.tasks import hidden_widths, network_name
+
     arrays = {f"module.{k}": v.cpu().numpy() for k, v in model.module_.state_dict().items()}
     if model.scaling_ is not None:
         arrays |= {"mean": model.scaling_.shift, "scale": model.scaling_.scale}
     config = {
         "params": _plain_params(model),
         "default_module": model.module is None,
+        "network": network_name(model, model.input_shape_),
+        "widths": list(hidden_widths(model, model.input_shape_)),
+        "members": len(model.module_.members) if isinstance(model.module_, Ensemble) else 1,
         "input_shape": list(model.input_shape_),
         "best_epoch": model.best_epoch_,
         "history": {k: v.tolist() for k, v in model.history_.items()},
@@ -44,7 +50,8 @@ def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Ne
     from drpu.models._scaling import Scaling
     from drpu.models._training.device import pick_device, weight_dtype
     from drpu.models._training.ratio import build_module
-    from drpu.models._training.tasks import hidden_widths
+    from drpu.models._training.residual import Ensemble
+    from drpu.models._training.tasks import HIDDEN
 
     config, arrays = state.config, state.arrays
     if config["default_module"]:
@@ -58,7 +65,14 @@ def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Ne
     model = cls(module, **params)
     model.input_shape_ = tuple(config["input_shape"])
     model.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
-    network = build_module(module, model.input_shape_, hidden_widths(model), 0, "exp")
+    # files of earlier versions have perceptrons, whatever the shape of the rows
+    name = config.get("network", "perceptron")
+    widths = config.get("widths") or params.get("hidden") or HIDDEN
+    made = [
+        build_module(module, name, model.input_shape_, widths, 0, "exp")
+        for _ in range(config.get("members", 1))
+    ]
+    network = made[0] if len(made) == 1 else Ensemble(made)
     network = network.to(dtype=weight_dtype(model.dtype))
     weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
     try:
@@ -72,7 +86,7 @@ def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Ne
 
 
 def check_row_shape(model: NetworkRatio | NetworkScore, X: Rows) -> None:
-    """Refuse rows that the network was not trained on the like of."""
+    """Refuse rows whose shape differs from that of the training rows."""
     if X.shape[1:] != model.input_shape_:
         raise DataError(f"X must have rows of shape {model.input_shape_}, as in training, got {X.shape[1:]}.")
 
@@ -83,4 +97,6 @@ def _plain_params(model: NetworkRatio | NetworkScore) -> dict[str, Any]:
     del params["module"], params["device"]
     if not isinstance(params["random_state"], (int, type(None))):
         params["random_state"] = None
+    if callable(params["augment"]):
+        params["augment"] = None  # training is over: scores do not depend on it
     return {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()}

@@ -12,16 +12,19 @@ from drpu._arrays import as_numpy
 from drpu._typing import Rows
 from drpu.exceptions import DataError, DataTypeError
 
-__all__ = ["as_rows"]
+__all__ = ["as_rows", "is_images"]
 
 
 def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False) -> Rows:
     """``X`` as a numeric array or CSR matrix, or an error that says what is wrong with it."""
     if sparse.issparse(X) and not sparse_ok:
         raise DataTypeError(f"{name} is sparse, which this model cannot take: pass {name}.toarray().")
+    X = as_numpy(X)
+    if nd_ok and is_images(X):
+        return np.ascontiguousarray(X)
     try:
         return check_array(
-            as_numpy(X),
+            X,
             accept_sparse="csr" if sparse_ok else False,
             dtype=(np.float64, np.float32),
             ensure_all_finite="allow-nan" if nan_ok else True,
@@ -32,3 +35,8 @@ def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, 
         raise DataTypeError(f"{name}: {error}") from error
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
+
+
+def is_images(X: Any) -> bool:
+    """Whether ``X`` holds images of eight bits, which models convert a batch at a time."""
+    return isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size > 0

@@ -38,12 +38,13 @@ def fit_many(
     positive_weight: Any = None,
     unlabeled_weight: Any = None,
     equal_batches: bool = False,
+    same_rows: bool = False,
     on_epoch: Watch | None = None,
 ) -> list[Network]:
     """Networks of one shape, trained together as a stack.
 
-    Each comes out as it would alone, up to rounding (and to the draws of dropout, where a
-    network has some): a model's initial weights, batches and holdout rows depend on its own
+    Each result is that of the model alone, up to rounding and to the random numbers of dropout and
+    augmentation: a model's initial weights, batches and holdout rows depend on its own
     seed alone. On a GPU ten small networks take hardly longer than one.
 
     Parameters
@@ -67,6 +68,9 @@ def fit_many(
         Whether a step of scores takes as many positives as unlabeled rows, so that positives
         come round many times an epoch. Published runs of VPU were made that way;
         networks learn the positives by heart then.
+    same_rows : bool, default=False
+        Whether ``positive`` and ``unlabeled`` are the same array with different weights. Then a
+        step takes each row once, with both of its weights, which costs half as much.
     on_epoch : callable, optional
         Called after every epoch as ``on_epoch(epoch, score)``; ``score(X)`` gives log-ratios or
         scores of rows, or of a list with rows for each model, by the networks as they are
@@ -99,6 +103,11 @@ def fit_many(
     _check_alike(models)
     aims = _check_objectives(models, objectives, equal_batches)
     samples = _samples(len(models), positive, unlabeled, holdout, positive_weight, unlabeled_weight)
+    if same_rows and (aims is not None or any(s.positive.rows is not s.unlabeled.rows for s, _ in samples)):
+        raise ParameterError(
+            "same_rows must be False unless positive and unlabeled are one array and the models are "
+            "density ratios."
+        )
     if on_epoch is not None and any(isinstance(getattr(model, "alpha", 0), str) for model in models):
         raise ParameterError("alpha must be a number with on_epoch: 'auto' trains several networks a model.")
     require("torch", extra="torch", for_="networks")
@@ -107,7 +116,7 @@ def fit_many(
 
     tasks = [model._task(*sample) for model, sample in zip(models, samples, strict=True)]
     if aims is None:
-        found = fit_together(tasks, on_epoch)
+        found = fit_together(tasks, on_epoch, same_rows=same_rows)
     else:
         found = fit_stack(tasks, aims, on_epoch, equal_batches=equal_batches)
     for model, (sample, _), fitted in zip(models, samples, found, strict=True):

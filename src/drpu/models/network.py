@@ -17,7 +17,7 @@ from drpu.models._network_state import check_row_shape, network_from_state, netw
 from drpu.models.base import RatioModel
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from drpu.models._training.ratio import Fitted
     from drpu.models._training.tasks import Task
@@ -37,8 +37,21 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     module : torch.nn.Module or callable, optional
         A network that maps (n, ...) to (n,) or (n, 1), or a function that makes one.
         A network is copied and training starts from its weights; a function is called
-        under a seeded generator. By default a multilayer perceptron on standardised
-        columns.
+        under a seeded generator. By default one of the networks that ``network`` names.
+    network : {"auto", "perceptron", "resnet9"}, default="auto"
+        A network of this library: a multilayer perceptron on standardised columns, or a residual
+        network for images of shape (n, height, width) or (n, channels, height, width).
+        ``"auto"`` takes the residual network, with 16 channels in its first layer, for images with
+        sides of at least 16 pixels, and the perceptron for all other rows.
+    augment : str or callable, optional
+        Random changes of training rows that do not change their class. One or more of ``"shift"``,
+        ``"crop"``, ``"flip"``, ``"cutout"`` and ``"affine"``, joined by hyphens, as in
+        ``"crop-flip"``, or a function that takes a batch of tensors and returns one of the
+        same shape. It is called on the device and draws from torch's generator, which is seeded.
+    average_views : bool, default=False
+        Average the network's output over fixed changes of each row: of those that ``augment``
+        names, one pixel in each direction for ``shift``, ``crop`` and ``affine``, and the mirror
+        image for ``flip``.
     generator : {"bkl", "lsif", "ukl"}, default="bkl"
         Bregman generator: logistic, least squares, or unnormalised KL.
     alpha : float or "auto", default="auto"
@@ -52,7 +65,8 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     bound : float, optional
         Largest ratio of the ``bounded`` head; ``1 / alpha`` by default.
     hidden : tuple of int, optional
-        Widths of the default perceptron's layers, (100, 100) when not given.
+        Widths of the perceptron's layers, (100, 100) when not given. For ``resnet9`` one number, the
+        channels of its first layer: (64,) when not given, which makes 6.6 million weights.
     epochs : int or "auto", default="auto"
         Sweeps over the rows; ``"auto"`` makes 20, and more where 20 are fewer
         than 300 steps.
@@ -81,8 +95,15 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         ``fit_ratio`` is given none. Fewer than five held out of either sample would
         choose nothing: then all rows train.
     teachers : int, default=0
-        Networks to train first, whose mean ratio then weighs the unlabeled rows in the place of
-        labelled ones: a pupil does not learn a few positives by heart. ``alpha`` is theirs.
+        Networks to train first. Their mean ratio gives each unlabeled row a weight, and student
+        networks are trained on all rows with these weights in place of the few labelled rows.
+        ``alpha`` applies to the teachers; a student has no correction.
+    rounds : int, default=1
+        How many times students are trained. The students of one round are the teachers of the next.
+    students : int, default=1
+        Networks in each round. Scores are computed from the mean output of those of the last round.
+    mixup : bool, default=False
+        Train students on random averages of two rows and of their weights.
     accumulate_gradients : bool, default=False
         Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
@@ -98,7 +119,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     Attributes
     ----------
     module_ : torch.nn.Module
-        The trained network. The default one expects scaled columns.
+        The trained network. The perceptron expects scaled columns.
     alpha_ : float
         The strength of the correction in use.
     best_epoch_ : int
@@ -137,6 +158,9 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         self,
         module: nn.Module | Callable[[], nn.Module] | None = None,
         *,
+        network: str = "auto",
+        augment: str | Callable[[Tensor], Tensor] | None = None,
+        average_views: bool = False,
         generator: str = "bkl",
         alpha: float | str = "auto",
         head: str = "softplus",
@@ -153,6 +177,9 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         early_stopping: bool = True,
         holdout: float = 0.2,
         teachers: int = 0,
+        rounds: int = 1,
+        students: int = 1,
+        mixup: bool = False,
         accumulate_gradients: bool = False,
         device: Any = "auto",
         dtype: str = "float32",
@@ -160,6 +187,9 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         verbose: int = 0,
     ) -> None:
         self.module = module
+        self.network = network
+        self.augment = augment
+        self.average_views = average_views
         self.generator = generator
         self.alpha = alpha
         self.head = head
@@ -176,6 +206,9 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         self.early_stopping = early_stopping
         self.holdout = holdout
         self.teachers = teachers
+        self.rounds = rounds
+        self.students = students
+        self.mixup = mixup
         self.accumulate_gradients = accumulate_gradients
         self.device = device
         self.dtype = dtype
@@ -188,26 +221,35 @@ class NetworkRatio(RatioModel, kind="network", named=True):
 
         task = self._task(pair, holdout)  # which checks all parameters
         if check_integer("teachers", self.teachers, low=0):
-            self._learn_from_others(pair, holdout)
+            self._fit_in_rounds(pair, holdout)
             return
+        if (self.rounds, self.students) != (1, 1):
+            raise ParameterError("rounds and students must be 1 without teachers: set teachers=3, say.")
         (fitted,) = fit_together([task])
         self._take(fitted, pair.positive.rows.shape[1:])
 
-    def _learn_from_others(self, pair: SamplePair, holdout: SamplePair | None) -> None:
-        from drpu.models.teaching import fit_taught
+    def _fit_in_rounds(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+        from drpu.models.teaching import fit_in_rounds
 
         if self.head == "bounded" and self.bound is None:
             raise ParameterError(
-                "bound must be given with head='bounded' and teachers: a pupil has no alpha."
+                "bound must be given with head='bounded' and teachers: a student has no alpha."
             )
-        pupil = fit_taught(self, pair, holdout)
-        self.__dict__ |= {name: value for name, value in vars(pupil).items() if name.endswith("_")}
+        student = fit_in_rounds(self, pair, holdout)
+        self.__dict__ |= {name: value for name, value in vars(student).items() if name.endswith("_")}
 
     def _log_ratio(self, X: Rows) -> FloatArray:
+        return self._scores(X)
+
+    def _scores(self, X: Rows, *, dtype: str | None = None) -> FloatArray:
+        """Log-ratios of checked rows, with products at another precision if ``dtype`` is given."""
         from drpu.models._training.ratio import score_rows
 
         check_row_shape(self, X)
-        return score_rows(self.module_, X, self.scaling_, self.head, self.bound_)
+        augment = self.augment if self.average_views else None
+        return score_rows(
+            self.module_, X, self.scaling_, self.head, self.bound_, augment=augment, dtype=dtype
+        )
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         from drpu.models._onnx.scores import network_scores

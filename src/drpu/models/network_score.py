@@ -20,14 +20,14 @@ from drpu.models.network import NetworkRatio
 from drpu.models.scores import ScoreModel
 
 if TYPE_CHECKING:
-    from torch import nn
+    from torch import Tensor, nn
 
     from drpu.models._training.ratio import Fitted
     from drpu.models._training.tasks import Task
 
 __all__ = ["NetworkScore", "from_ratio"]
 
-_RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers")
+_RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers", "rounds", "students", "mixup")
 
 
 class NetworkScore(ScoreModel, kind="network-score"):
@@ -55,6 +55,9 @@ class NetworkScore(ScoreModel, kind="network-score"):
         self,
         module: nn.Module | Callable[[], nn.Module] | None = None,
         *,
+        network: str = "auto",
+        augment: str | Callable[[Tensor], Tensor] | None = None,
+        average_views: bool = False,
         hidden: Sequence[int] | None = None,
         epochs: int | str = "auto",
         batch_size: int | str = "auto",
@@ -73,6 +76,9 @@ class NetworkScore(ScoreModel, kind="network-score"):
         verbose: int = 0,
     ) -> None:
         self.module = module
+        self.network = network
+        self.augment = augment
+        self.average_views = average_views
         self.hidden = hidden
         self.epochs = epochs
         self.batch_size = batch_size
@@ -106,7 +112,7 @@ class NetworkScore(ScoreModel, kind="network-score"):
             raise NotFittedError("NetworkScore has not learnt a score yet: train it by fit_many first.")
         X = as_rows("X", X, sparse_ok=False, nd_ok=True)
         check_row_shape(self, X)
-        return outputs(self.module_, X, self.scaling_)
+        return outputs(self.module_, X, self.scaling_, augment=self.augment if self.average_views else None)
 
     def state(self) -> ModelState:  # noqa: D102
         return network_state(self.kind, self)

@@ -1,78 +1,150 @@
-"""A network taught by others: unlabeled rows weighted by a ratio take the place of positives."""
+"""Networks trained in rounds: the ratio of one round weights the unlabeled rows of the next."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
+from drpu._checks import check_integer
+from drpu._optional import progress
 from drpu._samples import SamplePair
-from drpu._typing import FloatArray, Rows
+from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.core.teaching import mean_log_ratio, teaching_weights
 from drpu.models._holdout import Split, carve
 from drpu.models.many import fit_many
 from drpu.models.network import NetworkRatio
 
-__all__ = ["fit_taught"]
+__all__ = ["fit_in_rounds"]
 
-ENOUGH = 25  # held-out positives below which a calibration says more of them than of the teachers
+ENOUGH = 25  # held-out positives below which a calibration depends more on them than on the teachers
+TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # of the teachers in turn with alpha="auto"
+STACKED = 4_000_000  # weights of the networks that are trained at a time
 
 
-def fit_taught(model: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkRatio:
-    """A pupil with the options of ``model``, of as many teachers as it asks for.
+def fit_in_rounds(model: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkRatio:
+    """A fitted student with the options of ``model``, after its teachers and rounds.
 
-    The teachers' mean ratio, calibrated on rows kept out, weighs the unlabeled rows, see
-    :func:`drpu.core.teaching.teaching_weights`; labelled rows get the largest weight.
+    The mean ratio of the teachers, calibrated on rows kept out, gives each unlabeled row the weight
+    that it has as a positive, see :func:`drpu.core.teaching.teaching_weights`; labelled rows get
+    the largest weight. Students are trained with these weights, and each further round uses the
+    students before it as teachers. Only the scores of a network are kept once its round is over.
     """
-    from drpu.models._training.tasks import ALPHAS
-
+    rounds = check_integer("rounds", model.rounds, low=1)
+    students = check_integer("students", model.students, low=1)
     rng = check_random_state(model.random_state)
-    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=model.teachers + 2)]
-    split = carve(pair, holdout, model.holdout, np.random.default_rng(seeds[0]))
-    kept = None if split.held is None else (split.held.positive.rows, split.held.unlabeled.rows)
-    alphas = ALPHAS if isinstance(model.alpha, str) else (model.alpha,)
-    teachers = [
-        clone(model).set_params(teachers=0, alpha=alphas[i % len(alphas)], random_state=seeds[i + 2])
-        for i in range(model.teachers)
-    ]
-    train = split.train
-    fit_many(
-        teachers,
-        train.positive.rows,
-        train.unlabeled.rows,
-        holdout=kept,
-        positive_weight=train.positive.weight,
-        unlabeled_weight=train.unlabeled.weight,
-    )
-    pupil: NetworkRatio = clone(model).set_params(teachers=0, alpha=0.0, random_state=seeds[1])
-    # all rows in one array that both samples are shares of: they travel to the device once
-    rows, n = train.stacked(), len(train.positive)
-    as_positive, as_unlabeled = _weights(train)
-    as_positive *= np.concatenate(_lesson(teachers, split))
-    as_unlabeled[:n] = 0
-    fit_many([pupil], rows, rows, holdout=kept, positive_weight=as_positive, unlabeled_weight=as_unlabeled)
-    return pupil
+    seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=model.teachers + rounds * students + 1)]
+    split = carve(pair, holdout, model.holdout, np.random.default_rng(seeds.pop(0)))
+    bar = iter(progress(range(len(seeds)), total=len(seeds), label="networks", show=model.verbose > 0))
+    trial = _Rounds(model, split, bar)
+    scores = trial.score(trial.teach(seeds[: model.teachers]))
+    for number in range(rounds):
+        first = model.teachers + number * students
+        fitted = trial.learn(seeds[first : first + students], scores)
+        if number + 1 == rounds:
+            networks = list(fitted)
+        else:
+            scores = trial.score(fitted)
+    next(bar, None)  # lets the bar reach its end
+    return _joined(networks)
 
 
-def _weights(pair: SamplePair) -> tuple[FloatArray, FloatArray]:
-    """Weights of all rows, twice, to be changed."""
-    weight = pair.weights()
-    weight = np.ones(len(pair)) if weight is None else weight
-    return weight.copy(), weight.copy()
+class _Rounds:
+    """The rows of all rounds, and networks trained on them, a few at a time."""
+
+    def __init__(self, model: NetworkRatio, split: Split, bar: Iterator[int]) -> None:
+        self.model, self.split, self.bar = model, split, bar
+        held = split.held
+        self.held = None if held is None else (held.positive.rows, held.unlabeled.rows)
+        # all rows in one array that both samples are parts of: it travels to the device once
+        self.rows = split.train.stacked()
+
+    def teach(self, seeds: Sequence[int]) -> Iterator[NetworkRatio]:
+        """Networks that learn from the labelled rows."""
+        auto = isinstance(self.model.alpha, str)
+        alphas = TEACHER_ALPHAS if auto else (self.model.alpha,)
+        changes = [{"alpha": alphas[i % len(alphas)], "random_state": seed} for i, seed in enumerate(seeds)]
+        n = len(self.split.train.positive)
+        first = np.arange(len(self.split.train)) < n
+        weight = self._weight()
+        yield from self._fit(changes, np.where(first, weight, 0), np.where(first, 0, weight))
+
+    def learn(self, seeds: Sequence[int], scores: Sequence[FloatArray]) -> Iterator[NetworkRatio]:
+        """Networks that learn from all rows, weighted by the scores of others."""
+        n = len(self.split.train.positive)
+        weight = self._weight()
+        changes = [{"alpha": 0.0, "random_state": seed} for seed in seeds]
+        as_positive = weight * np.concatenate(student_weights(self.split, *scores))
+        as_unlabeled = np.where(np.arange(len(weight)) < n, 0, weight)
+        yield from self._fit(changes, as_positive, as_unlabeled, same_rows=True)
+
+    def score(self, networks: Iterator[NetworkRatio]) -> list[FloatArray]:
+        """Log of the mean ratio of networks, for the unlabeled rows and for both kinds of held-out rows."""
+        parts = [self.split.train.unlabeled.rows, *(self.held or ())]
+        found = [[network._scores(rows, dtype=network.dtype) for rows in parts] for network in networks]
+        return [mean_log_ratio(each) for each in zip(*found, strict=True)]
+
+    def _fit(
+        self,
+        changes: Sequence[dict[str, Any]],
+        positive_weight: FloatArray,
+        unlabeled_weight: FloatArray,
+        *,
+        same_rows: bool = False,
+    ) -> Iterator[NetworkRatio]:
+        """Fitted networks, one after the other; as many as fit are trained at a time."""
+        plain = {"teachers": 0, "rounds": 1, "students": 1, "verbose": 0}
+        waiting = [clone(self.model).set_params(**plain | change) for change in changes]
+        at_once = 1
+        while waiting:
+            group, waiting = waiting[:at_once], waiting[at_once:]
+            for network in fit_many(
+                group,
+                self.rows,
+                self.rows,
+                holdout=self.held,
+                positive_weight=positive_weight,
+                unlabeled_weight=unlabeled_weight,
+                same_rows=same_rows,
+            ):
+                next(self.bar, None)
+                at_once = _at_once(network)
+                yield network
+
+    def _weight(self) -> FloatArray:
+        weight = self.split.train.weights()
+        return np.ones(len(self.split.train)) if weight is None else weight
 
 
-def _lesson(teachers: Sequence[NetworkRatio], split: Split) -> tuple[FloatArray, FloatArray]:
-    """What labelled and unlabeled rows weigh as positives."""
-
-    def scores(rows: Rows) -> FloatArray:
-        return mean_log_ratio([teacher.log_ratio(rows) for teacher in teachers])
-
+def student_weights(
+    split: Split,
+    scores: FloatArray,
+    held_positive: FloatArray | None = None,
+    held_unlabeled: FloatArray | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Weights of the labelled and of the unlabeled training rows as positives, from the teachers' scores."""
     tails, held = None, split.held
-    if held is not None and len(held.positive) >= ENOUGH:
-        tails = ScoreTails(scores(held.positive.rows), held.positive.weight)
-        tails.update(scores(held.unlabeled.rows), held.unlabeled.weight)
-    weights, ceiling = teaching_weights(scores(split.train.unlabeled.rows), tails)
+    if held is not None and held_positive is not None and len(held_positive) >= ENOUGH:
+        tails = ScoreTails(held_positive, held.positive.weight)
+        tails.update(held_unlabeled, held.unlabeled.weight)
+    weights, ceiling = teaching_weights(scores, tails)
     return np.full(len(split.train.positive), ceiling), weights
+
+
+def _at_once(network: NetworkRatio) -> int:
+    """How many networks of this size to train at a time."""
+    return max(1, STACKED // sum(weight.numel() for weight in network.module_.parameters()))
+
+
+def _joined(networks: Sequence[NetworkRatio]) -> NetworkRatio:
+    """One model whose output is the mean output of all."""
+    first = networks[0]
+    if len(networks) > 1:
+        from drpu.models._training.residual import Ensemble
+
+        first.module_ = Ensemble([network.module_ for network in networks]).eval()
+    return first

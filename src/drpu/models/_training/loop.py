@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -13,14 +14,33 @@ from torch import Tensor, nn
 from drpu._optional import progress
 from drpu._typing import FloatArray, IntArray
 from drpu.core.bregman import Risk
+from drpu.models._training.augment import Augment
 from drpu.models._training.device import Recorded, precision, private_random
 from drpu.models._training.optimizer import Adam, Average, rate_factors
-from drpu.models._training.pools import Batch, Pool, count_steps, paired_positions, take_batch
+from drpu.models._training.pools import (
+    Batch,
+    Pool,
+    count_steps,
+    paired_positions,
+    shared_positions,
+    take_batch,
+)
 from drpu.models._training.stack import Forward, Stack
 
-__all__ = ["Criterion", "Loss", "Objective", "Outcome", "Settings", "Training", "on_outputs"]
+__all__ = ["Criterion", "Loss", "Objective", "Outcome", "Settings", "Training", "on_outputs", "rows_at_once"]
 
 SCORING_ROWS = 16_384  # rows times models in one scoring call
+SCORING_NUMBERS = 2**21  # numbers in one scoring call on a host, where memory is short
+
+
+def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
+    """How many rows of a shape to score in one call."""
+    if len(shape) == 1:
+        return SCORING_ROWS
+    if device.type != "cpu":
+        return SCORING_ROWS // 4
+    return min(SCORING_ROWS, max(64, SCORING_NUMBERS // max(1, math.prod(shape))))
+
 
 # Outputs of both samples and their weights, (models, batch) each, to one risk a model.
 Objective: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Risk]
@@ -34,6 +54,9 @@ def on_outputs(objective: Objective) -> Loss:
     """A loss from an objective on outputs, in one pass so that batch norm sees both samples."""
 
     def loss(forward: Forward, batch: Batch) -> Risk:
+        if batch.shared:
+            output = forward(batch.unlabeled)
+            return objective(output, output, batch.positive_weight, batch.unlabeled_weight)
         n = batch.positive.shape[1]
         output = forward(torch.cat([batch.positive, batch.unlabeled], dim=1))
         return objective(output[:, :n], output[:, n:], batch.positive_weight, batch.unlabeled_weight)
@@ -55,6 +78,7 @@ class Settings:
     ema: float | None = None
     early_stopping: bool = True
     accumulate_gradients: bool = False
+    mixup: bool = False
     dtype: str = "float32"
     verbose: int = 0
 
@@ -99,6 +123,8 @@ class Training:
         Lower is better; read on the holdout rows after each epoch.
     on_epoch : callable, optional
         Called with the number of each epoch, from 1, when it is over.
+    augment : callable, optional
+        Changes the rows of each training batch at random; rows that are scored stay as they are.
     """
 
     def __init__(
@@ -113,8 +139,9 @@ class Training:
         holdout: tuple[Pool, Pool] | None = None,
         criterion: Criterion | None = None,
         on_epoch: Callable[[int], None] | None = None,
+        augment: Augment | None = None,
     ) -> None:
-        self.on_epoch = on_epoch
+        self.on_epoch, self.augment = on_epoch, augment
         self.stack, self.loss, self.settings, self.seeds = stack, loss, settings, seeds
         self.positive, self.unlabeled = positive, unlabeled
         self.holdout, self.criterion = holdout, criterion
@@ -171,13 +198,22 @@ class Training:
         """Sweep both samples once; the mean reported risk of each model, still on the device."""
         self.stack.train()
         self.total_risk.zero_()
-        for pair in paired_positions(self.positive.size, self.unlabeled.size, self.n_steps, generators):
+        if self.positive.index is self.unlabeled.index:
+            pairs = shared_positions(self.unlabeled.size, self.n_steps, generators)
+        else:
+            pairs = paired_positions(self.positive.size, self.unlabeled.size, self.n_steps, generators)
+        for pair in pairs:
             advance(*pair)
         return self.total_risk / self.n_steps
 
     def step(self, positive: Tensor, unlabeled: Tensor) -> None:
         """Descend on the batch at these positions; nothing here waits for the device."""
-        risk = self.loss(self._forward, take_batch(self.positive, self.unlabeled, positive, unlabeled))
+        batch = take_batch(self.positive, self.unlabeled, positive, unlabeled)
+        if self.augment is not None:
+            batch = batch.changed(self.augment)
+        if self.settings.mixup and batch.shared:
+            batch = batch.mixed()
+        risk = self.loss(self._forward, batch)
         self.optimizer.step(self.stack.gradient(risk.objective.sum()), self.now)
         if self.average:
             self.average.update(self.now)
@@ -195,7 +231,8 @@ class Training:
     def score(self, pool: Pool) -> Tensor:
         """Outputs of the current models in float64, shape (models, rows)."""
         self.stack.train(False)
-        parts = torch.split(_positions(pool), max(1, SCORING_ROWS // len(self.stack)), dim=1)
+        at_once = rows_at_once(pool.rows.shape[1:], self.stack.device)
+        parts = torch.split(_positions(pool), max(1, at_once // len(self.stack)), dim=1)
         return torch.cat([self.stack(pool.take(part)[0], *self.current()).double() for part in parts], dim=1)
 
     def current(self) -> tuple[Tensor, Mapping[str, Tensor]]:

@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "Pool", "count_steps", "paired_positions", "take_batch"]
+__all__ = ["Batch", "Pool", "as_floats", "count_steps", "paired_positions", "shared_positions", "take_batch"]
+
+BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
+
+
+def as_floats(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Rows as networks receive them: pixels of eight bits divided by 255, other numbers as they are."""
+    return rows.to(dtype) / BRIGHTEST if rows.dtype == torch.uint8 else rows.to(dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
     """Rows that stay on the device, and which of them belong to each model of a stack.
 
-    Models that share rows share memory: ``index`` has one line of row numbers a
-    model, ``weight`` one line of weights, or is None.
+    Models that share rows share memory: ``index`` has one line of row numbers for each
+    model, ``weight`` one line of weights, or is None. Images of eight bits stay so in memory,
+    and are converted to ``dtype`` a batch at a time.
     """
 
     rows: Tensor
     index: Tensor
     weight: Tensor | None = None
+    dtype: torch.dtype = torch.float32
 
     @property
     def size(self) -> int:
@@ -33,22 +43,65 @@ class Pool:
         """Rows and weights at ``positions``, of shape (models, batch), in each model's own list."""
         chosen = self.index.gather(1, positions)
         rows = self.rows.index_select(0, chosen.flatten()).view(*chosen.shape, *self.rows.shape[1:])
-        return rows, None if self.weight is None else self.weight.gather(1, positions)
+        if rows.dtype == torch.uint8:
+            rows = as_floats(rows, self.dtype)
+        return rows, self.take_weight(positions)
+
+    def take_weight(self, positions: Tensor) -> Tensor | None:
+        """Weights at ``positions``, or None where rows have none."""
+        return None if self.weight is None else self.weight.gather(1, positions)
 
 
 class Batch(NamedTuple):
-    """One step's rows, of shape (models, batch, ...), with their weights."""
+    """One step's rows, of shape (models, batch, ...), with their weights.
+
+    Where each row belongs to both samples, ``positive`` and ``unlabeled`` are one tensor.
+    """
 
     positive: Tensor
     unlabeled: Tensor
     positive_weight: Tensor | None = None
     unlabeled_weight: Tensor | None = None
 
+    @property
+    def shared(self) -> bool:
+        """Whether the samples are the same rows."""
+        return self.positive is self.unlabeled
+
+    def changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with its rows changed by a function of rows without the axis of models."""
+
+        def each(rows: Tensor) -> Tensor:
+            return change(rows.flatten(0, 1)).view(rows.shape)
+
+        positive = each(self.positive)
+        return self._replace(positive=positive, unlabeled=positive if self.shared else each(self.unlabeled))
+
+    def mixed(self) -> Batch:
+        """The batch with each row and its weights averaged with the row before it, in random shares.
+
+        The share is close to 0 or 1 more often than in between: it follows an arcsine distribution. The
+        samples have to be the same rows.
+        """
+        rows = self.unlabeled
+        share = torch.sin(torch.rand(rows.shape[:2], device=rows.device) * (math.pi / 2)) ** 2
+
+        def mix(values: Tensor) -> Tensor:
+            own = share.to(values.dtype).view(*share.shape, *[1] * (values.ndim - 2))
+            return own * values + (1 - own) * values.roll(1, dims=1)
+
+        weights = [None if w is None else mix(w) for w in (self.positive_weight, self.unlabeled_weight)]
+        both = mix(rows)
+        return Batch(both, both, *weights)
+
 
 def take_batch(
     positive: Pool, unlabeled: Pool, positive_positions: Tensor, unlabeled_positions: Tensor
 ) -> Batch:
-    """The rows of both pools at these positions."""
+    """The rows of both pools at these positions; pools of the same rows give each row once."""
+    if positive.index is unlabeled.index:
+        rows, weight = unlabeled.take(unlabeled_positions)
+        return Batch(rows, rows, positive.take_weight(unlabeled_positions), weight)
     positive_rows, positive_weight = positive.take(positive_positions)
     unlabeled_rows, unlabeled_weight = unlabeled.take(unlabeled_positions)
     return Batch(positive_rows, unlabeled_rows, positive_weight, unlabeled_weight)
@@ -76,6 +129,14 @@ def paired_positions(
         torch.stack(unlabeled).tensor_split(n_steps, dim=1),
         strict=True,
     )
+
+
+def shared_positions(
+    n: int, n_steps: int, generators: Sequence[torch.Generator]
+) -> Iterator[tuple[Tensor, Tensor]]:
+    """One epoch of positions for pools of the same rows: the same ones twice, each row once."""
+    order = torch.stack([_order(n, n_steps, generator) for generator in generators])
+    return ((part, part) for part in order.tensor_split(n_steps, dim=1))
 
 
 def _order(n: int, n_steps: int, generator: torch.Generator) -> Tensor:

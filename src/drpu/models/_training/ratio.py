@@ -16,17 +16,26 @@ from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
 from drpu.models._holdout import carve
 from drpu.models._scaling import Scaling
-from drpu.models._training.device import pick_device, private_random, weight_dtype
+from drpu.models._training.augment import Augment
+from drpu.models._training.augment import test_views as views_of
+from drpu.models._training.device import pick_device, precision, private_random, weight_dtype
 from drpu.models._training.heads import START, Head, RatioObjective, make_head
-from drpu.models._training.loop import Criterion, Loss, Outcome, Settings, Training, on_outputs
+from drpu.models._training.loop import (
+    Criterion,
+    Loss,
+    Outcome,
+    Settings,
+    Training,
+    on_outputs,
+    rows_at_once,
+)
 from drpu.models._training.perceptron import perceptron
-from drpu.models._training.pools import Pool, count_steps
+from drpu.models._training.pools import Pool, as_floats, count_steps
+from drpu.models._training.residual import Ensemble, ResNet9
 from drpu.models._training.stack import Stack
 from drpu.models._training.tasks import Task
 
 __all__ = ["Aim", "Fitted", "Scorer", "Watch", "build_module", "fit_together", "outputs", "score_rows"]
-
-SCORING_ROWS = 16_384
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,33 +78,42 @@ class Aim:
     equal_batches: bool = False
 
 
-def fit_together(tasks: Sequence[Task], watch: Watch | None = None, aim: Aim | None = None) -> list[Fitted]:
-    """One trained network a task, all of them trained as one stack."""
+def fit_together(
+    tasks: Sequence[Task], watch: Watch | None = None, aim: Aim | None = None, *, same_rows: bool = False
+) -> list[Fitted]:
+    """One trained network a task, all of them trained as one stack.
+
+    With ``same_rows`` both samples of a task are the same array, and a step takes each row once.
+    """
     first = tasks[0]
     device, dtype = pick_device(first.device), weight_dtype(first.settings.dtype)
-    plans = [_plan(task) for task in tasks]
+    plans = [_shared(_plan(task)) if same_rows else _plan(task) for task in tasks]
     if aim is not None and aim.equal_batches:
         plans = [_as_many(plan) for plan in plans]
     _check_sizes(plans)
     scalings = _scalings(tasks)
     lines = [(i, alpha) for i, plan in enumerate(plans) for alpha in plan.alphas]
 
-    modules = [build_module(task.module, _shape(task), task.hidden, task.seed, task.head) for task in tasks]
+    modules = [_module(task) for task in tasks]
     stack = Stack([modules[i] for i, _ in lines], device=device, dtype=dtype)
     alpha = torch.tensor([alpha for _, alpha in lines], dtype=torch.float64, device=device)
     bound = torch.tensor([_bound(tasks[i], a) for i, a in lines], dtype=torch.float64, device=device)
     objective = RatioObjective(first.generator, make_head(first.head, bound[:, None]), alpha)
     pools = _Pools(plans, scalings, [i for i, _ in lines], device, dtype)
 
+    positive, unlabeled = pools.train("positive"), pools.train("unlabeled")
+    if same_rows:
+        positive = replace(positive, index=unlabeled.index)
     training = Training(
         stack,
-        pools.train("positive"),
-        pools.train("unlabeled"),
+        positive,
+        unlabeled,
         on_outputs(objective.risk) if aim is None else aim.loss,
         _settings(plans, [i for i, _ in lines]),
         [tasks[i].seed for i, _ in lines],
         holdout=pools.held() if plans[0].held else None,
         criterion=objective.criterion if aim is None else aim.criterion,
+        augment=first.augment,
     )
     if watch is not None:
         scorer = _scorer(training, scalings, make_head(first.head, bound[:, None]))
@@ -109,6 +127,7 @@ def fit_together(tasks: Sequence[Task], watch: Watch | None = None, aim: Aim | N
 
 def build_module(
     module: nn.Module | Callable[[], nn.Module] | None,
+    network: str,
     shape: Sequence[int],
     hidden: Sequence[int],
     seed: int,
@@ -118,32 +137,67 @@ def build_module(
     if isinstance(module, nn.Module):
         return deepcopy(module)
     with private_random(seed, torch.device("cpu")):
-        made = perceptron(shape, hidden, start=START[head]) if module is None else module()
+        if module is not None:
+            made = module()
+        elif network == "resnet9":
+            made = ResNet9(shape, hidden[0], start=START[head])
+        else:
+            made = perceptron(shape, hidden, start=START[head])
     if not isinstance(made, nn.Module):
         raise ParameterError(f"module must make a torch.nn.Module, got {type(made).__name__}.")
     return made
 
 
-def score_rows(module: nn.Module, X: Rows, scaling: Scaling | None, head: str, bound: float) -> FloatArray:
-    """Log-ratios in float64 from the network's last output."""
+def _module(task: Task) -> nn.Module:
+    module = build_module(task.module, task.network, _shape(task), task.hidden, task.seed, task.head)
+    if task.module is None and isinstance(module, ResNet9):
+        module.standardise(task.sample.unlabeled.rows)
+    return module
+
+
+def score_rows(
+    module: nn.Module,
+    X: Rows,
+    scaling: Scaling | None,
+    head: str,
+    bound: float,
+    *,
+    augment: Any = None,
+    dtype: str | None = None,
+) -> FloatArray:
+    """Log-ratios in float64 from the network's last output; see :func:`outputs`."""
     link = make_head(head, torch.tensor(bound, dtype=torch.float64))
-    return np.asarray(link.log_ratio(torch.as_tensor(outputs(module, X, scaling))).numpy(), dtype=np.float64)
+    found = outputs(module, X, scaling, augment=augment, dtype=dtype)
+    return np.asarray(link.log_ratio(torch.as_tensor(found)).numpy(), dtype=np.float64)
 
 
 @torch.no_grad()
-def outputs(module: nn.Module, X: Rows, scaling: Scaling | None) -> FloatArray:
-    """The network's outputs in float64, one a row."""
-    if scaling is not None:
-        # A row has one score in any batch: float32 products round differently with the batch's size.
-        # Only in the default network, which has a scaling: one of the user's may hold numbers of fixed types.
-        module = deepcopy(module).double()
+def outputs(
+    module: nn.Module, X: Rows, scaling: Scaling | None, *, augment: Any = None, dtype: str | None = None
+) -> FloatArray:
+    """The network's outputs in float64, one for each row.
+
+    ``augment`` names the changes over which they are averaged, if any. ``dtype`` asks for products at the
+    precision of training, which is faster; without it a row gets the same score in any batch, up to float32.
+    """
+    own = scaling is not None or isinstance(module, (ResNet9, Ensemble))
     weight = next(module.parameters())
+    if dtype is None and own and (scaling is not None or weight.is_cpu):
+        # A row has one score in any batch: float32 products round differently with the batch's size.
+        # Only in networks of our own: one of the user's may hold numbers of fixed types.
+        module = deepcopy(module).double()
+        weight = next(module.parameters())
     module.eval()
+    views: Sequence[Augment] = views_of(augment)
+    at_once = rows_at_once(X.shape[1:], weight.device)
     parts = []
-    for start in range(0, X.shape[0], SCORING_ROWS):
-        rows = X[start : start + SCORING_ROWS]
-        rows = torch.as_tensor(rows if scaling is None else scaling.softly_clipped(rows)).to(weight)
-        parts.append(module(rows).reshape(-1).cpu().double())
+    with precision(dtype or "float32", weight.device):
+        for start in range(0, X.shape[0], at_once):
+            rows = X[start : start + at_once]
+            batch = torch.as_tensor(rows if scaling is None else scaling.softly_clipped(rows))
+            batch = as_floats(batch.to(weight.device), weight.dtype)
+            scores = [module(view(batch)).reshape(-1).double() for view in views]
+            parts.append(torch.stack(scores).mean(0).cpu())
     return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)
 
 
@@ -160,10 +214,11 @@ def _scorer(training: Training, scalings: Sequence[Scaling | None], head: Head) 
             for name, i in unique.items():
                 scaling = scalings[i]
                 part = torch.as_tensor(each[i] if scaling is None else scaling.softly_clipped(each[i]))
-                tensors.append(part.to(device=stack.device, dtype=stack.dtype))
+                tensors.append(_on_device(part, stack.device, stack.dtype))
                 starts[name], start = start, start + len(part)
             index = torch.stack([torch.arange(len(part)) + starts[id(part)] for part in each])
-            pools[key] = each, Pool(torch.cat(tensors), index.to(stack.device))  # kept, so ids stay theirs
+            pool = Pool(torch.cat(tensors), index.to(stack.device), dtype=stack.dtype)
+            pools[key] = each, pool  # kept, so ids stay theirs
         return np.asarray(head.log_ratio(training.score(pools[key][1])).cpu().numpy(), dtype=np.float64)
 
     return scorer
@@ -189,6 +244,12 @@ def _plan(task: Task) -> _Plan:
 def _as_many(plan: _Plan) -> _Plan:
     """The plan with positives that come round until they are as many as the unlabeled rows."""
     return replace(plan, positive=np.resize(plan.positive, max(plan.positive.size, plan.unlabeled.size)))
+
+
+def _shared(plan: _Plan) -> _Plan:
+    """The plan in which every row that has a weight in either sample belongs to both."""
+    rows = np.union1d(plan.positive, plan.unlabeled)
+    return replace(plan, positive=rows, unlabeled=rows)
 
 
 def _weighty(sample: Sample) -> IntArray:
@@ -249,7 +310,7 @@ class _Pools:
             filled = [sample.weights() for sample in samples]
             picked = np.stack([filled[i][chosen[i]] for i in self.lines])
             weight = torch.as_tensor(picked, dtype=self.dtype, device=self.device)
-        return Pool(rows, torch.as_tensor(index, device=self.device), weight)
+        return Pool(rows, torch.as_tensor(index, device=self.device), weight, self.dtype)
 
     def _load(self, arrays: list[Rows]) -> tuple[Tensor, dict[tuple[int, int], int]]:
         keys = self._keys(arrays)
@@ -260,7 +321,7 @@ class _Pools:
             for key, i in unique.items():
                 scaling, array = self.scalings[i], arrays[i]
                 part = torch.as_tensor(array if scaling is None else scaling.softly_clipped(array))
-                parts.append(part.to(device=self.device, dtype=self.dtype))
+                parts.append(_on_device(part, self.device, self.dtype))
                 offsets[key], start = start, start + len(array)
             self.loaded[signature] = parts[0] if len(parts) == 1 else torch.cat(parts), offsets
         return self.loaded[signature]
@@ -269,13 +330,18 @@ class _Pools:
         return [(id(array), id(scaling)) for array, scaling in zip(arrays, self.scalings, strict=True)]
 
 
+def _on_device(rows: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor:
+    """Rows on the device; images of eight bits stay as they are, a quarter of the memory."""
+    return rows.to(device) if rows.dtype == torch.uint8 else rows.to(device=device, dtype=dtype)
+
+
 def _scalings(tasks: Sequence[Task]) -> list[Scaling | None]:
     """How each task's inputs are scaled; tasks on the same rows share it."""
     made: dict[tuple[int, int], Scaling] = {}
     for task in tasks:
-        if task.module is None and (key := _unlabeled_key(task)) not in made:
+        if task.network == "perceptron" and (key := _unlabeled_key(task)) not in made:
             made[key] = Scaling.of(task.sample.unlabeled.rows, task.sample.unlabeled.weight)
-    return [made[_unlabeled_key(task)] if task.module is None else None for task in tasks]
+    return [made[_unlabeled_key(task)] if task.network == "perceptron" else None for task in tasks]
 
 
 def _unlabeled_key(task: Task) -> tuple[int, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from drpu._checks import check_choice, check_fraction, check_integer, check_prio
 from drpu._samples import SamplePair
 from drpu.core.bregman import GENERATORS
 from drpu.exceptions import ParameterError
+from drpu.models._training.augment import Augment, make_augment
 from drpu.models._training.device import PRECISIONS
 from drpu.models._training.loop import Settings
 
@@ -21,7 +22,16 @@ if TYPE_CHECKING:
     from drpu.models.network import NetworkRatio
     from drpu.models.network_score import NetworkScore
 
-__all__ = ["ALPHAS", "FALLBACK_ALPHA", "HIDDEN", "Task", "hidden_widths", "make_task"]
+__all__ = [
+    "ALPHAS",
+    "FALLBACK_ALPHA",
+    "HIDDEN",
+    "NETWORKS",
+    "Task",
+    "hidden_widths",
+    "make_task",
+    "network_name",
+]
 
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
 FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
@@ -29,7 +39,13 @@ EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a han
 STEPS_A_ROW = 5  # at most, to get there: a handful of unlabeled rows has no more to say
 BATCHES, SMALL_BATCH, LARGE_BATCH = 100, 100, 500  # batch_size="auto": that many in an epoch, within limits
 
-HIDDEN = (100, 100)
+HIDDEN = (100, 100)  # widths of the perceptron
+CHANNELS, AUTO_CHANNELS = (
+    (64,),
+    (16,),
+)  # of resnet9, when asked for and by default: a host has to train it, too
+NETWORKS = ("auto", "perceptron", "resnet9")
+IMAGE_SIDE = 16  # pixels from which rows with two sides are images that convolutions are worth it for
 HEADS = ("softplus", "relu", "identity", "exp", "bounded")
 OPTIMIZERS = ("adamw", "adam")
 DECAYS = ("cosine", "step", "constant")
@@ -42,6 +58,8 @@ class Task:
     sample: SamplePair
     holdout: SamplePair | None
     module: nn.Module | Callable[[], nn.Module] | None
+    network: str
+    augment: Augment | None
     hidden: tuple[int, ...]
     generator: str
     head: str
@@ -65,6 +83,8 @@ def make_task(model: NetworkRatio, sample: SamplePair, holdout: SamplePair | Non
         )
     if model.module is not None and model.hidden is not None:
         raise ParameterError("hidden must be None with a module: it shapes the default network.")
+    shape = sample.positive.rows.shape[1:]
+    _check_views(model)
     alphas, bound = _alphas(model), _bound(model, head)
     share = check_fraction("holdout", model.holdout)
     auto = isinstance(model.epochs, str) and check_choice("epochs", model.epochs, ["auto"]) == "auto"
@@ -72,7 +92,9 @@ def make_task(model: NetworkRatio, sample: SamplePair, holdout: SamplePair | Non
         sample=sample,
         holdout=holdout,
         module=model.module,
-        hidden=hidden_widths(model),
+        network=network_name(model, shape),
+        augment=make_augment(model.augment),
+        hidden=hidden_widths(model, shape),
         generator=generator,
         head=head,
         bound=bound,
@@ -102,6 +124,7 @@ def _settings(model: NetworkRatio, n_unlabeled: int) -> Settings:
         ema=None if model.ema is None else check_fraction("ema", model.ema),
         early_stopping=bool(model.early_stopping),
         accumulate_gradients=bool(model.accumulate_gradients),
+        mixup=bool(model.mixup),
         dtype=check_choice("dtype", model.dtype, PRECISIONS),
         verbose=int(model.verbose),
     )
@@ -131,7 +154,42 @@ def _bound(model: NetworkRatio, head: str) -> float | None:
     return None if model.bound is None else check_real("bound", model.bound, low=1)
 
 
-def hidden_widths(model: NetworkRatio | NetworkScore) -> tuple[int, ...]:
-    """Widths of the default network's layers."""
-    widths = HIDDEN if model.hidden is None else model.hidden
+def _check_views(model: NetworkRatio) -> None:
+    if model.average_views and not isinstance(model.augment, str):
+        raise ParameterError(
+            f"average_views must be False with augment={model.augment!r}: scores are averaged over the "
+            "kinds of changes that augment names."
+        )
+
+
+def network_name(model: NetworkRatio | NetworkScore, shape: Sequence[int]) -> str:
+    """The network for rows of a shape: "module" for one of the user's, otherwise a name of our own.
+
+    By default images with sides of at least 16 pixels get a residual network, all other rows a perceptron.
+    """
+    name = check_choice("network", model.network, NETWORKS)
+    if isinstance(model.module, str):
+        raise ParameterError(
+            f"module must be a torch module or a function that makes one, got {model.module!r}: networks are "
+            f"named by network, as in network='resnet9'."
+        )
+    if model.module is not None:
+        if name != "auto":
+            raise ParameterError(f"network must be 'auto' with a module of your own, got {name!r}.")
+        return "module"
+    if name == "auto":
+        return "resnet9" if len(shape) in (2, 3) and min(shape[-2:]) >= IMAGE_SIDE else "perceptron"
+    return name
+
+
+def hidden_widths(model: NetworkRatio | NetworkScore, shape: Sequence[int]) -> tuple[int, ...]:
+    """Widths of the layers of a network of our own; one number, the channels, for resnet9."""
+    name = network_name(model, shape)
+    default = HIDDEN if name != "resnet9" else AUTO_CHANNELS if model.network == "auto" else CHANNELS
+    widths = default if model.hidden is None else model.hidden
+    if name == "resnet9" and len(widths) != 1:
+        raise ParameterError(
+            "hidden must hold one number for network='resnet9', the channels of its first layer, "
+            f"got {widths!r}."
+        )
     return tuple(check_integer("hidden", width, low=1) for width in widths)

@@ -1,0 +1,180 @@
+"""A small residual network for images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F  # noqa: N812
+
+from drpu.exceptions import DataError
+from drpu.models._training.pools import as_floats
+
+__all__ = ["LEAST_SIDE", "WIDTH", "Ensemble", "Pool2", "ResNet9", "Residual", "image_shape"]
+
+WIDTH = 64  # channels of the first layer; 6.6 million weights
+SAMPLED = 8192  # rows that the mean and spread of pixels are computed from
+LEAST_SIDE = 8  # pixels that are left of a side after three poolings: at least one
+MOST_CHANNELS = 16  # more look like a side of an image whose channels come last
+
+
+def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Channels, height and width of rows of the given shape, which has two or three axes."""
+    found = (1, *shape) if len(shape) == 2 else tuple(shape)
+    if len(found) != 3 or min(found[1:]) < LEAST_SIDE:
+        raise DataError(
+            f"network='resnet9' needs images of shape (height, width) or (channels, height, width), with "
+            f"sides of at least {LEAST_SIDE} pixels, got rows of shape {tuple(shape)}."
+            + (_LAST if len(found) == 3 and found[2] <= MOST_CHANNELS else "")
+        )
+    return found[0], found[1], found[2]
+
+
+_LAST = " If the channels come last, pass numpy.moveaxis(X, -1, 1)."
+
+
+class ResNet9(nn.Module):
+    """Eight convolutions in two residual blocks and four other layers, and one linear layer.
+
+    Pixels are standardised by the mean and spread of each channel, which are buffers and so belong
+    to the state. On a GPU the channels go last, where its matrix units read them faster. The linear
+    layer is computed in full precision, because priors are read from the order of its outputs.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Of a row: (height, width) or (channels, height, width).
+    width : int, default=64
+        Channels of the first layer; the others have 2, 4 and 8 times as many.
+    start : float, default=0.0
+        Output of the network before training, on average.
+    """
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, shape: Sequence[int], width: int = WIDTH, *, start: float = 0.0) -> None:
+        super().__init__()
+        channels, _, _ = image_shape(shape)
+        self.channels = channels
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("spread", torch.ones(channels))
+        self.layers = nn.Sequential(
+            *_convolution(channels, width),
+            *_convolution(width, 2 * width, pool=True),
+            Residual(2 * width),
+            *_convolution(2 * width, 4 * width, pool=True),
+            *_convolution(4 * width, 8 * width, pool=True),
+            Residual(8 * width),
+        )
+        self.last = nn.Linear(8 * width, 1)
+        nn.init.constant_(self.last.bias, start)
+
+    def standardise(self, rows: Any) -> None:
+        """Set mean and spread of each channel from rows that the network will receive."""
+        every = -(-len(rows) // SAMPLED)  # evenly spaced rows: their order may follow their classes
+        images = as_floats(torch.as_tensor(rows[::every]), torch.float32).reshape(
+            -1, self.channels, *rows.shape[-2:]
+        )
+        self.mean.copy_(images.mean((0, 2, 3)))
+        self.spread.copy_(images.std((0, 2, 3), correction=0).clamp(min=1e-6))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """One output for each row."""
+        images = rows.unsqueeze(1) if rows.ndim == 3 else rows
+        images = (images - self.mean[:, None, None]) / self.spread[:, None, None]
+        if images.is_cuda:
+            images = images.contiguous(memory_format=torch.channels_last)
+        features = self.layers(images).amax((2, 3))
+        with torch.autocast(rows.device.type, enabled=False):
+            output: Tensor = self.last(features.to(self.last.weight.dtype))
+        return output
+
+
+class Residual(nn.Module):
+    """Two convolutions whose result is added to their input."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*_convolution(channels, channels), *_convolution(channels, channels))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images of the same shape."""
+        added: Tensor = images + self.layers(images)
+        return added
+
+
+class Ensemble(nn.Module):
+    """The mean output of several networks."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """One output for each row."""
+        outputs = [member(rows).reshape(len(rows)) for member in self.members]
+        return torch.stack(outputs).mean(0)
+
+
+class Pool2(nn.Module):
+    """Maxima of 2 by 2 pixels.
+
+    With the channels last, torch's own gradient of it takes longer than the convolutions beside it. This one
+    writes each quarter of the pixels once.
+    """
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images of half the side."""
+        height, width = images.shape[-2:]
+        if images.is_cuda and images.requires_grad and height % 2 == 0 and width % 2 == 0:
+            pooled: Tensor = _Maximum.apply(images)  # type: ignore[no-untyped-call]
+            return pooled
+        return F.max_pool2d(images, 2)
+
+
+class _Maximum(torch.autograd.Function):
+    """Remembers which of four pixels was the largest; among equal pixels the first one."""
+
+    @staticmethod
+    def forward(ctx: Any, images: Tensor) -> Tensor:
+        best, which = None, None
+        for number, (row, column) in enumerate(_QUARTERS):
+            quarter = images[..., row::2, column::2]
+            if best is None or which is None:
+                best = quarter.contiguous(memory_format=torch.channels_last)
+                which = torch.zeros_like(best, dtype=torch.uint8)
+                continue
+            larger = quarter > best
+            best = torch.where(larger, quarter, best)
+            which = which.masked_fill(larger, number)
+        assert best is not None
+        assert which is not None
+        ctx.save_for_backward(which)
+        ctx.shape = images.shape
+        return best
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        (which,) = ctx.saved_tensors
+        result = torch.empty(
+            ctx.shape, dtype=gradient.dtype, device=gradient.device, memory_format=torch.channels_last
+        )
+        for number, (row, column) in enumerate(_QUARTERS):
+            result[..., row::2, column::2] = gradient * (which == number)
+        return result
+
+
+_QUARTERS = ((0, 0), (0, 1), (1, 0), (1, 1))
+
+
+def _convolution(channels: int, to: int, *, pool: bool = False) -> list[nn.Module]:
+    """Convolution, batch norm and ReLU, which see fewer pixels where pooling comes before them."""
+    return [
+        nn.Conv2d(channels, to, 3, padding=1, bias=False),
+        *([Pool2()] if pool else []),
+        nn.BatchNorm2d(to),
+        nn.ReLU(),
+    ]
