@@ -14,6 +14,7 @@ from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, fit_many, load, m
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models import teaching
+from drpu.models.teaching import student_weights
 from drpu.models._holdout import carve
 
 DATA = make_gaussian_pu(
@@ -26,19 +27,24 @@ def taught(teachers=3, **options):
     return NetworkRatio(teachers=teachers, random_state=0, **(SMALL | options))
 
 
+def scored(model, split):
+    parts = split.train.unlabeled, split.held.positive, split.held.unlabeled
+    return [model.log_ratio(part.rows) for part in parts]
+
+
 @pytest.fixture(scope="module")
-def pupil():
+def student():
     return taught().fit_ratio(DATA.positive, DATA.unlabeled)
 
 
-def test_a_pupil_is_one_network_without_a_correction(pupil):
-    assert pupil.alpha_ == 0
-    assert pupil.teachers == 3
-    assert len(pupil.history_["risk"]) >= 5
-    assert np.isfinite(pupil.log_ratio(DATA.test)).all()
+def test_a_student_is_one_network_without_a_correction(student):
+    assert student.alpha_ == 0
+    assert student.teachers == 3
+    assert len(student.history_["risk"]) >= 5
+    assert np.isfinite(student.log_ratio(DATA.test)).all()
 
 
-def test_pupils_rank_better_than_a_network_alone():
+def test_students_rank_better_than_a_network_alone():
     """A few positives in twenty dimensions are learnt by heart; with each of five seeds teachers help."""
     gains = []
     for seed in range(5):
@@ -53,12 +59,12 @@ def test_pupils_rank_better_than_a_network_alone():
     assert min(gains) > 0
 
 
-def test_equal_seeds_give_equal_pupils(pupil):
+def test_equal_seeds_give_equal_students(student):
     again, other = taught(), taught().set_params(random_state=1)
     again.fit_ratio(DATA.positive, DATA.unlabeled)
     other.fit_ratio(DATA.positive, DATA.unlabeled)
-    assert_allclose(again.log_ratio(DATA.test), pupil.log_ratio(DATA.test), rtol=1e-6)
-    assert not np.allclose(other.log_ratio(DATA.test), pupil.log_ratio(DATA.test))
+    assert_allclose(again.log_ratio(DATA.test), student.log_ratio(DATA.test), rtol=1e-6)
+    assert not np.allclose(other.log_ratio(DATA.test), student.log_ratio(DATA.test))
 
 
 def test_weights_are_calibrated_ratios_with_labelled_rows_at_the_ceiling():
@@ -66,7 +72,7 @@ def test_weights_are_calibrated_ratios_with_labelled_rows_at_the_ceiling():
         SamplePair(Sample(DATA.positive), Sample(DATA.unlabeled)), None, 0.2, np.random.default_rng(0)
     )
     (teacher,) = fit_many([NetworkRatio(alpha=0.3, random_state=0, **SMALL)], DATA.positive, DATA.unlabeled)
-    labelled, unlabeled = teaching._lesson([teacher], split)
+    labelled, unlabeled = student_weights(split, *scored(teacher, split))
     assert len(labelled) == len(split.train.positive)
     assert len(np.unique(labelled)) == 1
     assert labelled[0] >= unlabeled.max()
@@ -81,7 +87,7 @@ def test_too_few_held_out_positives_calibrate_nothing():
         SamplePair(Sample(DATA.positive[:50]), Sample(DATA.unlabeled)), None, 0.2, np.random.default_rng(0)
     )
     (teacher,) = fit_many([NetworkRatio(alpha=0.3, random_state=0, **SMALL)], DATA.positive, DATA.unlabeled)
-    _, unlabeled = teaching._lesson([teacher], split)
+    _, unlabeled = student_weights(split, *scored(teacher, split))
     assert_allclose(unlabeled, teacher.ratio(split.train.unlabeled.rows), rtol=1e-6)
 
 
@@ -96,7 +102,8 @@ def test_teachers_share_what_the_model_says_of_alpha(monkeypatch):
     monkeypatch.setattr(teaching, "fit_many", spy)
     taught(6, epochs=1).fit_ratio(DATA.positive, DATA.unlabeled)
     taught(2, epochs=1, alpha=0.2).fit_ratio(DATA.positive, DATA.unlabeled)
-    assert seen == [[0.05, 0.15, 0.3, 0.45, 0.6, 0.05], [0.0], [0.2, 0.2], [0.0]]
+    flat = [sum(group, []) for group in (seen[: len(seen) - 3], seen[-3:])]
+    assert flat == [[0.3, 0.45, 0.15, 0.6, 0.05, 0.3, 0.0], [0.2, 0.2, 0.0]]
 
 
 def test_rows_held_out_by_the_user_and_weights_are_used():
@@ -118,11 +125,11 @@ def test_a_handful_of_rows_still_teaches():
     assert np.isfinite(model.ratio(DATA.test)).all()
 
 
-def test_a_saved_pupil_needs_no_teachers(tmp_path):
+def test_a_saved_student_needs_no_teachers(tmp_path):
     clf = DRPUClassifier(taught(2, epochs=2), holdout=0.3, random_state=0)
     clf.fit_pu(DATA.positive, DATA.unlabeled)
-    save(clf, tmp_path / "pupil.drpu")
-    assert_array_equal(load(tmp_path / "pupil.drpu").predict(DATA.test), clf.predict(DATA.test))
+    save(clf, tmp_path / "student.drpu")
+    assert_array_equal(load(tmp_path / "student.drpu").predict(DATA.test), clf.predict(DATA.test))
 
 
 @pytest.mark.parametrize("teachers", [-1, 1.5, "many"])
@@ -138,3 +145,48 @@ def test_what_teachers_do_not_go_with_is_said():
         fit_many([taught()], DATA.positive, DATA.unlabeled)
     with pytest.raises(ParameterError, match="teachers must be left at its default"):
         NNPUClassifier(taught(), prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
+
+
+def test_the_students_of_a_round_teach_the_next_and_the_last_ones_score():
+    model = taught(2, rounds=3, students=2, epochs=2)
+    seen, real = [], teaching.student_weights
+
+    def spy(split, *scores):
+        seen.append(scores[0])
+        return real(split, *scores)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(teaching, "student_weights", spy)
+        model.fit_ratio(DATA.positive, DATA.unlabeled)
+    assert len(seen) == 3
+    assert not np.allclose(seen[0], seen[1])
+    members = model.module_.members
+    assert len(members) == 2
+    outputs = []
+    for member in members:
+        alone = taught(2).set_params(rounds=3, students=2, epochs=2)
+        alone.__dict__ |= {k: v for k, v in vars(model).items() if k.endswith("_")} | {"module_": member}
+        outputs.append(alone.log_ratio(DATA.test))
+    together = model.log_ratio(DATA.test)
+    assert (together >= np.min(outputs, axis=0) - 1e-9).all()
+    assert (together <= np.max(outputs, axis=0) + 1e-9).all()
+
+
+def test_several_students_save_and_load(tmp_path):
+    model = taught(2, students=3, epochs=1).fit_ratio(DATA.positive, DATA.unlabeled)
+    restored = NetworkRatio.from_state(model.state())
+    assert_array_equal(restored.log_ratio(DATA.test), model.log_ratio(DATA.test))
+
+
+def test_a_bar_counts_the_networks(capsys):
+    taught(2, rounds=2, students=2, epochs=1, verbose=1).fit_ratio(DATA.positive, DATA.unlabeled)
+    shown = capsys.readouterr().err
+    assert "6/6" in shown
+    assert "epochs" not in shown
+
+
+@pytest.mark.parametrize("name", ["rounds", "students"])
+@pytest.mark.parametrize("value", [0, 1.5])
+def test_rounds_and_students_are_counted(name, value):
+    with pytest.raises(ParameterError, match=name):
+        taught(**{name: value}).fit_ratio(DATA.positive, DATA.unlabeled)

@@ -14,6 +14,7 @@ from drpu._checks import check_choice, check_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.exceptions import DataError, DataTypeError, LabelError
+from drpu.models._rows import is_images
 from drpu.models.base import RatioModel
 
 __all__ = ["SCENARIOS", "Classes", "check_rows", "pair_pu", "split_pu"]
@@ -86,13 +87,15 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
             f"{name} is sparse, which {type(model).__name__} cannot take: pass {name}.toarray(), "
             "or choose a model that can, where there is one (kernel, linear, boosted)."
         )
+    X = as_numpy(X)
+    images = model.accepts_nd and is_images(X)  # which the model converts a batch at a time
     try:
         return validate_data(
             estimator,
-            as_numpy(X),
+            X,
             reset=reset,
             accept_sparse="csr" if model.accepts_sparse else False,
-            dtype=(np.float64, np.float32),
+            dtype=None if images else (np.float64, np.float32),
             ensure_all_finite="allow-nan" if model.accepts_nan else True,
             allow_nd=model.accepts_nd,
         )

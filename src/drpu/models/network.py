@@ -223,8 +223,11 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         if check_integer("teachers", self.teachers, low=0):
             self._fit_in_rounds(pair, holdout)
             return
-        if (self.rounds, self.students) != (1, 1):
-            raise ParameterError("rounds and students must be 1 without teachers: set teachers=3, say.")
+        if (self.rounds, self.students, bool(self.mixup)) != (1, 1, False):
+            raise ParameterError(
+                "rounds, students and mixup must be left at their defaults without teachers, whose students "
+                "they are about: set teachers=3, for example."
+            )
         (fitted,) = fit_together([task])
         self._take(fitted, pair.positive.rows.shape[1:])
 

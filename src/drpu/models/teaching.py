@@ -98,6 +98,7 @@ class _Rounds:
     ) -> Iterator[NetworkRatio]:
         """Fitted networks, one after the other; as many as fit are trained at a time."""
         plain = {"teachers": 0, "rounds": 1, "students": 1, "verbose": 0}
+        plain |= {} if same_rows else {"mixup": False}
         waiting = [clone(self.model).set_params(**plain | change) for change in changes]
         at_once = 1
         while waiting:
