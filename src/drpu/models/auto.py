@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,13 +13,14 @@ from sklearn.utils import check_random_state
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ImputationWarning
+from drpu.exceptions import ImputationWarning, ParameterError
 from drpu.models.base import RatioModel
-from drpu.models.boosting import BoostedRatio
+from drpu.models.boosting import BoostedRatio, category_columns
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio
 from drpu.models.registry import model_from_state
+from drpu.tables.indicators import Indicators
 
 __all__ = ["AutoRatio"]
 
@@ -35,10 +37,13 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     have columns enough). Averaging needs no choice
     between them, which few positives could not make. Below ten positives the smooth
     fit answers alone. Missing values go to the trees as they are and are filled with
-    column medians for the smooth fit.
+    column medians for the smooth fit. Categories go to the trees as they are, too, and become indicator
+    columns for the smooth fit.
 
     Parameters
     ----------
+    categories : sequence of int, default=()
+        Positions of the columns that hold category codes, as in :class:`drpu.BoostedRatio`.
     n_jobs : int, default=1
         Threads of the trees.
     random_state : int, RandomState or None, default=None
@@ -51,13 +56,22 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     """
 
     accepts_nan: ClassVar[bool] = True
+    accepts_categories: ClassVar[bool] = True
 
-    def __init__(self, *, n_jobs: int = 1, random_state: Any = None) -> None:
+    indicators_: Indicators | None = None
+
+    def __init__(self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None) -> None:
+        self.categories = categories
         self.n_jobs = n_jobs
         self.random_state = random_state
 
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
-        self.medians_ = _medians(pair.stacked())
+        rows = pair.stacked()
+        self.medians_ = _medians(rows)
+        if len(self.categories) and is_sparse(rows):
+            raise ParameterError("categories must be empty for sparse rows: pass dense rows.")
+        category_columns(self.categories, self.n_features_in_)  # checks them
+        self.indicators_ = Indicators.of(rows, self.categories) if len(self.categories) else None
         self.saw_gaps_ = has_gaps(pair.positive.rows) or has_gaps(pair.unlabeled.rows)
         if self.saw_gaps_:
             _warn_of_gaps()
@@ -75,8 +89,8 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         if n_rows(rows) < FEW:
             return [smooth]
         return [
-            ForestRatio(n_jobs=self.n_jobs, random_state=seeds[1]),
-            BoostedRatio(n_jobs=self.n_jobs, random_state=seeds[2]),
+            ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1]),
+            BoostedRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2]),
             smooth,
         ]
 
@@ -99,18 +113,25 @@ class AutoRatio(RatioModel, kind="auto", named=True):
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         filled = graph.op("Where", graph.op("IsNaN", X), self.medians_, X)
+        if self.indicators_ is not None:
+            from drpu.models._onnx.scores import indicator_columns
+
+            filled = indicator_columns(graph, self.indicators_, filled)
         parts = [member.onnx_scores(graph, X if member.accepts_nan else filled) for member in self.members_]
         return str(graph.mean(*parts, weights=self._weights()))
 
     def _filled(self, X: Rows, member: RatioModel) -> Rows:
-        """Rows as the member can take them: with medians in the gaps unless it knows what to do."""
-        return X if member.accepts_nan or not has_gaps(X) else _fill_gaps(X, self.medians_)
+        """Rows as the member can take them: the smooth one gets medians in gaps, and indicators."""
+        if not member.accepts_nan and has_gaps(X):
+            X = _fill_gaps(X, self.medians_)
+        return X if member.accepts_categories or self.indicators_ is None else self.indicators_(X)
 
     def state(self) -> ModelState:
         """The states of the members, and what fills the gaps."""
         return ModelState(
             self.kind,
-            {"saw_gaps": self.saw_gaps_},
+            {"saw_gaps": self.saw_gaps_}
+            | ({} if self.indicators_ is None else {"indicators": self.indicators_.state()}),
             {"medians": self.medians_},
             parts={str(i): member.state() for i, member in enumerate(self.members_)},
         )
@@ -119,6 +140,9 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         model = cls()
+        if "indicators" in state.config:
+            model.indicators_ = Indicators.from_state(state.config["indicators"])
+            model.categories = model.indicators_.categories
         model.saw_gaps_, model.medians_ = bool(state.config["saw_gaps"]), state.arrays["medians"]
         model.members_ = [model_from_state(state.parts[str(i)]) for i in range(len(state.parts))]
         model.n_features_in_ = len(model.medians_)

@@ -43,6 +43,10 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     accepts_sparse: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = False
+    accepts_categories: ClassVar[bool] = False  # a parameter ``categories``: positions of columns of codes
+    accepts_frames: ClassVar[bool] = (
+        False  # data frames as they are, in :class:`drpu.tables.frames.FrameRows`
+    )
     uses_holdout: ClassVar[bool] = False
 
     def __init_subclass__(cls, *, kind: str | None = None, named: bool = False, **options: Any) -> None:

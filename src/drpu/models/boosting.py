@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -19,7 +20,7 @@ from drpu.models._holdout import Split, carve
 from drpu.models._links import LINKS
 from drpu.models.base import RatioModel
 
-__all__ = ["BoostedRatio", "read_trees", "tree_rows"]
+__all__ = ["BoostedRatio", "category_columns", "category_settings", "read_trees", "tree_rows"]
 
 _PATIENCE = 30
 _FEW = 20_000  # rows up to which the held ones are worth a second fit
@@ -77,6 +78,9 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     holdout : float, default=0.2
         Share of the rows that early stopping keeps out, when ``fit_ratio`` is given no
         holdout rows. Up to 20,000 rows the trees are then grown again on all of them.
+    categories : sequence of int, default=()
+        Positions of the columns that hold category codes (whole numbers from 0), on which trees split by
+        sets of codes. Tables with categories set it by themselves.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -107,6 +111,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     """
 
     accepts_nan: ClassVar[bool] = True
+    accepts_categories: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
 
     def __init__(
@@ -125,6 +130,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         column_share: float = 0.5,
         early_stopping: bool | str = "auto",
         holdout: float = 0.2,
+        categories: Sequence[int] = (),
         n_jobs: int = 1,
         random_state: Any = None,
     ) -> None:
@@ -141,6 +147,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         self.column_share = column_share
         self.early_stopping = early_stopping
         self.holdout = holdout
+        self.categories = categories
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -155,7 +162,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         self.n_rounds_ = self.n_rounds or plan.rounds
         self.holdout_risk_ = np.nan
 
-        settings = self._settings(plan, seed)
+        settings = self._settings(plan, seed) | category_settings(self.categories)
         trees = None
         if split.held is not None:
             trees, self.holdout_risk_ = self._grow(loss, split.train, settings, split.held)
@@ -235,7 +242,8 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         import lightgbm
 
         min_leaf = self.min_leaf or max(1, min(_MIN_LEAF, len(pair) // 20))
-        data = _dataset(loss, pair, settings)
+        columns = category_columns(self.categories, self.n_features_in_)
+        data = _dataset(loss, pair, settings, columns)
         settings = settings | {
             "lambda_l2": loss.l2 if self.l2 is None else self.l2,
             **loss.settings(pair, min_leaf),
@@ -252,7 +260,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
             settings,
             data,
             self.n_rounds_,
-            valid_sets=[_dataset(loss, held, settings, reference=data)],
+            valid_sets=[_dataset(loss, held, settings, columns, reference=data)],
             feval=risk,
             callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
             keep_training_booster=True,
@@ -297,11 +305,19 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         return model
 
 
-def _dataset(loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], reference: Any = None) -> Any:
+def _dataset(
+    loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None
+) -> Any:
     import lightgbm
 
     kept = {key: value for key, value in settings.items() if key != "objective"}
-    return lightgbm.Dataset(tree_rows(pair.stacked()), **loss.fields(pair), params=kept, reference=reference)
+    return lightgbm.Dataset(
+        tree_rows(pair.stacked()),
+        **loss.fields(pair),
+        params=kept,
+        reference=reference,
+        categorical_feature=categories,
+    )
 
 
 def read_trees(trees: str) -> Any:
@@ -317,3 +333,16 @@ def read_trees(trees: str) -> Any:
 def tree_rows(X: Rows) -> Rows:
     """Rows as LightGBM takes them, which of sparse ones knows the older kind only."""
     return sparse.csr_matrix(X) if is_sparse(X) else X
+
+
+def category_columns(categories: Sequence[int], columns: int) -> Any:
+    """Positions of category codes, as a LightGBM data set takes them."""
+    for j in categories:
+        if check_integer("categories", j, low=0) >= columns:
+            raise ParameterError(f"categories must be positions of columns below {columns}, got {j!r}.")
+    return [int(j) for j in categories] or "auto"
+
+
+def category_settings(categories: Sequence[int]) -> dict[str, Any]:
+    """Settings of splits on categories: LightGBM's own are for more rows than a fold has."""
+    return {"min_data_per_group": 10} if len(categories) else {}

@@ -76,6 +76,16 @@ class FoldedRatio(RatioModel, kind="folds"):
         """Whether the models take rows of more than one dimension."""
         return self.models[0].accepts_nd
 
+    @property
+    def accepts_categories(self) -> bool:  # type: ignore[override]
+        """Whether the models take category codes."""
+        return self.models[0].accepts_categories
+
+    @property
+    def accepts_frames(self) -> bool:  # type: ignore[override]
+        """Whether the models take data frames as they are."""
+        return self.models[0].accepts_frames
+
     def describe(self) -> str:
         """How many models, and what each is."""
         inner = self.models[0].describe()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -12,7 +13,7 @@ from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models.base import RatioModel
-from drpu.models.boosting import read_trees, tree_rows
+from drpu.models.boosting import category_columns, category_settings, read_trees, tree_rows
 
 __all__ = ["ForestRatio"]
 
@@ -26,6 +27,8 @@ class ForestRatio(RatioModel, kind="forest"):
         Number of trees.
     min_leaf : int, optional
         Fewest rows of a leaf: by default 2, or a five-hundredth of the rows where that is more.
+    categories : sequence of int, default=()
+        Positions of the columns that hold category codes, as in :class:`drpu.BoostedRatio`.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -38,12 +41,20 @@ class ForestRatio(RatioModel, kind="forest"):
     """
 
     accepts_nan: ClassVar[bool] = True
+    accepts_categories: ClassVar[bool] = True
 
     def __init__(
-        self, n_trees: int = 150, *, min_leaf: int | None = None, n_jobs: int = 1, random_state: Any = None
+        self,
+        n_trees: int = 150,
+        *,
+        min_leaf: int | None = None,
+        categories: Sequence[int] = (),
+        n_jobs: int = 1,
+        random_state: Any = None,
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf
+        self.categories = categories
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -53,12 +64,13 @@ class ForestRatio(RatioModel, kind="forest"):
         check_integer("n_trees", self.n_trees, low=1)
         if self.min_leaf is not None:
             check_integer("min_leaf", self.min_leaf, low=1)
-        settings = self._settings(len(pair), self.n_features_in_)
+        settings = self._settings(len(pair), self.n_features_in_) | category_settings(self.categories)
         data = lightgbm.Dataset(
             tree_rows(pair.stacked()),
             pair.flags(),
             weight=pair.unit_weights(),
             params=settings,
+            categorical_feature=category_columns(self.categories, self.n_features_in_),
         )
         # the booster as it was trained: LightGBM would write and read it once more to free its rows
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)

@@ -11,8 +11,16 @@ from drpu.models._links import _FLOOR
 from drpu.models._onnx.graph import Graph
 from drpu.models._onnx.trees import tree_sum
 from drpu.models._scaling import CLIP
+from drpu.tables.indicators import Indicators
 
-__all__ = ["boosted_scores", "forest_scores", "fourier_scores", "kernel_scores", "network_scores"]
+__all__ = [
+    "boosted_scores",
+    "forest_scores",
+    "fourier_scores",
+    "indicator_columns",
+    "kernel_scores",
+    "network_scores",
+]
 
 
 # -- kernels ---------------------------------------------------------------------------------------
@@ -91,6 +99,23 @@ def fourier_scores(graph: Graph, model: Any, X: str, far: float) -> str:
     cosines = graph.double(op("Cos", op("Cast", waves, to=single)))
     weights = (model.coefficients_ * model._size())[:, None]
     return op("Add", op("MatMul", cosines, weights), model.intercept_)
+
+
+def indicator_columns(graph: Graph, indicators: Indicators, X: str) -> str:
+    """Numbers and indicators of rows whose categories are codes."""
+    op = graph.op
+
+    def columns(positions: list[int]) -> str:
+        return op("Gather", X, graph.constant(positions, np.int64), axis=1)
+
+    numbers = [j for j in range(indicators.n_columns) if j not in set(indicators.categories)]
+    parts = [columns(numbers)] if numbers else []
+    for j, codes, rest in zip(indicators.categories, indicators.codes, indicators.rest, strict=True):
+        own = graph.double(op("Equal", columns([j]), np.array([codes], dtype=np.float64)))
+        parts.append(own)
+        if rest:
+            parts.append(op("Sub", 1.0, graph.total(own)))
+    return op("Concat", *parts, axis=1)
 
 
 # -- networks -----------------------------------------------------------------------------------------
