@@ -13,9 +13,12 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from drpu.artifact.onnx.export import export_onnx as export_onnx
     from drpu.artifact.store import load as load
     from drpu.artifact.store import save as save
+    from drpu.core.budget import Budget as Budget
     from drpu.core.calibration import calibrate as calibrate
+    from drpu.core.costs import Costs as Costs
     from drpu.core.decision import ratio_threshold as ratio_threshold
     from drpu.core.decision import shift_posterior as shift_posterior
+    from drpu.core.groups import GroupPriors as GroupPriors
     from drpu.core.kernel_mean import KernelMeanPrior as KernelMeanPrior
     from drpu.core.objective import ShiftedRisk as ShiftedRisk
     from drpu.core.objective import VariationalRisk as VariationalRisk
@@ -34,6 +37,8 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from drpu.estimators.risk import NNPUClassifier as NNPUClassifier
     from drpu.estimators.risk import PUaClassifier as PUaClassifier
     from drpu.estimators.risk import UPUClassifier as UPUClassifier
+    from drpu.estimators.scoring import AUCScorer as AUCScorer
+    from drpu.estimators.scoring import CostScorer as CostScorer
     from drpu.estimators.scoring import ratio_risk_scorer as ratio_risk_scorer
     from drpu.estimators.variational import VPUClassifier as VPUClassifier
     from drpu.models.boosting import BoostedRatio as BoostedRatio
@@ -48,12 +53,17 @@ if TYPE_CHECKING:  # what editors and type checkers see
     from drpu.scale.monitor import PriorReading as PriorReading
 
 _SHELF = {
+    "AUCScorer": "drpu.estimators.scoring",
     "AdaptedClassifier": "drpu.estimators.adapted",
     "BoostedRatio": "drpu.models.boosting",
+    "Budget": "drpu.core.budget",
     "ClassifierRatio": "drpu.models.classifier",
+    "CostScorer": "drpu.estimators.scoring",
+    "Costs": "drpu.core.costs",
     "DRPUClassifier": "drpu.estimators.drpu",
     "ElkanNotoClassifier": "drpu.estimators.classic",
     "GenPUClassifier": "drpu.estimators.generative",
+    "GroupPriors": "drpu.core.groups",
     "KernelMeanPrior": "drpu.core.kernel_mean",
     "KernelRatio": "drpu.models.kernel",
     "NNPUClassifier": "drpu.estimators.risk",

@@ -25,6 +25,7 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
 __all__ = [
+    "MixtureFit",
     "MixtureTest",
     "Performance",
     "expected_performance",
@@ -119,7 +120,7 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
     if len(start) < 3:
         return MixtureTest(0.0, 0, 1.0, 0.0, 1.0, (-math.inf, math.inf))
 
-    fit = _Fit(new, a, b, tails.n, reference.n, reference.n_positive)
+    fit = MixtureFit(new, a, b, tails.n, reference.n, reference.n_positive)
     growth, statistic = fit.best()
     degrees = len(start) - 1 - int(growth > 0)  # at the edge nothing was fitted
     residual, covariance = fit.residual(np.array([growth])), fit.covariance(np.array([growth]))
@@ -156,7 +157,7 @@ def _pooled(counts: IntArray | FloatArray, start: IntArray) -> FloatArray:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
+class MixtureFit:
     """The residual of a mixture as a function of lambda."""
 
     new: FloatArray
@@ -183,9 +184,11 @@ class _Fit:
         return np.asarray((e * solved).sum(axis=1))
 
     def residual(self, growth: FloatArray) -> FloatArray:
+        """What the mixture at each lambda leaves unexplained."""
         return self.new - self._mixture(growth)
 
     def covariance(self, growth: FloatArray) -> FloatArray:
+        """Covariance of that residual: the noise of all three samples."""
         mixture = np.maximum(self._mixture(growth), 0)
         # Half of what is expected, half of what is seen, and no range impossible.
         new = (mixture / mixture.sum(axis=1, keepdims=True) + self.new) / 2 * self.n_new + 0.5

@@ -1,0 +1,198 @@
+r"""What a fixed number of looks will find: precision, recall and lift at a depth of the ranking.
+
+At the depth where a share :math:`f` of the rows is looked at, a share :math:`b` of the held-out
+positives scores as high. With the prior :math:`\pi'` of the rows, recall is :math:`b`,
+precision :math:`\pi' b / f` and lift :math:`b / f`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv
+
+from drpu._checks import check_fraction
+from drpu._typing import FloatArray, IntArray
+from drpu.core.prior import PriorEstimate
+from drpu.core.tails import ScoreTails
+
+__all__ = ["Budget", "Gain", "Range", "budget_outlook", "gain_curve", "share_limits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """An expected number and the limits that the counts leave to it.
+
+    Examples
+    --------
+    >>> print(Range(0.5, 0.4, 0.61))
+    0.500 [0.400, 0.610]
+    """
+
+    value: float
+    low: float
+    high: float
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """What looking at the best-scored rows will find.
+
+    Attributes
+    ----------
+    rows : int or None
+        How many rows can be looked at; None where only a share was given.
+    share : float
+        The same as a share of all rows.
+    threshold : float
+        Ratio above which rows are looked at.
+    precision, recall, lift : Range
+        Share of those rows that are positive, share of the positives that are among them, and how
+        many times more positives they hold than rows taken at random.
+    positions : ndarray of int or None
+        Positions of those rows, the best first; None where no rows were given.
+    """
+
+    rows: int | None
+    share: float
+    threshold: float
+    precision: Range
+    recall: Range
+    lift: Range
+    positions: IntArray | None = None
+
+    def __str__(self) -> str:
+        rows = (
+            f"{self.share:.2%} of the rows" if self.rows is None else f"{self.rows:,} rows ({self.share:.2%})"
+        )
+        return f"{rows}: precision {self.precision}, recall {self.recall}, lift {self.lift.value:.1f}"
+
+
+def share_limits(share: float, n: float, level: float) -> tuple[float, float]:
+    """Exact confidence limits of a share that was counted in ``n`` trials (Clopper and Pearson).
+
+    Examples
+    --------
+    >>> low, high = share_limits(0.0, 20, 0.95)
+    >>> low, round(high, 3)
+    (0.0, 0.168)
+    """
+    alpha, k = (1 - check_fraction("level", level)) / 2, share * n
+    low = float(betaincinv(k, n - k + 1, alpha)) if k > 0 else 0.0
+    high = float(betaincinv(k + 1, n - k, 1 - alpha)) if k < n else 1.0
+    return low, high
+
+
+def budget_outlook(
+    found: float,
+    n_positive: float,
+    prior: PriorEstimate,
+    share: float,
+    threshold: float,
+    *,
+    rows: int | None = None,
+    positions: IntArray | None = None,
+) -> Budget:
+    """The budget at a depth of the ranking.
+
+    Parameters
+    ----------
+    found : float
+        Share of the held-out positives above the threshold.
+    n_positive : float
+        How many held-out positives there are.
+    prior : PriorEstimate
+        Prior of the rows that the budget is spent on.
+    share : float
+        Share of those rows that is looked at, above 0.
+    threshold : float
+        Ratio at that depth.
+
+    Notes
+    -----
+    Limits of recall are those of a share counted in ``n_positive`` trials, at the level of the
+    prior. Precision takes the corners of these limits and of the interval of the prior, and cannot
+    exceed one, nor the share of positives that all rows hold divided by ``share``.
+    """
+    low, high = share_limits(found, n_positive, prior.level)
+
+    def precision(prior: float, recall: float) -> float:
+        return min(1.0, prior * recall / share)
+
+    return Budget(
+        rows,
+        share,
+        threshold,
+        Range(precision(prior.value, found), precision(prior.low, low), precision(prior.high, high)),
+        Range(found, low, high),
+        Range(found / share, low / share, min(high / share, 1 / max(share, prior.low, 1e-12))),
+        positions,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """Share of the positives found by the share of rows looked at, from none to all.
+
+    Attributes
+    ----------
+    share : ndarray
+        Share of the rows that is looked at, ascending.
+    recall, low, high : ndarray
+        Share of the positives among them, with limits point by point.
+    prior : float
+        Prior of the rows: a perfect ranking finds all positives at this share.
+    """
+
+    share: FloatArray
+    recall: FloatArray
+    low: FloatArray
+    high: FloatArray
+    prior: float
+
+    @property
+    def lift(self) -> FloatArray:
+        """Positives found over those that as many random rows would hold."""
+        return np.divide(self.recall, self.share, out=np.ones_like(self.recall), where=self.share > 0)
+
+
+def gain_curve(
+    reference: ScoreTails, train_prior: float, prior: PriorEstimate, *, new: ScoreTails | None = None
+) -> Gain:
+    """Gain at every threshold that makes a difference.
+
+    Parameters
+    ----------
+    reference : ScoreTails
+        Held-out positives and unlabeled training rows.
+    train_prior : float
+        Share of positives among those unlabeled rows.
+    prior : PriorEstimate
+        Prior of the rows to look at.
+    new : ScoreTails, optional
+        Counts of those rows. Their depths are then counted; otherwise they follow from ``prior``.
+
+    Examples
+    --------
+    >>> reference = ScoreTails([1.0, 2.0, 3.0]).update([0.0, 0.5, 1.5, 2.5])
+    >>> gain = gain_curve(reference, 0.5, PriorEstimate.given(0.5))
+    >>> float(gain.share[-1]), float(gain.recall[-1])
+    (1.0, 1.0)
+    """
+    b = np.concatenate(([1.0], reference.positive_survival, [0.0]))[::-1]
+    if new is not None:
+        depth = np.concatenate(([1.0], new.survival, [0.0]))[::-1]
+    else:
+        a = np.concatenate(([1.0], reference.survival, [0.0]))[::-1]
+        wrong = np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+        depth = prior.value * b + (1 - prior.value) * wrong
+    depth = np.maximum.accumulate(depth)
+    limits = np.array([share_limits(float(share), reference.n_positive, prior.level) for share in b])
+    return Gain(depth, b, limits[:, 0], limits[:, 1], prior.value)

@@ -1,0 +1,197 @@
+r"""Which columns moved more than a change of the prior explains.
+
+For each column a few ranges of values are fixed in training, with the shares :math:`b` of the positives
+and :math:`a` of the unlabeled rows in them. If only the prior has changed, the shares of new
+rows are :math:`(1-\lambda) b + \lambda a` with :math:`\lambda = (1-\pi')/(1-\pi)`, the same for
+every column. A column whose shares no :math:`\lambda` within the limits of the two priors
+explains has moved by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc
+
+from drpu._typing import FloatArray, IntArray
+from drpu.core.diagnostics import MixtureFit
+from drpu.core.prior import PriorEstimate
+from drpu.exceptions import DataError
+
+__all__ = ["ColumnProfile", "ColumnShift", "column_shifts", "profile_columns"]
+
+RANGES = 12  # ranges of values a column, besides one for what is missing
+MOST_ROWS = 200_000  # more tell nothing more: every k-th row is taken beyond it
+MOST_COLUMNS = 2000  # wider rows, such as words of texts, are not profiled
+_FEWEST = 8  # rows that a range should hold in the unlabeled and in the new sample
+_DIGITS = 3  # significant digits of a limit between ranges: no value of a row is kept
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProfile:
+    """How positives and unlabeled training rows are spread over the ranges of one column.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column, or its position.
+    edges : ndarray of shape (K,)
+        Limits between the ranges, rounded: they are no values of rows.
+    positive, unlabeled : ndarray of shape (K + 2,)
+        Counts in the ranges; the last cell is for missing values.
+    """
+
+    name: str
+    edges: FloatArray
+    positive: FloatArray
+    unlabeled: FloatArray
+
+    def count(self, values: FloatArray) -> FloatArray:
+        """Counts of new values in the ranges."""
+        return _cells(self.edges, values)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnShift:
+    """Test of one column.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    p_value : float
+        Chance of such a difference if only the prior had changed, times the number of
+        columns (Bonferroni), at most 1.
+    misfit : float
+        Share of the new rows that would have to move for the column to fit, less what noise
+        alone would show; in [0, 1].
+    """
+
+    name: str
+    p_value: float
+    misfit: float
+
+
+def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tuple[ColumnProfile, ...]:
+    """Profiles of the columns of two dense samples; none for rows that are wider than 2000.
+
+    Parameters
+    ----------
+    positive, unlabeled : ndarray of shape (n, d)
+        The two samples; NaN is a missing value.
+    names : sequence of str
+        Names of the columns.
+    """
+    if len(names) > MOST_COLUMNS:
+        return ()
+    P, U = _thinned(positive), _thinned(unlabeled)
+    profiles = []
+    for k, name in enumerate(names):
+        p, u = (np.asarray(rows[:, k], dtype=np.float64) for rows in (P, U))
+        edges = _edges(p, u)
+        profiles.append(ColumnProfile(str(name), edges, _cells(edges, p), _cells(edges, u)))
+    return tuple(profiles)
+
+
+def column_shifts(
+    profiles: Sequence[ColumnProfile],
+    rows: Any,
+    train_prior: PriorEstimate,
+    test_prior: PriorEstimate,
+) -> list[ColumnShift]:
+    """Tests of all columns of new rows, the largest misfit first.
+
+    Parameters
+    ----------
+    profiles : sequence of ColumnProfile
+        Of training.
+    rows : ndarray of shape (n, d)
+        New rows with the same columns.
+    train_prior : PriorEstimate
+        Prior of the unlabeled rows that were profiled.
+    test_prior : PriorEstimate
+        Prior of the new rows.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> P, U = rng.normal(1, 1, (300, 2)), rng.normal(0, 1, (3000, 2))
+    >>> profiles = profile_columns(P, U, ["age", "amount"])
+    >>> same = PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching")
+    >>> new = rng.normal(0, 1, (2000, 2)) * [1.0, 1.5]
+    >>> [shift.name for shift in column_shifts(profiles, new, same, same) if shift.p_value < 0.001]
+    ['amount']
+    """
+    if rows.shape[1] != len(profiles):
+        raise DataError(f"rows must have the {len(profiles)} columns of the profiles, got {rows.shape[1]}.")
+    growth = _growth(train_prior, test_prior)
+    X = _thinned(rows)
+    found = []
+    for k, profile in enumerate(profiles):
+        p_value, misfit = _test(profile, profile.count(np.asarray(X[:, k], dtype=np.float64)), growth)
+        found.append(ColumnShift(profile.name, min(1.0, p_value * len(profiles)), misfit))
+    return sorted(found, key=lambda shift: -shift.misfit)
+
+
+def _growth(train: PriorEstimate, test: PriorEstimate) -> FloatArray:
+    """Values of lambda that the limits of both priors allow."""
+    low = (1 - test.high) / max(1 - train.low, 1e-12)
+    high = (1 - test.low) / max(1 - train.high, 1e-12)
+    return np.unique(np.clip(np.linspace(low, high, 41), 0.0, 40.0))
+
+
+def _test(profile: ColumnProfile, new: FloatArray, growth: FloatArray) -> tuple[float, float]:
+    start = _pooled_cells(profile, new)
+    if len(start) < 2:
+        return 1.0, 0.0
+    samples = (new, profile.unlabeled, profile.positive)
+    n_new, n, n_positive = (float(cells.sum()) for cells in samples)
+    shares = [np.add.reduceat(cells, start) / cells.sum() for cells in samples]
+    fit = MixtureFit(shares[0], shares[1], shares[2], n_new, n, n_positive)
+    statistic = fit.statistic(growth)
+    best = growth[[int(np.argmin(statistic))]]
+    noise = np.sqrt(2 / np.pi) * np.sqrt(np.diagonal(fit.covariance(best)[0])).sum()
+    misfit = (float(np.abs(fit.residual(best)).sum()) - float(noise)) / 2
+    return float(chdtrc(len(start) - 1, float(statistic.min()))), min(1.0, max(0.0, misfit))
+
+
+def _pooled_cells(profile: ColumnProfile, new: FloatArray) -> IntArray:
+    """First cell of each range that holds enough rows of both samples; thin ones join their neighbour."""
+    start, mass = [0], np.zeros(2)
+    for k, pair in enumerate(zip(profile.unlabeled, new, strict=True)):
+        if (mass >= _FEWEST).all():
+            start.append(k)
+            mass = np.zeros(2)
+        mass = mass + pair
+    if len(start) > 1 and (mass < _FEWEST).any() and mass.max() < 4 * _FEWEST:
+        start.pop()
+    return np.array(start)
+
+
+def _edges(positive: FloatArray, unlabeled: FloatArray) -> FloatArray:
+    """Limits at quantiles of both samples together, each counting half, rounded."""
+    at = np.linspace(0, 1, RANGES // 2 + 1)[1:-1]
+    parts = [np.quantile(sample[~np.isnan(sample)], at) for sample in (positive, unlabeled)
+             if not np.isnan(sample).all()]  # fmt: skip
+    if not parts:
+        return np.empty(0)
+    edges = np.concatenate(parts)
+    scale = np.maximum(np.abs(edges), np.ptp(edges) / 1000)
+    with np.errstate(divide="ignore"):
+        digits = np.where(scale > 0, _DIGITS - 1 - np.floor(np.log10(np.maximum(scale, 1e-300))), 0.0)
+    return np.unique([round(float(edge), int(d)) for edge, d in zip(edges, digits, strict=True)])
+
+
+def _cells(edges: FloatArray, values: FloatArray) -> FloatArray:
+    missing = np.isnan(values)
+    cells = np.searchsorted(edges, values[~missing], side="right")
+    counts = np.bincount(cells, minlength=len(edges) + 1)
+    return np.append(counts, missing.sum()).astype(np.float64)
+
+
+def _thinned(rows: Any) -> Any:
+    step = -(-rows.shape[0] // MOST_ROWS)
+    return rows[::step] if step > 1 else rows

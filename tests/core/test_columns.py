@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from drpu import PriorEstimate
+from drpu.core.columns import column_shifts, profile_columns
+from drpu.exceptions import DataError
+
+NAMES = ["age", "amount", "code", "gaps"]
+
+
+def sample(rng, n, prior, *, factor=1.0):
+    """Rows whose classes differ in every column; ``factor`` scales the amounts."""
+    positive = rng.random(n) < prior
+    rows = rng.normal(positive[:, None], 1, (n, 4))
+    rows[:, 1] = factor * np.exp(rows[:, 1])
+    rows[:, 2] = np.floor(4 * rng.random(n) * (1 + positive))
+    rows[rng.random(n) < 0.1 + 0.2 * positive, 3] = np.nan
+    return rows
+
+
+@pytest.fixture(scope="module")
+def profiles():
+    rng = np.random.default_rng(0)
+    return profile_columns(sample(rng, 400, 1.0), sample(rng, 4000, 0.3), NAMES)
+
+
+TRAIN = PriorEstimate(0.3, 0.27, 0.33, 0.95, "combined")
+
+
+@pytest.mark.parametrize("prior", [0.05, 0.3, 0.8])
+def test_a_change_of_the_prior_alone_moves_no_column(profiles, prior):
+    rng = np.random.default_rng(int(100 * prior))
+    found = PriorEstimate(prior, max(prior - 0.04, 0), prior + 0.04, 0.95, "matching")
+    alarms = sum(
+        min(shift.p_value for shift in column_shifts(profiles, sample(rng, 1500, prior), TRAIN, found)) < 0.05
+        for _ in range(40)
+    )
+    assert alarms <= 6  # 40 tries at .05: 6 or fewer in 98 %
+
+
+def test_a_factor_on_an_amount_is_noticed_and_named(profiles):
+    rng = np.random.default_rng(7)
+    found = PriorEstimate(0.3, 0.26, 0.34, 0.95, "matching")
+    shifts = column_shifts(profiles, sample(rng, 1500, 0.3, factor=1.5), TRAIN, found)
+    assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["amount"]
+    assert shifts[0].name == "amount"
+    assert 0.05 < shifts[0].misfit < 0.3
+
+
+def test_more_missing_values_are_a_move(profiles):
+    rng = np.random.default_rng(8)
+    rows = sample(rng, 1500, 0.3)
+    rows[rng.random(1500) < 0.3, 0] = np.nan
+    shifts = column_shifts(profiles, rows, TRAIN, TRAIN)
+    assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["age"]
+
+
+def test_profiles_keep_no_values_of_rows():
+    rng = np.random.default_rng(2)
+    P, U = rng.normal(0, 1, (200, 3)), rng.normal(0, 1, (2000, 3))
+    values = {f"{value:.12g}" for value in np.concatenate([P, U]).ravel()}
+    for profile in profile_columns(P, U, "abc"):
+        assert values.isdisjoint({f"{edge:.12g}" for edge in profile.edges})
+
+
+def test_constant_empty_and_wide_columns_are_no_trouble():
+    P, U = np.ones((50, 2)), np.ones((300, 2))
+    P[:, 1] = U[:, 1] = np.nan
+    profiles = profile_columns(P, U, "ab")
+    shifts = column_shifts(profiles, U[:100], TRAIN, TRAIN)
+    assert {shift.p_value for shift in shifts} == {1.0}
+    assert profile_columns(np.ones((2, 3000)), np.ones((2, 3000)), range(3000)) == ()
+    with pytest.raises(DataError, match="the 2 columns"):
+        column_shifts(profiles, np.ones((4, 3)), TRAIN, TRAIN)
