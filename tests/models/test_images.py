@@ -7,8 +7,9 @@ import json
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
+import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
@@ -252,7 +253,8 @@ def test_pooling_has_the_gradient_of_torch():
 
 
 @pytest.mark.parametrize(
-    ("shape", "message"), [((16,), "needs images"), ((4, 4), "at least 8"), ((32, 32, 3), "channels come last")]
+    ("shape", "message"),
+    [((16,), "needs images"), ((4, 4), "at least 8"), ((32, 32, 3), "channels come last")],
 )
 def test_rows_that_are_no_images_are_refused(shape, message):
     with pytest.raises(DataError, match=message):
@@ -325,7 +327,13 @@ def test_scores_have_the_same_options():
     from drpu import ShiftedRisk
 
     model = NetworkScore(
-        network="resnet9", hidden=(2,), augment="flip", average_views=True, epochs=1, device="cpu", random_state=0
+        network="resnet9",
+        hidden=(2,),
+        augment="flip",
+        average_views=True,
+        epochs=1,
+        device="cpu",
+        random_state=0,
     )
     fit_many([model], POSITIVE, UNLABELED, objectives=ShiftedRisk(0.4, 0.4, corrected=True))
     assert isinstance(model.module_, ResNet9)

@@ -14,8 +14,8 @@ from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, fit_many, load, m
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models import teaching
-from drpu.models.teaching import student_weights
 from drpu.models._holdout import carve
+from drpu.models.teaching import student_weights
 
 DATA = make_gaussian_pu(
     200, 1000, prior=0.4, test_prior=0.4, n_test=1000, separation=2.5, dimensions=20, random_state=0
@@ -102,7 +102,7 @@ def test_teachers_share_what_the_model_says_of_alpha(monkeypatch):
     monkeypatch.setattr(teaching, "fit_many", spy)
     taught(6, epochs=1).fit_ratio(DATA.positive, DATA.unlabeled)
     taught(2, epochs=1, alpha=0.2).fit_ratio(DATA.positive, DATA.unlabeled)
-    flat = [sum(group, []) for group in (seen[: len(seen) - 3], seen[-3:])]
+    flat = [[a for stack in group for a in stack] for group in (seen[:-3], seen[-3:])]
     assert flat == [[0.3, 0.45, 0.15, 0.6, 0.05, 0.3, 0.0], [0.2, 0.2, 0.0]]
 
 
