@@ -10,7 +10,7 @@ from scipy.stats import norm
 
 from drpu._state import ModelState
 from drpu.core.bregman import bregman_risk, nonnegative_bregman_risk
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.models._boosted_loss import BoostedRisk
 from drpu.models._links import LINKS
 from drpu.models.boosting import BoostedRatio
@@ -236,11 +236,19 @@ def test_parameters_that_break_their_rule_are_named(settings, name, rows):
 
 
 @pytest.mark.parametrize(
-    "state", [ModelState("boosted"), ModelState("boosted", {"loss": "log", "offset": 0.0, "n_features": 1},
-                                                 blobs={"trees": b"no trees"})]
-)  # fmt: skip
-def test_foreign_states_are_refused(state):
-    with pytest.raises(DataError, match="BoostedRatio"):
+    ("state", "message"),
+    [
+        (ModelState("boosted"), "BoostedRatio"),
+        (
+            ModelState(
+                "boosted", {"loss": "log", "offset": 0.0, "n_features": 1}, blobs={"trees": b"no trees"}
+            ),
+            "text of the trees",
+        ),
+    ],
+)
+def test_foreign_states_are_refused(state, message):
+    with pytest.raises((DataError, ArtifactError), match=message):
         BoostedRatio.from_state(state)
 
 

@@ -18,9 +18,10 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
 from drpu.models._holdout import Split, carve
 from drpu.models._links import LINKS
+from drpu.models._trees import Trees, read_trees
 from drpu.models.base import RatioModel
 
-__all__ = ["BoostedRatio", "category_columns", "category_settings", "read_trees", "tree_rows"]
+__all__ = ["BoostedRatio", "category_columns", "category_settings", "own_trees", "tree_rows"]
 
 _PATIENCE = 30
 _FEW = 20_000  # rows up to which the held ones are worth a second fit
@@ -174,7 +175,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
             trees, _ = self._grow(loss, pair, settings)
         self.loss_, self.offset_ = loss, loss.offset(grown_on)
         self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
-        self.booster_ = read_trees(self.trees_)
+        self.booster_ = own_trees(self.trees_)
 
     def _check_parameters(self) -> BoostedLoss:
         for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
@@ -282,7 +283,8 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         config = {"loss": self.loss, "offset": self.offset_, "n_features": self.n_features_in_}
         if isinstance(self.loss_, BregmanLoss):
             config |= {"generator": self.loss_.generator, "link": self.loss_.link, "alpha": self.loss_.alpha}
-        return ModelState(kind=self.kind, config=config, blobs={"trees": self.trees_.encode()})
+        trees = Trees.from_text(self.trees_, columns=self.n_features_in_, averaged=False)
+        return ModelState(kind=self.kind, config=config, blobs={"trees": trees.text().encode()})
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
@@ -296,11 +298,12 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
                 alpha=config.get("alpha"),
             )
             model.loss_ = model._loss()
-            model.offset_, model.n_features_in_ = float(config["offset"]), int(config["n_features"])
-            model.trees_ = state.blobs["trees"].decode()
-            model.booster_ = read_trees(model.trees_)
-        except (KeyError, TypeError, ValueError) as error:
+            model.offset_ = check_real("offset", config["offset"], low=-1e6, high=1e6)
+            model.n_features_in_ = check_integer("n_features", config["n_features"], low=1)
+            trees = read_trees(state.blobs["trees"], columns=model.n_features_in_, averaged=False)
+        except (KeyError, TypeError, ParameterError) as error:
             raise DataError(f"state is not that of a BoostedRatio: {error!r}.") from error
+        model.trees_, model.booster_ = trees.text(), trees.booster()
         model.n_rounds_, model.holdout_risk_ = model.booster_.current_iteration(), np.nan
         return model
 
@@ -320,14 +323,11 @@ def _dataset(
     )
 
 
-def read_trees(trees: str) -> Any:
-    """Trees from LightGBM's text, or an error where the text is not one."""
+def own_trees(trees: str) -> Any:
+    """LightGBM's object from a text that it wrote in this process; texts from files are checked first."""
     import lightgbm
 
-    try:
-        return lightgbm.Booster(model_str=trees)
-    except lightgbm.basic.LightGBMError as error:
-        raise DataError(f"the trees of a BoostedRatio cannot be read: {error}") from error
+    return lightgbm.Booster(model_str=trees)
 
 
 def tree_rows(X: Rows) -> Rows:

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
@@ -15,58 +15,17 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from drpu._checks import check_integer
+from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair, n_rows, take_rows
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.exceptions import DataError, ParameterError
+from drpu.models._saved.allowed import ENOUGH, kept_values, needs_rows
+from drpu.models._saved.read import read_estimators
+from drpu.models._saved.write import write_estimators
 from drpu.models.base import LOG_LIMIT, RatioModel
 
-__all__ = ["TRUSTED_TYPES", "ClassifierRatio"]
-
-# What a saved classifier may be made of beside the types that skops trusts by itself.
-TRUSTED_TYPES: tuple[str, ...] = (
-    "numpy.dtype",
-    "scipy._lib.array_api_compat.numpy._aliases.asarray",
-    "scipy.interpolate._bsplines.BSpline",
-    "sklearn.calibration._CalibratedClassifier",
-    "sklearn.calibration._SigmoidCalibration",
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor",
-    "sklearn.feature_selection._univariate_selection.f_classif",
-    "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace",
-    "sklearn.gaussian_process.kernels.ConstantKernel",
-    "sklearn.gaussian_process.kernels.Product",
-    "sklearn.gaussian_process.kernels.RBF",
-    "sklearn.gaussian_process.kernels.Sum",
-    "sklearn.gaussian_process.kernels.WhiteKernel",
-    "sklearn.metrics._dist_metrics.EuclideanDistance64",
-    "sklearn.metrics._scorer._PassthroughScorer",
-    "sklearn.model_selection._split.StratifiedKFold",
-    "sklearn.neighbors._ball_tree.BallTree",
-    "sklearn.neighbors._kd_tree.KDTree",
-    "sklearn.neural_network._stochastic_optimizers.AdamOptimizer",
-    "sklearn.neural_network._stochastic_optimizers.SGDOptimizer",
-    "sklearn.tree._tree.Tree",
-    "sklearn.utils._bunch.Bunch",
-)
-
-# Classes that are, or are made of, the rows they have seen; subclasses count as well.
-_ROW_KEEPERS = frozenset(
-    {
-        "BaseLabelPropagation",
-        "BaseLibSVM",
-        "GaussianProcessClassifier",
-        "GaussianProcessRegressor",
-        "Isomap",
-        "KNNImputer",
-        "KernelDensity",
-        "KernelPCA",
-        "KernelRidge",
-        "LocallyLinearEmbedding",
-        "NeighborsBase",
-        "Nystroem",
-    }
-)
+__all__ = ["ClassifierRatio"]
 
 
 class ClassifierRatio(RatioModel, kind="classifier", named=True):
@@ -131,9 +90,17 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether some part of the classifier is made of the rows it has seen."""
+        """Whether some part of the classifier keeps values of the rows it has seen."""
+        return bool(self.kept_values)
+
+    @property
+    def kept_values(self) -> dict[str, str]:
+        """Parts of the classifier that keep values of the rows they have seen, and what they keep."""
         parts = getattr(self, "classifiers_", [self.classifier])
-        return any(_is_row_keeper(part) for part in _parts_of(parts))
+        kept = kept_values(parts)
+        if hasattr(self, "offsets_") and _fewest(self.n_seen_, self.offsets_) < ENOUGH:
+            kept |= dict.fromkeys(needs_rows(parts), "means of very few rows")
+        return kept
 
     def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> Self:  # noqa: D102
         _check_classifier(self.classifier)  # before its tags are asked for
@@ -182,9 +149,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
 
     def state(self) -> ModelState:
-        """The classifiers as a skops archive, and what turns their odds into ratios."""
-        from skops import io
-
+        """The classifiers as an archive, and what turns their odds into ratios."""
         return ModelState(
             kind=self.kind,
             config={
@@ -193,22 +158,35 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
                 "n_seen": self.n_seen_,
                 "n_features": self.n_features_in_,
             },
-            blobs={"classifiers": io.dumps(self.classifiers_)},
+            blobs={"classifiers": write_estimators(self.classifiers_)},
         )
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state; parts of types that are not trusted are refused."""
+        """A fitted model from its state; types that are not known to be safe are refused."""
         config = state.config
         try:
-            classifiers = _read(state.blobs["classifiers"])
+            classifiers = read_estimators(state.blobs["classifiers"])
             model = cls(clone(classifiers[0]), folds=len(classifiers))
             model.classifiers_ = classifiers
-            model.offsets_ = [float(offset) for offset in config["offsets"]]
-            model.smoothed_, model.n_seen_ = bool(config["smoothed"]), int(config["n_seen"])
-            model.n_features_in_ = int(config["n_features"])
-        except (KeyError, IndexError, TypeError) as error:
+            model.offsets_ = [
+                check_real("offset", offset, low=-1e3, high=1e3) for offset in config["offsets"]
+            ]
+            model.smoothed_ = bool(config["smoothed"])
+            model.n_seen_ = check_integer("n_seen", config["n_seen"], low=1)
+            model.n_features_in_ = check_integer("n_features", config["n_features"], low=1)
+        except (KeyError, IndexError, TypeError, ParameterError) as error:
             raise DataError(f"state is not that of a ClassifierRatio: {error!r}.") from error
+        for classifier in classifiers:
+            classes = list(getattr(classifier, "classes_", ()))
+            if not hasattr(classifier, "predict_proba") or classes != [0, 1]:
+                raise DataError("state is not that of a ClassifierRatio: its classifiers must know 0 and 1.")
+            if getattr(classifier, "n_features_in_", None) != model.n_features_in_:
+                raise DataError("state is not that of a ClassifierRatio: its classifiers differ in columns.")
+        if len(model.offsets_) != len(classifiers):
+            raise DataError(
+                "state is not that of a ClassifierRatio: it must have an offset for each classifier."
+            )
         return model
 
 
@@ -284,39 +262,6 @@ def _log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatAr
     return np.asarray(log_p[:, 1] - log_p[:, 0])
 
 
-def _parts_of(thing: Any) -> Iterator[BaseEstimator]:
-    """Every estimator inside a thing, fitted or not, however deep."""
-    waiting, seen = [thing], set()
-    while waiting:
-        part = waiting.pop()
-        if id(part) in seen:
-            continue
-        seen.add(id(part))
-        if isinstance(part, dict):
-            waiting.extend(part.values())
-        elif isinstance(part, (list, tuple, set)) or (isinstance(part, np.ndarray) and part.dtype == object):
-            waiting.extend(part)
-        elif hasattr(part, "__dict__") and not isinstance(part, type):
-            if isinstance(part, BaseEstimator):
-                yield part
-            waiting.extend(vars(part).values())
-
-
-def _is_row_keeper(estimator: BaseEstimator) -> bool:
-    return any(base.__name__ in _ROW_KEEPERS for base in type(estimator).__mro__)
-
-
-def _read(archive: bytes) -> list[Any]:
-    """Classifiers from a skops archive of trusted types only."""
-    from skops import io
-
-    try:
-        strange = sorted(set(io.get_untrusted_types(data=archive)) - set(TRUSTED_TYPES))
-        if not strange:
-            return list(io.loads(archive, trusted=list(TRUSTED_TYPES)))
-    except Exception as error:  # whatever a damaged archive makes zipfile, json or skops raise
-        raise ArtifactError(f"the classifiers of a ClassifierRatio cannot be read: {error}") from error
-    raise ArtifactError(
-        f"a saved classifier holds parts of types that are not trusted: {', '.join(strange)}. "
-        "Fit it again here, or use a classifier of scikit-learn."
-    )
+def _fewest(n_seen: int, offsets: list[float]) -> float:
+    """Rows of the smaller sample that a classifier has seen, up to weights."""
+    return min(n_seen / (1 + float(np.exp(abs(offset)))) for offset in offsets)

@@ -8,12 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer
+from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
+from drpu.models._trees import Trees, read_trees
 from drpu.models.base import RatioModel
-from drpu.models.boosting import category_columns, category_settings, read_trees, tree_rows
+from drpu.models.boosting import category_columns, category_settings, own_trees, tree_rows
 
 __all__ = ["ForestRatio"]
 
@@ -75,7 +76,7 @@ class ForestRatio(RatioModel, kind="forest"):
         # the booster as it was trained: LightGBM would write and read it once more to free its rows
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         self.trees_ = grown.model_to_string()
-        self.booster_ = read_trees(self.trees_)
+        self.booster_ = own_trees(self.trees_)
         self.offset_ = pair.log_odds()
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
@@ -122,13 +123,15 @@ class ForestRatio(RatioModel, kind="forest"):
             "offset": self.offset_,
             "columns": self.n_features_in_,
         }
-        return ModelState(self.kind, config, blobs={"trees": self.trees_.encode()})
+        trees = Trees.from_text(self.trees_, columns=self.n_features_in_, averaged=True)
+        return ModelState(self.kind, config, blobs={"trees": trees.text().encode()})
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         model = cls(int(state.config["n_trees"]), min_leaf=state.config["min_leaf"])
-        model.trees_ = state.blobs["trees"].decode()
-        model.booster_ = read_trees(model.trees_)
-        model.offset_, model.n_features_in_ = float(state.config["offset"]), int(state.config["columns"])
+        model.offset_ = check_real("offset", state.config["offset"], low=-1e6, high=1e6)
+        model.n_features_in_ = check_integer("columns", state.config["columns"], low=1)
+        trees = read_trees(state.blobs["trees"], columns=model.n_features_in_, averaged=True)
+        model.trees_, model.booster_ = trees.text(), trees.booster()
         return model

@@ -1,0 +1,306 @@
+"""LightGBM's text of trees, checked before LightGBM sees it and stripped of what it says about rows.
+
+LightGBM parses its text in C++ and trusts it: a child that does not exist ends the
+process, a cycle of children never ends, a column beyond the row is read from foreign
+memory. So a text from a file is never handed on. It is read here into arrays, the arrays are
+checked, and LightGBM gets a new text that is written from them.
+
+The new text has splits and leaf values, which are what predictions need. The smallest and the
+largest value of each column, the number of rows in each leaf, gains and training settings
+are left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drpu._typing import FloatArray, IntArray
+from drpu.exceptions import ArtifactError
+
+__all__ = ["Trees", "read_trees"]
+
+MOST_DEPTH = 1000  # splits on the way to a leaf: bounds the time that a row takes in a tree
+LARGEST = 1e100  # of a leaf value: sums of them stay finite
+
+_CATEGORICAL = 1  # bits of a decision type, as LightGBM numbers them; 2 sends missing values left
+_MISSING = 12  # two bits: no missing values (0), zeros (4), NaN (8)
+_DECISIONS = frozenset(left | missing | kind for left in (0, 2) for missing in (0, 4, 8) for kind in (0, 1))
+
+_VERSIONS = ("v3", "v4")
+_HEADER_NUMBERS = ("num_class", "num_tree_per_iteration", "max_feature_idx")
+_UNUSED = {  # fields of a tree that predictions do not need
+    "split_gain", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count",
+    "shrinkage",
+}  # fmt: skip
+_USED = {
+    "num_leaves", "num_cat", "split_feature", "threshold", "decision_type", "left_child", "right_child",
+    "leaf_value", "cat_boundaries", "cat_threshold", "is_linear",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """One tree: arrays over its splits, the values of its leaves, and the bitsets of categorical splits.
+
+    A child is the number of a split, or ``~leaf``.
+    """
+
+    feature: IntArray
+    threshold: FloatArray
+    decision: IntArray
+    left: IntArray
+    right: IntArray
+    value: FloatArray
+    bounds: IntArray
+    bits: IntArray
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """Checked trees over ``columns`` columns, of which predictions are the sum or the mean."""
+
+    trees: tuple[_Tree, ...]
+    columns: int
+    averaged: bool
+
+    @classmethod
+    def from_text(cls, text: str, *, columns: int, averaged: bool) -> Trees:
+        """Trees from LightGBM's text.
+
+        Parameters
+        ----------
+        text : str
+            From a file, so anything at all.
+        columns : int
+            Number of columns that the model around the trees has.
+        averaged : bool
+            Whether predictions are the mean over the trees, as in a forest.
+
+        Raises
+        ------
+        ArtifactError
+            If the text is not what LightGBM would write for such trees.
+        """
+        try:
+            header, blocks = _split(text)
+            _check_header(header, columns, averaged)
+            trees = tuple(_read(block, columns) for block in blocks)
+        except (ValueError, OverflowError, KeyError) as error:
+            if isinstance(error, ArtifactError):
+                raise
+            raise ArtifactError(f"the text of the trees is damaged: {error!r}.") from error
+        if not trees:
+            raise ArtifactError("the text of the trees is damaged: it has no tree.")
+        return cls(trees, columns, averaged)
+
+    def text(self) -> str:
+        """The trees as LightGBM reads them."""
+        blocks = [f"Tree={i}\n{_write(tree)}\n\n" for i, tree in enumerate(self.trees)]
+        header = [
+            "tree",
+            "version=v4",
+            "num_class=1",
+            "num_tree_per_iteration=1",
+            "label_index=0",
+            f"max_feature_idx={self.columns - 1}",
+            *(["average_output"] if self.averaged else []),
+            "feature_names=" + " ".join(f"Column_{i}" for i in range(self.columns)),
+            "feature_infos=" + " ".join(["none"] * self.columns),
+            f"tree_sizes={' '.join(str(len(block)) for block in blocks)}",
+        ]
+        return "\n".join(header) + "\n\n" + "".join(blocks) + "end of trees\n"
+
+    def booster(self) -> Any:
+        """LightGBM's object that makes predictions."""
+        import lightgbm
+
+        try:
+            return lightgbm.Booster(model_str=self.text())
+        except lightgbm.basic.LightGBMError as error:
+            raise ArtifactError(f"the trees cannot be read: {error}") from error
+
+
+def read_trees(blob: bytes, *, columns: int, averaged: bool) -> Trees:
+    """Trees from the bytes of a file; see :meth:`Trees.from_text`."""
+    try:
+        text = blob.decode("ascii")
+    except UnicodeDecodeError as error:
+        raise ArtifactError(f"the text of the trees is damaged: {error}.") from error
+    return Trees.from_text(text, columns=columns, averaged=averaged)
+
+
+# -- reading ---------------------------------------------------------------------------------
+
+
+def _split(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
+    """Fields of the header and of each tree; whatever follows the trees is not read."""
+    body, end, _ = text.partition("\nend of trees")
+    if not end:
+        raise ArtifactError("the text of the trees is damaged: it has no end.")
+    first, *rest = body.split("\nTree=")
+    blocks = []
+    for number, block in enumerate(rest):
+        title, _, fields = block.partition("\n")
+        if title != str(number):
+            raise ArtifactError(f"the text of the trees is damaged: tree {number} is called {title[:20]!r}.")
+        blocks.append(_fields(fields))
+    return _fields(first), blocks
+
+
+def _fields(block: str) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for line in block.split("\n"):
+        name, _, value = line.strip().partition("=")
+        if not name:
+            continue
+        if name in found:
+            raise ArtifactError(f"the text of the trees is damaged: {name[:40]!r} occurs twice.")
+        found[name] = value
+    return found
+
+
+def _check_header(header: dict[str, str], columns: int, averaged: bool) -> None:
+    if "tree" not in header or header["version"] not in _VERSIONS:
+        raise ArtifactError(
+            f"the trees must be in LightGBM's format {' or '.join(_VERSIONS)}, "
+            f"got {header.get('version', 'none')[:20]!r}: save the model with such a version."
+        )
+    numbers = [int(header[name]) for name in _HEADER_NUMBERS]
+    if numbers != [1, 1, columns - 1] or len(header["feature_names"].split(" ")) != columns:
+        raise ArtifactError(
+            f"the trees must have one output and {columns} columns, as the model around them has: "
+            f"got {dict(zip(_HEADER_NUMBERS, numbers, strict=True))}."
+        )
+    if ("average_output" in header) is not averaged:
+        raise ArtifactError("the trees must be averaged in a forest, and added up otherwise.")
+
+
+def _read(fields: dict[str, str], columns: int) -> _Tree:
+    strange = sorted(set(fields) - _USED - _UNUSED)
+    if strange:
+        raise ArtifactError(f"the text of the trees is damaged: a tree has the field {strange[0][:40]!r}.")
+    if int(fields.get("is_linear", "0")) != 0:
+        raise ArtifactError("the trees must have one number in each leaf: linear trees are not supported.")
+    categorical = int(fields["num_cat"]) > 0
+    tree = _Tree(
+        feature=_integers(fields["split_feature"]),
+        threshold=_floats(fields["threshold"]),
+        decision=_integers(fields["decision_type"]),
+        left=_integers(fields["left_child"]),
+        right=_integers(fields["right_child"]),
+        value=_floats(fields["leaf_value"]),
+        bounds=_integers(fields["cat_boundaries"]) if categorical else np.zeros(1, dtype=np.int64),
+        bits=_integers(fields["cat_threshold"]) if categorical else np.zeros(0, dtype=np.int64),
+    )
+    if int(fields["num_leaves"]) != len(tree.value) or int(fields["num_cat"]) != len(tree.bounds) - 1:
+        raise ArtifactError(
+            "the trees are damaged: the numbers of leaves or categorical splits do not agree."
+        )
+    _check(tree, columns)
+    return tree
+
+
+def _integers(text: str) -> IntArray:
+    return np.array(text.split(), dtype=np.int64)
+
+
+def _floats(text: str) -> FloatArray:
+    return np.array(text.split(), dtype=np.float64)
+
+
+# -- checking --------------------------------------------------------------------------------
+
+
+def _check(tree: _Tree, columns: int) -> None:
+    splits, leaves = len(tree.feature), len(tree.value)
+    arrays = (tree.threshold, tree.decision, tree.left, tree.right)
+    problems = {
+        "the arrays of a tree do not agree in length": leaves != splits + 1
+        or any(len(array) != splits for array in arrays),
+        "a split is on a column that does not exist": _outside(tree.feature, 0, columns),
+        "a split is of an unknown kind": not set(tree.decision.tolist()) <= _DECISIONS,
+        "a threshold is not a finite number": not np.isfinite(tree.threshold).all(),
+        "a leaf value is not a finite number": not (np.abs(tree.value) <= LARGEST).all(),
+    }
+    _report(problems)
+    _check_children(tree.left, tree.right, splits)
+    _check_bitsets(tree)
+
+
+def _report(problems: dict[str, bool]) -> None:
+    for problem, holds in problems.items():
+        if holds:
+            raise ArtifactError(f"the trees are damaged: {problem}.")
+
+
+def _outside(values: IntArray, low: int, end: int) -> bool:
+    return bool(((values < low) | (values >= end)).any())
+
+
+def _check_children(left: IntArray, right: IntArray, splits: int) -> None:
+    """Whether splits and leaves form a tree: each comes after its parent and is reached once."""
+    children = np.concatenate([left, right])
+    parents = np.tile(np.arange(splits), 2)
+    expected = np.concatenate([np.arange(1, splits), ~np.arange(splits + 1)]) if splits else children
+    _report(
+        {
+            "a split or a leaf is not reached exactly once": not np.array_equal(
+                np.sort(children), np.sort(expected)
+            ),
+            "a split comes before its parent": bool(((children >= 0) & (children <= parents)).any()),
+        }
+    )
+    level, depth = np.zeros(min(splits, 1), dtype=np.int64), 0
+    while level.size:  # ends, as children come after their parents
+        level = np.concatenate([left[level], right[level]])
+        level, depth = level[level >= 0], depth + 1
+        _report({f"a tree is deeper than {MOST_DEPTH} splits": depth > MOST_DEPTH})
+
+
+def _check_bitsets(tree: _Tree) -> None:
+    categorical = (tree.decision & _CATEGORICAL) == 1
+    which = tree.threshold[categorical]
+    _report(
+        {
+            "a categorical split has no bitset": bool(
+                ((which != np.floor(which)) | (which < 0) | (which >= len(tree.bounds) - 1)).any()
+            ),
+            "the bitsets of categorical splits do not agree": bool(
+                tree.bounds[0] != 0 or (np.diff(tree.bounds) < 0).any() or tree.bounds[-1] != len(tree.bits)
+            ),
+            "a bitset is not made of 32-bit numbers": _outside(tree.bits, 0, 2**32),
+        }
+    )
+
+
+# -- writing ---------------------------------------------------------------------------------
+
+
+def _write(tree: _Tree) -> str:
+    return "\n".join(f"{name}={value}" for name, value in _lines(tree))
+
+
+def _lines(tree: _Tree) -> Iterator[tuple[str, str]]:
+    categories = len(tree.bounds) - 1
+    yield "num_leaves", str(len(tree.value))
+    yield "num_cat", str(categories)
+    yield "split_feature", _join(tree.feature)
+    yield "threshold", _join(tree.threshold)
+    yield "decision_type", _join(tree.decision)
+    yield "left_child", _join(tree.left)
+    yield "right_child", _join(tree.right)
+    yield "leaf_value", _join(tree.value)
+    if categories:
+        yield "cat_boundaries", _join(tree.bounds)
+        yield "cat_threshold", _join(tree.bits)
+    yield "is_linear", "0"
+    yield "shrinkage", "1"
+
+
+def _join(values: IntArray | FloatArray) -> str:
+    """Numbers as Python writes them: the shortest text that gives the same number again."""
+    return " ".join(map(repr, values.tolist()))
