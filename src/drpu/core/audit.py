@@ -1,0 +1,297 @@
+r"""Which rows to have looked at, and what the answers say about the priors.
+
+Rows are divided into strata by score, and each stratum gets a number of rows to look at
+in proportion to its size times the standard deviation that its labels are expected to
+have (Neyman's allocation). Within a stratum every row has the same chance, so the chance
+of every row is known and positive, and estimates that weight by it have no bias, however
+wrong the score is. A good score makes them precise.
+
+With :math:`\lambda = (1-\pi')/(1-\pi)`, which the counts of two unlabeled samples give
+without any assumption about the priors, answers for rows of one population fix the prior
+of the other: :math:`\pi = 1 - (1-\pi')/\lambda`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from drpu._typing import FloatArray, IntArray
+from drpu.core.audit_limits import Figure, both_tails, stratified_share
+from drpu.core.calibration import fit_plateau, normal_scores
+from drpu.core.tails import ScoreTails
+
+__all__ = [
+    "Growth",
+    "Strata",
+    "carried_prior",
+    "carry_share",
+    "combine_figures",
+    "draw_rows",
+    "expected_width",
+    "make_strata",
+    "negative_growth",
+]
+
+_FLOOR = 0.08  # least variance of a stratum's labels, in units of the largest the prior allows
+_MOST_STRATA = 12
+_ROUNDS = 4  # the moment that is matched settles in three
+
+
+# -- design --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Strata:
+    """A stratified design: how many rows there are in each range of scores, and how many to look at.
+
+    Attributes
+    ----------
+    cuts : ndarray of shape (H - 1,)
+        Scores at which the strata begin, ascending; a row belongs to the last stratum
+        whose cut does not exceed its score.
+    rows : ndarray of shape (H,)
+        Number of rows in each stratum.
+    planned : ndarray of shape (H,)
+        Number of rows to look at in each stratum.
+    posterior : ndarray of shape (H,)
+        Share of positives that the classifier expects in each stratum.
+    """
+
+    cuts: FloatArray
+    rows: IntArray
+    planned: IntArray
+    posterior: FloatArray
+
+    @property
+    def weight(self) -> FloatArray:
+        """Share of each stratum among the rows."""
+        return np.asarray(self.rows / self.rows.sum())
+
+    def of(self, scores: FloatArray) -> IntArray:
+        """Stratum of each score."""
+        return np.searchsorted(self.cuts, scores, side="right").astype(np.int64)
+
+
+def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior: float) -> Strata:
+    """Strata of rows by score, with ``n`` rows allocated to them by expected variance.
+
+    Parameters
+    ----------
+    scores, posterior : ndarray of shape (N,)
+        A ranking of the rows, and the probability of the positive class that the
+        classifier gives each.
+    n : int
+        Number of rows to look at, from 1 to N.
+    highest_prior : float
+        Upper limit of the share of positives: it sets the least variance that a stratum
+        is given, since the classifier may be wrong about any stratum.
+
+    Notes
+    -----
+    The cuts divide the sum of the expected standard deviations into equal parts, which
+    makes equal allocation nearly optimal. Rows with equal scores share a stratum.
+    """
+    most = min(max(highest_prior, 1e-6), 0.5)
+    floor = _FLOOR * most * (1 - most)
+    order = np.argsort(scores, kind="stable")
+    ranked = scores[order]
+    spread = np.sqrt(np.maximum(posterior * (1 - posterior), floor))[order].cumsum()
+    parts = number_of_strata(n)
+    at = np.searchsorted(spread, spread[-1] * np.arange(1, parts) / parts)
+    cuts = np.unique(ranked[np.minimum(at, len(ranked) - 1)])
+    cuts = cuts[cuts > ranked[0]]
+
+    stratum = np.searchsorted(cuts, scores, side="right")
+    rows = np.bincount(stratum, minlength=len(cuts) + 1)
+    share = np.bincount(stratum, weights=posterior, minlength=len(cuts) + 1) / rows
+    planned = allocate(rows, np.sqrt(np.maximum(share * (1 - share), floor)), n)
+    return Strata(cuts, rows.astype(np.int64), planned, share)
+
+
+def number_of_strata(n: int) -> int:
+    """Strata for ``n`` answers: enough to gain from the score, few enough to hold several answers each."""
+    return int(np.clip(round(0.6 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
+
+
+def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
+    """``n`` rows in proportion to ``rows * spread``: at least one of each stratum, at most all of it."""
+    least = np.minimum(rows, max(1, min(3, n // (2 * len(rows)))))
+    planned = np.zeros(len(rows), dtype=np.int64)
+    share = rows * spread
+    fixed = np.zeros(len(rows), dtype=bool)
+    while not fixed.all():  # strata at their bounds are set aside, and the others share what is left
+        left = n - planned[fixed].sum()
+        target = left * share / share[~fixed].sum()
+        low, high = ~fixed & (target < least), ~fixed & (target > rows)
+        if not (low.any() or high.any()):
+            planned[~fixed] = _rounded(target[~fixed], int(left))
+            break
+        bound = low if low.any() else high
+        planned[bound] = least[bound] if low.any() else rows[bound]
+        fixed |= bound
+    return planned
+
+
+def _rounded(target: FloatArray, total: int) -> IntArray:
+    """Integers with the sum ``total`` next to ``target``: the largest remainders are rounded up."""
+    whole = np.floor(target + 1e-9).astype(np.int64)
+    up = np.argsort(whole - target, kind="stable")[: total - whole.sum()]
+    whole[up] += 1
+    return whole
+
+
+def draw_rows(strata: Strata, scores: FloatArray, rng: np.random.RandomState) -> IntArray:
+    """Positions of the rows to look at, in random order, so that any first part is a sample, too."""
+    stratum = strata.of(scores)
+    drawn = [
+        rng.choice(np.flatnonzero(stratum == h), size=k, replace=False) for h, k in enumerate(strata.planned)
+    ]
+    return np.asarray(rng.permutation(np.concatenate(drawn)), dtype=np.int64)
+
+
+def expected_width(strata: Strata, level: float, highest_prior: float) -> float:
+    """Width of the interval if the answers fall as the classifier expects."""
+    share = stratified_share(
+        strata.weight,
+        strata.planned * strata.posterior,
+        strata.planned,
+        tails=both_tails(level),
+        rows=float(strata.rows.sum()),
+    )
+    return min(share.high, highest_prior) - min(share.low, highest_prior)
+
+
+# -- from one population to the other ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Growth:
+    """Growth of the share of negatives, (1 - test_prior) / (1 - train_prior), and its standard deviation."""
+
+    value: float
+    spread: float = 0.0
+
+    @property
+    def inverse(self) -> Growth:
+        """The growth in the other direction."""
+        return Growth(1 / self.value, self.spread / self.value**2)
+
+
+def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float) -> Growth | None:
+    r"""Growth of the negatives from ``reference`` to ``tails``, from counts alone.
+
+    Parameters
+    ----------
+    tails, reference : ScoreTails
+        Counts of the new rows and of the unlabeled training rows over the same positives.
+    test_prior : float
+        About the prior of the new rows: it decides which mean is matched, and an error in
+        it costs precision but causes no bias.
+
+    Returns
+    -------
+    growth : Growth or None
+        None where the score does not tell positives from unlabeled rows.
+
+    Notes
+    -----
+    For any function h of the score :math:`E'h - E_+h = \lambda (E h - E_+h)`; the h here is
+    the one of :func:`drpu.core.shift.efficient`. The noise of the three samples is
+    :math:`Var'(h)/n' + \lambda^2 Var(h)/n + (1-\lambda)^2 Var_+(h)/n_+` over the squared
+    denominator.
+    """
+    ratio = fit_plateau(reference)(normal_scores(reference))
+    samples = [_shares(reference.positive_counts), _shares(reference.counts), _shares(tails.counts)]
+    at = min(max(test_prior, 0.02), 0.98)
+    growth, gap, h = 1.0, 0.0, ratio
+    for _ in range(_ROUNDS):
+        prior = min(max(1 - (1 - at) / max(growth, 1e-3), 0.02), 0.98)
+        eta = np.clip(prior * ratio, 0.01, 0.99)
+        positive, negative = eta / prior, (1 - eta) / (1 - prior)
+        h = (positive - negative) / (at * positive + (1 - at) * negative)
+        labelled, before, now = (float(share @ h) for share in samples)
+        gap = before - labelled
+        if abs(gap) < 1e-9:
+            return None
+        growth = max((now - labelled) / gap, 1e-3)
+    labelled, before, now = (float(share @ (h - share @ h) ** 2) for share in samples)
+    variance = now / tails.n + growth**2 * before / reference.n
+    variance += (1 - growth) ** 2 * labelled / reference.n_positive
+    return Growth(growth, math.sqrt(variance) / abs(gap))
+
+
+def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Figure:
+    """Share of positives after the share of negatives has grown by ``growth``.
+
+    The errors of the two are combined on the scale of log(1 - share), each side with its
+    own limits. They are taken as independent, which is cautious where the share was
+    measured on rows that the growth was counted on: both then err in the same direction.
+    """
+    lower, upper = (-float(ndtri(tail)) * growth.spread / growth.value for tail in tails)
+    negative = max(1 - share.value, 1e-9)
+    up = math.hypot(math.log(max(1 - share.low, 1e-9) / negative), lower)
+    down = math.hypot(math.log(negative / max(1 - share.high, 1e-9)), upper)
+    ends = (growth.value * negative * math.exp(step) for step in (0.0, up, -down))
+    value, low, high = (min(max(1 - end, 0.0), 1.0) for end in ends)
+    if share.high >= 1:
+        high = 1.0
+    variance = growth.value**2 * share.variance + (negative * growth.spread) ** 2
+    return Figure(value, low, high, variance)
+
+
+def carried_prior(
+    tails: ScoreTails, reference: ScoreTails, prior: Figure, *, prior_level: float, level: float
+) -> Figure:
+    """Prior of the rows in ``tails`` from an audited prior of those in ``reference``.
+
+    Parameters
+    ----------
+    tails, reference : ScoreTails
+        Counts of the new rows and of the unlabeled training rows over the same positives.
+    prior : Figure
+        Prior of the unlabeled training rows, with limits at ``prior_level``.
+    level : float
+        Confidence level of the result. The limits of ``prior`` are moved to it in
+        proportion to the normal quantiles, on the scale of log(1 - prior).
+    """
+    growth = Growth(1.0)
+    for _ in range(2):  # the prior of the new rows decides only which mean is matched
+        guess = min(max(1 - growth.value * (1 - prior.value), 0.0), 1.0)
+        found = negative_growth(tails, reference, guess)
+        growth = Growth(1.0) if found is None else found
+    scale = float(ndtri((1 - level) / 2) / ndtri((1 - prior_level) / 2))
+    return carry_share(_at_level(prior, scale), growth, both_tails(level))
+
+
+def _at_level(share: Figure, scale: float) -> Figure:
+    """The share with the distances of its limits multiplied by ``scale``."""
+    negative = max(1 - share.value, 1e-9)
+    ends = (negative * (max(1 - end, 1e-9) / negative) ** scale for end in (share.low, share.high))
+    low, high = (min(max(1 - end, 0.0), 1.0) for end in ends)
+    return Figure(share.value, low, high if share.high < 1 else 1.0, share.variance * scale**2)
+
+
+def combine_figures(figures: list[Figure]) -> Figure:
+    """The mean of independent figures of the same thing, weighted by their inverse variances.
+
+    Each side of the limits is combined on its own (MOVER).
+    """
+    if len(figures) == 1:
+        return figures[0]
+    weight = np.array([1 / max(figure.variance, 1e-12) for figure in figures])
+    weight /= weight.sum()
+    value, low, high = (
+        np.array([getattr(figure, name) for figure in figures]) for name in ("value", "low", "high")
+    )
+    mean = float(weight @ value)
+    down, up = (float(np.sqrt(((weight * side) ** 2).sum())) for side in (value - low, high - value))
+    variance = float(weight**2 @ np.array([figure.variance for figure in figures]))
+    return Figure(mean, max(mean - down, 0.0), min(mean + up, 1.0), variance)
+
+
+def _shares(counts: IntArray | FloatArray) -> FloatArray:
+    return np.asarray(counts / counts.sum(), dtype=np.float64)
