@@ -10,6 +10,7 @@ from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from drpu._samples import is_sparse
 from drpu._typing import FloatArray, Rows
+from drpu.models._exact import exact_product
 
 __all__ = ["Scaling"]
 
@@ -45,7 +46,7 @@ class Scaling:
         """Standardised rows times the matrix ``M``; sparse rows stay sparse."""
         if is_sparse(X):
             return np.asarray(X @ (M / self.scale[:, None]) - (self.shift / self.scale) @ M)
-        return np.asarray(((X - self.shift) / self.scale) @ M)
+        return exact_product((X - self.shift) / self.scale, M)
 
     def squared_norms(self, X: Rows) -> FloatArray:
         """Squared length of each standardised row."""

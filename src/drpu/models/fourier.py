@@ -1,4 +1,4 @@
-"""Smooth density ratios: a logistic fit on random waves."""
+"""Smooth density ratios: logistic regression on random cosines."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from drpu._samples import SamplePair, n_rows
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._basis import median_distance
+from drpu.models._exact import rounded_factor, row_step
 from drpu.models._scaling import Scaling
 from drpu.models.base import RatioModel
 
 __all__ = ["FourierRatio"]
 
-_MOST_ROWS = 20_000  # unlabeled rows beyond which a smooth fit of a few hundred numbers gains nothing
-_CHUNK = 256  # rows scored at a time: their waves stay in the processor's cache
+_MOST_ROWS = 20_000  # rows of either sample beyond which a smooth fit of a few hundred numbers gains little
+_CHUNK = 256  # rows scored at a time: their cosines stay in the processor's cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
-_FAR = 3.0  # standard deviations at which a column stops counting: waves have no use for outliers
-_SIZE = 30.0  # squared length of a row of features: with C it sets the shrinkage
+_FAR = 3.0  # standard deviations at which columns are clipped: cosines have no use for outliers
+_LENGTH = 30.0  # squared length of a row of features: with C it sets the shrinkage
 
 
 class FourierRatio(RatioModel, kind="fourier"):
@@ -53,15 +54,16 @@ class FourierRatio(RatioModel, kind="fourier"):
         size = check_integer("n_features", self.n_features, low=1)
         check_real("C", self.C, low=1e-12)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        pair = SamplePair(pair.positive, pair.unlabeled.at_most(_MOST_ROWS, rng))
-        unlabeled = pair.unlabeled
+        unlabeled = pair.unlabeled.at_most(_MOST_ROWS, rng)
         self.scaling_ = Scaling.of(unlabeled.rows, unlabeled.weight)
+        self.far_, self.length_ = _FAR, _LENGTH
         width = median_distance(unlabeled.rows, self.scaling_, rng) * np.exp(
             rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
         )
-        self.frequencies_ = rng.standard_normal((unlabeled.rows.shape[1], size)) / width
+        self.frequencies_ = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
         self.phase_ = rng.uniform(0, 2 * np.pi, size)
 
+        pair = SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled)
         fit = LogisticRegression(C=self.C, max_iter=200, tol=1e-3).fit(
             self._features(pair.stacked()), pair.flags(), sample_weight=pair.weights()
         )
@@ -69,33 +71,48 @@ class FourierRatio(RatioModel, kind="fourier"):
         self.intercept_ = float(fit.intercept_[0]) - pair.log_odds()
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        weights = self.coefficients_ * self._size()
+        weights = self.coefficients_ * self._amplitude()
         scores = np.empty(n_rows(X))
         for start in range(0, len(scores), _CHUNK):
             at = slice(start, start + _CHUNK)
             # Cosines are many times faster in float32, and their sum in float64 is off by a millionth or
             # so. einsum adds up a row alike in any batch, which a matrix product need not.
-            waves = self._waves(X[at]).astype(np.float32)
-            scores[at] = np.einsum("ij,j->i", np.cos(waves, out=waves).astype(np.float64), weights)
+            angles = self._angles(X[at]).astype(np.float32)
+            scores[at] = np.einsum("ij,j->i", np.cos(angles, out=angles).astype(np.float64), weights)
         return scores + self.intercept_
 
     def _features(self, X: Rows) -> FloatArray:
-        return np.asarray(self._size() * np.cos(self._waves(X)))
+        return np.asarray(self._amplitude() * np.cos(self._angles(X)))
 
-    def _waves(self, X: Rows) -> FloatArray:
-        Z = np.clip((X - self.scaling_.shift) / self.scaling_.scale, -_FAR, _FAR)
+    def _angles(self, X: Rows) -> FloatArray:
+        Z = np.clip((X - self.scaling_.shift) / self.scaling_.scale, -self.far_, self.far_)
+        Z /= self.step_
+        Z = np.rint(Z, out=Z)
+        Z *= self.step_  # now the product is exact, whatever the order of its sums
         return np.asarray(Z @ self.frequencies_ + self.phase_)
 
-    def _size(self) -> float:
-        return float(np.sqrt(2 * _SIZE / len(self.phase_)))
+    @property
+    def step_(self) -> float:
+        """Step that standardised values are rounded to."""
+        return row_step(self.n_features_in_, self.far_)
+
+    def _amplitude(self) -> float:
+        return float(np.sqrt(2 * self.length_ / len(self.phase_)))
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         from drpu.models._onnx.scores import fourier_scores
 
-        return fourier_scores(graph, self, X, _FAR)
+        return fourier_scores(graph, self, X)
 
-    def state(self) -> ModelState:  # noqa: D102
-        config = {"n_features": self.n_features, "C": self.C, "intercept": self.intercept_}
+    def state(self) -> ModelState:
+        """Directions and coefficients, and the two constants that scores depend on."""
+        config = {
+            "n_features": self.n_features,
+            "C": self.C,
+            "intercept": self.intercept_,
+            "far": self.far_,
+            "length": self.length_,
+        }
         arrays = {
             "shift": self.scaling_.shift,
             "scale": self.scaling_.scale,
@@ -106,11 +123,13 @@ class FourierRatio(RatioModel, kind="fourier"):
         return ModelState(self.kind, config, arrays)
 
     @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
+        """A fitted model from its state; states that lack the constants were made with 3 and 30."""
         config, arrays = state.config, state.arrays
         model = cls(int(config["n_features"]), C=float(config["C"]))
         model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
-        model.frequencies_, model.phase_ = arrays["frequencies"], arrays["phase"]
+        model.far_, model.length_ = float(config.get("far", 3.0)), float(config.get("length", 30.0))
+        model.frequencies_, model.phase_ = rounded_factor(arrays["frequencies"]), arrays["phase"]
         model.coefficients_, model.intercept_ = arrays["coefficients"], float(config["intercept"])
         model.n_features_in_ = len(model.frequencies_)
         return model

@@ -29,7 +29,9 @@ _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two 
 _RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
 _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # where there are too few rows to choose by
 _FEW, _DRAWS = 20_000, 5  # up to so many rows, the mean risk of several splits chooses
-_CELLS = 2**16  # of a block of features: half a megabyte, which stays in the cache
+_CELLS = (
+    2**14
+)  # of a block of features: 128 KiB stay in the cache, and no allocator maps fresh pages for them
 
 
 class KernelRatio(RatioModel, kind="kernel", named=True):
@@ -191,11 +193,14 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
         return np.asarray(over_unlabeled - over_positive)
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        blocks = [
-            self.intercept_ + self.basis_.shape(self.basis_.project(part), self.width_) @ self.coef_
-            for part, _ in _blocks(Sample(X), self.basis_.size)
-        ]
-        return log_above_floor(np.concatenate(blocks))
+        ratios = [self._ratios(part) for part, _ in _blocks(Sample(X), self.basis_.size)]
+        return log_above_floor(np.concatenate(ratios))
+
+    def _ratios(self, X: Rows) -> FloatArray:
+        projected = self.basis_.project(X)
+        phi = self.basis_.shape(projected, self.width_, out=projected)
+        # einsum adds up a row alike in any batch, which a matrix product need not
+        return np.asarray(self.intercept_ + np.einsum("ij,j->i", phi, self.coef_))
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         from drpu.models._onnx.scores import kernel_scores

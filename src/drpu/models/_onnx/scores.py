@@ -89,15 +89,16 @@ def forest_scores(graph: Graph, model: Any, X: str) -> str:
 # -- waves ------------------------------------------------------------------------------------------
 
 
-def fourier_scores(graph: Graph, model: Any, X: str, far: float) -> str:
-    """Log-ratios of a FourierRatio; standardised columns end at ``far``."""
+def fourier_scores(graph: Graph, model: Any, X: str) -> str:
+    """Log-ratios of a FourierRatio."""
     op, single = graph.op, int(graph.onnx.TensorProto.FLOAT)
     z = op("Div", op("Sub", X, model.scaling_.shift), model.scaling_.scale)
-    z = op("Min", op("Max", z, [[-far]]), [[far]])
+    z = op("Min", op("Max", z, [[-model.far_]]), [[model.far_]])
+    z = op("Mul", op("Round", op("Div", z, model.step_)), model.step_)
     waves = op("Add", op("MatMul", z, model.frequencies_), model.phase_)
     # Python takes the cosines in float32, too: the same rounding keeps rows on their side of a step.
     cosines = graph.double(op("Cos", op("Cast", waves, to=single)))
-    weights = (model.coefficients_ * model._size())[:, None]
+    weights = (model.coefficients_ * model._amplitude())[:, None]
     return op("Add", op("MatMul", cosines, weights), model.intercept_)
 
 
