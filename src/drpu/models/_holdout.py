@@ -22,16 +22,25 @@ class Split:
     held: SamplePair | None
 
 
-def carve(pair: SamplePair, holdout: SamplePair | None, fraction: float, rng: np.random.Generator) -> Split:
+def carve(
+    pair: SamplePair,
+    holdout: SamplePair | None,
+    fraction: float,
+    rng: np.random.Generator,
+    *,
+    most: int | None = None,
+) -> Split:
     """The pair and the given holdout rows, or ``fraction`` of the pair as holdout rows.
+
+    ``most`` limits the rows of either sample that are held out.
 
     A fraction that leaves fewer than :data:`MIN_HELD` rows of either kind holds nothing
     out: ``held`` is then None and the caller cannot choose by it.
     """
     if holdout is not None:
         return Split(pair, holdout)
-    held_p, rest_p = _shuffled(len(pair.positive), fraction, rng)
-    held_u, rest_u = _shuffled(len(pair.unlabeled), fraction, rng)
+    held_p, rest_p = _shuffled(len(pair.positive), fraction, rng, most)
+    held_u, rest_u = _shuffled(len(pair.unlabeled), fraction, rng, most)
     if min(held_p.size, held_u.size) < MIN_HELD:
         return Split(pair, None)
     train, held = pair.take(rest_p, rest_u), pair.take(held_p, held_u)
@@ -40,7 +49,9 @@ def carve(pair: SamplePair, holdout: SamplePair | None, fraction: float, rng: np
     return Split(train, held)
 
 
-def _shuffled(n: int, fraction: float, rng: np.random.Generator) -> tuple[IntArray, IntArray]:
+def _shuffled(
+    n: int, fraction: float, rng: np.random.Generator, most: int | None
+) -> tuple[IntArray, IntArray]:
     order = rng.permutation(n)
-    kept = round(fraction * n)
+    kept = round(fraction * n) if most is None else min(round(fraction * n), most)
     return np.sort(order[:kept]), np.sort(order[kept:])

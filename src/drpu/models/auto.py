@@ -1,4 +1,4 @@
-"""The default: different kinds of models, averaged."""
+"""The default: different kinds of models, averaged or weighted by held-out evidence."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from sklearn.utils import check_random_state
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ImputationWarning, ParameterError
+from drpu.exceptions import DataError, ImputationWarning, ParameterError
+from drpu.models._holdout import Split, carve
+from drpu.models._stacking import Evidence, Weights, stack
 from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio, category_columns
 from drpu.models.classifier import ClassifierRatio
@@ -24,21 +26,35 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["AutoRatio"]
 
-FEW = 10  # positives below which trees would only learn them by heart
-FOREST_WEIGHT = 2.0  # it errs the least where positives are few, which is where averaging matters
+FEW = 10  # positives below which trees would only memorise them
+ENOUGH = 1000  # positives from which on members are weighted
+HELD, ENOUGH_HELD = (0.1, 0.2), 400  # fraction of the rows that weigh: a tenth once that has 400 positives
+MOST_HELD = 20_000  # rows of either sample that tell as much about weights as any number
+REFIT_ROWS = 50_000  # rows up to which the members are fitted again to all of them
+FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted: rows of each sample
+WIDE = 1000  # columns of sparse rows above which a linear fit answers alone
+FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error where positives are few
 
 
 class AutoRatio(RatioModel, kind="auto", named=True):
-    """Mean log-ratio of a forest, boosted trees and a smooth logistic fit; the forest counts twice.
+    """Log-ratios of a forest, boosted trees and a smooth logistic fit, averaged or weighted.
 
-    Each member tells positives from unlabeled rows and fails in its own way: the
+    Each member separates positives from unlabeled rows and errs in its own way: the
     forest is steady on few rows, boosting follows steps and interactions, the smooth
-    fit carries over where trees have nothing but corners (linear for sparse rows, which
-    have columns enough). Averaging needs no choice
-    between them, which few positives could not make. Below ten positives the smooth
-    fit answers alone. Missing values go to the trees as they are and are filled with
-    column medians for the smooth fit. Categories go to the trees as they are, too, and become indicator
-    columns for the smooth fit.
+    fit extrapolates where trees are constant (it is linear for sparse rows). Below 1000
+    positives the log-ratios are averaged and the forest counts twice, since so few
+    positives cannot choose. From 1000 on, between a fifth and a tenth of the rows (at most
+    20,000 of either sample) is held out and the weights are those of the lowest logistic
+    loss on it, pulled towards the average where positives are few. A member that does not
+    lower that loss is dropped. Up to 50,000 rows the members are then fitted again to all
+    rows; beyond, the forest sees at most 50,000 rows of either sample and the smooth fit 20,000,
+    while boosting sees all of them and grows larger trees. Rows that read the prior are
+    never among the rows that weigh: the classifier keeps those to itself.
+
+    Below ten positives the smooth fit answers alone, and so does the linear fit for sparse
+    rows of more than 1000 columns. Missing values go to the trees as they are and are
+    filled with column medians for the smooth fit. Categories go to the trees as they are, too,
+    and become indicator columns for the smooth fit.
 
     Parameters
     ----------
@@ -52,7 +68,11 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     Attributes
     ----------
     members_ : list of RatioModel
-        The fitted members.
+        The fitted members that count.
+    weights_ : array of shape (n_members,)
+        Their weights. They sum to 1 where the members are averaged, and need not elsewhere.
+    constant_ : float
+        Added to the weighted sum; 0 where the members are averaged.
     """
 
     accepts_nan: ClassVar[bool] = True
@@ -66,27 +86,37 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         self.random_state = random_state
 
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
-        rows = pair.stacked()
-        self.medians_ = _medians(rows)
-        if len(self.categories) and is_sparse(rows):
+        if len(self.categories) and is_sparse(pair.positive.rows):
             raise ParameterError("categories must be empty for sparse rows: pass dense rows.")
         category_columns(self.categories, self.n_features_in_)  # checks them
-        self.indicators_ = Indicators.of(rows, self.categories) if len(self.categories) else None
+        self.indicators_ = Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
         self.saw_gaps_ = has_gaps(pair.positive.rows) or has_gaps(pair.unlabeled.rows)
         if self.saw_gaps_:
             _warn_of_gaps()
-        self.members_ = [self._fit_member(member, pair) for member in self._choose(pair.positive.rows)]
-
-    def _fit_member(self, member: RatioModel, pair: SamplePair) -> RatioModel:
-        """The member, fitted to rows in a form that it accepts."""
-        samples = (Sample(self._filled(s.rows, member), s.weight) for s in (pair.positive, pair.unlabeled))
-        return member.fit_checked(SamplePair(*samples))
-
-    def _choose(self, rows: Rows) -> list[RatioModel]:
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
+        split = self._split(pair, seeds[0])
+        self.medians_ = _medians(pair, np.random.default_rng(seeds[0]))
+        if split.held is None:
+            members = [self._fit_member(member, pair) for member in self._choose(pair, seeds)]
+            start = self._start(members)
+            self._keep(members, Weights(start / start.sum(), 0.0))
+            return
+        self._fit_weighted(pair, split, seeds)
+
+    def _split(self, pair: SamplePair, seed: int) -> Split:
+        """Rows to fit the members on and, where there are enough positives, rows to weigh them by."""
+        positives = len(pair.positive)
+        if positives < ENOUGH or _is_wide(pair):
+            return Split(pair, None)
+        fraction = min(max(HELD[0], ENOUGH_HELD / positives), HELD[1])
+        return carve(pair, None, fraction, np.random.default_rng(seed), most=MOST_HELD)
+
+    def _choose(self, pair: SamplePair, seeds: list[int]) -> list[RatioModel]:
+        """The members that suit the rows, not yet fitted."""
+        rows = pair.positive.rows
         smooth = ClassifierRatio() if is_sparse(rows) else FourierRatio(random_state=seeds[0])
-        if n_rows(rows) < FEW:
+        if n_rows(rows) < FEW or _is_wide(pair):
             return [smooth]
         return [
             ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1]),
@@ -94,22 +124,64 @@ class AutoRatio(RatioModel, kind="auto", named=True):
             smooth,
         ]
 
-    def describe(self) -> str:
-        """The members and, where it is not 1, their weight."""
-        names = [
-            f"{member.describe()} (counted twice)" if isinstance(member, ForestRatio) else member.describe()
-            for member in self.members_
+    def _fit_weighted(self, pair: SamplePair, split: Split, seeds: list[int]) -> None:
+        """Fit members to the larger part and weigh them by the held rows."""
+        assert split.held is not None
+        held, members = split.held, self._choose(split.train, seeds)
+        for member in members:
+            if isinstance(member, ForestRatio):
+                member.set_params(**_large_forest(split.train))
+            self._fit_member(member, split.train, held)
+        scores = [
+            np.column_stack([member.score_checked(self._filled(sample.rows, member)) for member in members])
+            for sample in (held.positive, held.unlabeled)
         ]
-        return f"mean log-ratio of {', '.join(names)}" if len(names) > 1 else f"{names[0]} alone"
+        shares = [sample.weights() / sample.total for sample in (held.positive, held.unlabeled)]
+        weights = stack(Evidence(*scores, *shares), self._start(members))
+        if len(pair) <= REFIT_ROWS:
+            for member, weight in zip(members, weights.members, strict=True):
+                if isinstance(member, BoostedRatio):
+                    member.set_params(**member.as_grown())
+                if weight > 0:
+                    self._fit_member(member, pair)
+        self._keep(members, weights)
+
+    def _fit_member(
+        self, member: RatioModel, pair: SamplePair, holdout: SamplePair | None = None
+    ) -> RatioModel:
+        """The member, fitted to rows in a form that it accepts."""
+        filled = self._filled_pair(pair, member)
+        if holdout is None or not member.uses_holdout:
+            return member.fit_checked(filled)
+        return member.fit_checked(filled, self._filled_pair(holdout, member))
+
+    @staticmethod
+    def _start(members: list[RatioModel]) -> FloatArray:
+        """Weights in the average."""
+        return np.array([FOREST_WEIGHT if isinstance(member, ForestRatio) else 1.0 for member in members])
+
+    def _keep(self, members: list[RatioModel], weights: Weights) -> None:
+        used = np.flatnonzero(weights.members)
+        self.members_ = [members[i] for i in used]
+        self.weights_, self.constant_ = weights.members[used], weights.constant
+
+    def describe(self) -> str:
+        """The members and their weights."""
+        if len(self.members_) == 1:
+            return f"{self.members_[0].describe()} alone"
+        parts = [
+            f"{weight:.2g} x {member.describe()}"
+            for weight, member in zip(self.weights_, self.members_, strict=True)
+        ]
+        return f"log-ratio of {' + '.join(parts)}"
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         if not self.saw_gaps_ and has_gaps(X):
             _warn_of_gaps()
-        scores = [member.score_checked(self._filled(X, member)) for member in self.members_]
-        return np.asarray(np.average(scores, axis=0, weights=self._weights()))
-
-    def _weights(self) -> list[float]:
-        return [FOREST_WEIGHT if isinstance(member, ForestRatio) else 1.0 for member in self.members_]
+        total = np.full(n_rows(X), self.constant_)
+        for weight, member in zip(self.weights_, self.members_, strict=True):
+            total += weight * member.score_checked(self._filled(X, member))
+        return total
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         filled = graph.op("Where", graph.op("IsNaN", X), self.medians_, X)
@@ -118,7 +190,13 @@ class AutoRatio(RatioModel, kind="auto", named=True):
 
             filled = indicator_columns(graph, self.indicators_, filled)
         parts = [member.onnx_scores(graph, X if member.accepts_nan else filled) for member in self.members_]
-        return str(graph.mean(*parts, weights=self._weights()))
+        scale = float(self.weights_.sum())
+        mean = graph.mean(*parts, weights=self.weights_.tolist())
+        return str(graph.op("Add", graph.op("Mul", mean, scale), self.constant_))
+
+    def _filled_pair(self, pair: SamplePair, member: RatioModel) -> SamplePair:
+        samples = (pair.positive, pair.unlabeled)
+        return SamplePair(*(Sample(self._filled(s.rows, member), s.weight) for s in samples))
 
     def _filled(self, X: Rows, member: RatioModel) -> Rows:
         """Rows as the member can take them: the smooth one gets medians in gaps, and indicators."""
@@ -127,10 +205,14 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         return X if member.accepts_categories or self.indicators_ is None else self.indicators_(X)
 
     def state(self) -> ModelState:
-        """The states of the members, and what fills the gaps."""
+        """The states of the members, their weights, and what fills the gaps."""
         return ModelState(
             self.kind,
-            {"saw_gaps": self.saw_gaps_}
+            {
+                "saw_gaps": self.saw_gaps_,
+                "weights": [float(weight) for weight in self.weights_],
+                "constant": float(self.constant_),
+            }
             | ({} if self.indicators_ is None else {"indicators": self.indicators_.state()}),
             {"medians": self.medians_},
             parts={str(i): member.state() for i, member in enumerate(self.members_)},
@@ -145,6 +227,11 @@ class AutoRatio(RatioModel, kind="auto", named=True):
             model.categories = model.indicators_.categories
         model.saw_gaps_, model.medians_ = bool(state.config["saw_gaps"]), state.arrays["medians"]
         model.members_ = [model_from_state(state.parts[str(i)]) for i in range(len(state.parts))]
+        start = cls._start(model.members_)  # the weights of states that name none
+        model.weights_ = np.array(state.config.get("weights", start / start.sum()), dtype=np.float64)
+        model.constant_ = float(state.config.get("constant", 0.0))
+        if model.weights_.shape != (len(model.members_),):
+            raise DataError(f"weights must be {len(model.members_)} numbers, got {model.weights_.shape}.")
         model.n_features_in_ = len(model.medians_)
         return model
 
@@ -154,12 +241,29 @@ def has_gaps(X: Rows) -> bool:
     return bool(np.isnan(X.data if is_sparse(X) else X).any())
 
 
-def _medians(X: Rows) -> FloatArray:
-    """Median of each column without its gaps; 0 for a column of nothing else, and for sparse rows."""
-    if is_sparse(X):
-        return np.zeros(X.shape[1])
-    medians = SimpleImputer(strategy="median", keep_empty_features=True).fit(X).statistics_
-    return np.asarray(medians, dtype=np.float64)
+def _large_forest(pair: SamplePair) -> dict[str, int]:
+    """Parameters of a forest on many rows: fewer and larger trees, which cost less to score."""
+    rows = sum(min(len(sample), FOREST_ROWS) for sample in (pair.positive, pair.unlabeled))
+    leaf = min(max(2, rows // 500), FOREST_LEAF)
+    return {"n_trees": FOREST_TREES, "most_rows": FOREST_ROWS, "min_leaf": leaf}
+
+
+def _is_wide(pair: SamplePair) -> bool:
+    """Whether rows are sparse with so many columns that trees would take hours and learn little."""
+    return is_sparse(pair.positive.rows) and pair.positive.rows.shape[1] > WIDE
+
+
+def _medians(pair: SamplePair, rng: np.random.Generator) -> FloatArray:
+    """Median of each column without its gaps; 0 for a column of nothing else, and for sparse rows.
+
+    Of more than 20,000 rows a sample of either kind stands for all.
+    """
+    if is_sparse(pair.positive.rows):
+        return np.zeros(pair.positive.rows.shape[1])
+    if len(pair) > MOST_HELD:
+        pair = SamplePair(pair.positive.at_most(MOST_HELD, rng), pair.unlabeled.at_most(MOST_HELD, rng))
+    imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(pair.stacked())
+    return np.asarray(imputer.statistics_, dtype=np.float64)
 
 
 def _fill_gaps(X: Rows, medians: FloatArray) -> Rows:

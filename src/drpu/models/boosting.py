@@ -21,7 +21,14 @@ from drpu.models._links import LINKS
 from drpu.models._trees import Trees, read_trees
 from drpu.models.base import RatioModel
 
-__all__ = ["BoostedRatio", "category_columns", "category_settings", "own_trees", "tree_rows"]
+__all__ = [
+    "BoostedRatio",
+    "category_columns",
+    "category_settings",
+    "own_trees",
+    "pair_rows",
+    "tree_rows",
+]
 
 _PATIENCE = 30
 _FEW = 20_000  # rows up to which the held ones are worth a second fit
@@ -39,6 +46,9 @@ class _Plan(NamedTuple):
 
 _FIXED = _Plan(150, 0.06, 8)  # small and slow: nothing tells when to stop
 _STOPPED = _Plan(500, 0.1, 16)
+_MOST = _Plan(1000, 0.1, 64)
+_MANY = 10_000  # positives from which on trees grow with the square root of their number
+_MOST_HELD = 20_000  # rows of either sample whose risk tells rounds apart as well as any number
 
 
 class BoostedRatio(RatioModel, kind="boosted", named=True):
@@ -59,11 +69,13 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         Lower bound of the training prior for the non-negative correction, by default 0,
         which is none. With ``bregman`` only.
     n_rounds : int, optional
-        Number of trees: by default 150, and at most 500 where early stopping decides.
+        Number of trees: by default 150. Where early stopping decides it is the most there can be, by
+        default 500, and up to 1000 above 10,000 positives.
     learning_rate : float, optional
         Share of each tree that is added: by default 0.06, and 0.1 where early stopping decides.
     leaves : int, optional
-        Most leaves of a tree: by default 8, and 16 where early stopping decides.
+        Most leaves of a tree: by default 8. Where early stopping decides 16, and up to 64 above 10,000
+        positives.
     min_leaf : int, optional
         Fewest rows of a leaf (``log``), or the least unlabeled mass of a leaf counted in rows
         at a ratio of 1 (``bregman``). By default 10, and less below 200 rows.
@@ -78,7 +90,8 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         ``auto`` asks for 200 holdout positives: with fewer, noise would decide.
     holdout : float, default=0.2
         Share of the rows that early stopping keeps out, when ``fit_ratio`` is given no
-        holdout rows. Up to 20,000 rows the trees are then grown again on all of them.
+        holdout rows, and at most 20,000 rows of either sample. Up to 20,000 rows the trees are then
+        grown again on all of them.
     categories : sequence of int, default=()
         Positions of the columns that hold category codes (whole numbers from 0), on which trees split by
         sets of codes. Tables with categories set it by themselves.
@@ -158,8 +171,8 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
 
         split = Split(pair, None)
         if self._stops_early(pair, holdout):
-            split = carve(pair, holdout, self.holdout, np.random.default_rng(seed))
-        plan = _FIXED if split.held is None else _STOPPED
+            split = carve(pair, holdout, self.holdout, np.random.default_rng(seed), most=_MOST_HELD)
+        self.plan_ = plan = _FIXED if split.held is None else _stopped_plan(len(split.train.positive))
         self.n_rounds_ = self.n_rounds or plan.rounds
         self.holdout_risk_ = np.nan
 
@@ -176,6 +189,15 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         self.loss_, self.offset_ = loss, loss.offset(grown_on)
         self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
         self.booster_ = own_trees(self.trees_)
+
+    def as_grown(self) -> dict[str, Any]:
+        """Parameters that grow trees like the fitted ones on other rows, with nothing left to choose."""
+        return {
+            "n_rounds": self.n_rounds_,
+            "learning_rate": self.learning_rate or self.plan_.learning_rate,
+            "leaves": self.leaves or self.plan_.leaves,
+            "early_stopping": False,
+        }
 
     def _check_parameters(self) -> BoostedLoss:
         for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
@@ -308,6 +330,13 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         return model
 
 
+def _stopped_plan(positives: int) -> _Plan:
+    """How trees are grown where held rows stop them: the more positives, the larger and the more."""
+    growth = float(np.sqrt(max(1.0, positives / _MANY)))
+    rounds, leaves = round(_STOPPED.rounds * growth), round(_STOPPED.leaves * growth)
+    return _Plan(min(rounds, _MOST.rounds), _STOPPED.learning_rate, min(leaves, _MOST.leaves))
+
+
 def _dataset(
     loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None
 ) -> Any:
@@ -315,7 +344,7 @@ def _dataset(
 
     kept = {key: value for key, value in settings.items() if key != "objective"}
     return lightgbm.Dataset(
-        tree_rows(pair.stacked()),
+        pair_rows(pair),
         **loss.fields(pair),
         params=kept,
         reference=reference,
@@ -328,6 +357,13 @@ def own_trees(trees: str) -> Any:
     import lightgbm
 
     return lightgbm.Booster(model_str=trees)
+
+
+def pair_rows(pair: SamplePair) -> Any:
+    """Rows of both samples as LightGBM takes them; dense ones as two blocks, which spares a copy."""
+    if is_sparse(pair.positive.rows) or is_sparse(pair.unlabeled.rows):
+        return tree_rows(pair.stacked())
+    return [np.ascontiguousarray(sample.rows) for sample in (pair.positive, pair.unlabeled)]
 
 
 def tree_rows(X: Rows) -> Rows:

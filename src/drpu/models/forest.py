@@ -14,7 +14,7 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._trees import Trees, read_trees
 from drpu.models.base import RatioModel
-from drpu.models.boosting import category_columns, category_settings, own_trees, tree_rows
+from drpu.models.boosting import category_columns, category_settings, own_trees, pair_rows, tree_rows
 
 __all__ = ["ForestRatio"]
 
@@ -30,6 +30,8 @@ class ForestRatio(RatioModel, kind="forest"):
         Fewest rows of a leaf: by default 2, or a five-hundredth of the rows where that is more.
     categories : sequence of int, default=()
         Positions of the columns that hold category codes, as in :class:`drpu.BoostedRatio`.
+    most_rows : int, optional
+        Rows of either sample beyond which a random sample of so many is used: by default all.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -50,12 +52,14 @@ class ForestRatio(RatioModel, kind="forest"):
         *,
         min_leaf: int | None = None,
         categories: Sequence[int] = (),
+        most_rows: int | None = None,
         n_jobs: int = 1,
         random_state: Any = None,
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf
         self.categories = categories
+        self.most_rows = most_rows
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -63,11 +67,17 @@ class ForestRatio(RatioModel, kind="forest"):
         import lightgbm
 
         check_integer("n_trees", self.n_trees, low=1)
-        if self.min_leaf is not None:
-            check_integer("min_leaf", self.min_leaf, low=1)
+        for name in ("min_leaf", "most_rows"):
+            if getattr(self, name) is not None:
+                check_integer(name, getattr(self, name), low=1)
         settings = self._settings(len(pair), self.n_features_in_) | category_settings(self.categories)
+        if self.most_rows is not None:
+            rng = np.random.default_rng(settings["seed"])
+            samples = (pair.positive, pair.unlabeled)
+            pair = SamplePair(*(sample.at_most(self.most_rows, rng) for sample in samples))
+            settings |= self._settings(len(pair), self.n_features_in_)
         data = lightgbm.Dataset(
-            tree_rows(pair.stacked()),
+            pair_rows(pair),
             pair.flags(),
             weight=pair.unit_weights(),
             params=settings,
