@@ -1,7 +1,7 @@
 """Calibration of the probabilities.
 
-In each range of scores, the predicted probability is compared with the proportion of positives that
-follows from the counts.
+In each range of scores, the predicted probability is compared with the proportion of
+positives that follows from the counts.
 """
 
 from matplotlib import pyplot

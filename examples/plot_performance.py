@@ -1,7 +1,7 @@
 """Accuracy with and without adapting.
 
-Expected accuracy for every prior of the new rows: with a threshold that is adapted, and with the
-threshold of training.
+Expected accuracy for every prior of the new rows: with a threshold that is adapted, and
+with the threshold of training.
 """
 
 from matplotlib import pyplot

@@ -1,7 +1,7 @@
 """Priors of several months.
 
-Each month is a batch of unlabeled rows. Its prior is estimated without labels. The bars are confidence
-intervals.
+Each month is a batch of unlabeled rows. Its prior is estimated without labels. The bars
+are confidence intervals.
 """
 
 from matplotlib import pyplot

@@ -1,7 +1,8 @@
 """A ROC curve without labelled negatives.
 
-The unlabeled rows are a mixture of positives and negatives. Given the prior, the distribution of the
-negatives follows. The dot is the decision after adapting to the new rows.
+The unlabeled rows are a mixture of positives and negatives. Given the prior, the
+distribution of the negatives follows. The dot is the decision after adapting to the new
+rows.
 """
 
 from matplotlib import pyplot

@@ -1,7 +1,7 @@
 """Scores of positives, training rows and new rows.
 
-The new rows contain fewer positives than the training rows: the right mode is smaller, but its shape is
-the same. If the shape changed as well, it would not be prior shift.
+The new rows contain fewer positives than the training rows: the right mode is smaller,
+but its shape is the same. If the shape changed as well, it would not be prior shift.
 """
 
 from matplotlib import pyplot

@@ -1,7 +1,8 @@
 """The prior of a stream.
 
-`PriorMonitor` keeps counts of the latest rows, here of about a week, and estimates the prior after every
-day. The band is its interval. The estimate follows a change with a delay of half a window.
+`PriorMonitor` keeps counts of the latest rows, here of about a week, and estimates the
+prior after every day. The band is its interval. The estimate follows a change with a
+delay of half a window.
 """
 
 import numpy as np

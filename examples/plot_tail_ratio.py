@@ -1,7 +1,8 @@
 """The tail ratio, from which the prior is estimated.
 
-At any threshold, the fraction of unlabeled rows above it divided by the fraction of positives above it
-is at least the prior. The prior is estimated where this ratio is lowest and flat.
+At any threshold, the fraction of unlabeled rows above it divided by the fraction of
+positives above it is at least the prior. The prior is estimated where this ratio is
+lowest and flat.
 """
 
 from matplotlib import pyplot
