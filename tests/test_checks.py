@@ -121,7 +121,7 @@ def test_no_scores_pass_only_where_they_may():
 @pytest.mark.parametrize(
     ("values", "error", "words"),
     [
-        ([[1.0]], DataError, r"scores must have one dimension, got shape \(1, 1\): pass one score a row"),
+        ([[1.0]], DataError, r"scores must have one dimension, got shape \(1, 1\): pass one score per row"),
         (1.0, DataError, r"scores must have one dimension, got shape \(\)"),
         ([1.0, np.nan], DataError, "scores must not hold NaN"),
         (["high"], DataTypeError, "scores must hold numbers"),
@@ -143,7 +143,7 @@ def test_weights_are_finite_not_negative_and_as_many_as_rows():
 @pytest.mark.parametrize(
     ("values", "error", "words"),
     [
-        ([1.0], DataError, r"sample_weight must have shape \(2,\), one weight a row, got \(1,\)"),
+        ([1.0], DataError, r"sample_weight must have shape \(2,\), one weight per row, got \(1,\)"),
         ([[1.0, 1.0]], DataError, r"sample_weight must have shape \(2,\)"),
         ([1.0, -1.0], DataError, "sample_weight must be finite and not negative"),
         ([1.0, np.nan], DataError, "sample_weight must be finite and not negative"),

@@ -1,4 +1,4 @@
-"""Argument checks: each names the argument, the rule, the value and the way out."""
+"""Argument checks. Their messages name the argument, the rule, the value and what to do."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.
 
 
 def check_prior(name: str, value: Any) -> float:
-    """``value`` as a class prior: a share, with 0 and 1 allowed."""
+    """``value`` as a class prior: a number in [0, 1]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise PriorError(f"{name} must be a number between 0 and 1, got {value!r}.")
     number = float(value)
@@ -64,7 +64,7 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
-    """``value`` as one of the words in ``choices``."""
+    """``value``, which must be one of the strings in ``choices``."""
     words = list(choices)
     if not isinstance(value, str) or value not in words:
         raise ParameterError(f"{name} must be one of {', '.join(map(repr, words))}, got {value!r}.")
@@ -72,28 +72,28 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 
 def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatArray:
-    """``values`` as a flat float64 array without NaN; infinite scores are ranks like any other."""
+    """``values`` as a one-dimensional float64 array without NaN; infinite scores are allowed."""
     try:
         scores = np.asarray(as_numpy(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataTypeError(f"{name} must hold numbers: {error}") from error
     if scores.ndim != 1:
-        raise DataError(f"{name} must have one dimension, got shape {scores.shape}: pass one score a row.")
+        raise DataError(f"{name} must have one dimension, got shape {scores.shape}: pass one score per row.")
     if not allow_empty and scores.size == 0:
         raise DataError(f"{name} must hold at least one score, got none.")
     if np.isnan(scores).any():
-        raise DataError(f"{name} must not hold NaN: a row without a score has no place in a ranking.")
+        raise DataError(f"{name} must not hold NaN: a row without a score cannot be ranked.")
     return scores
 
 
 def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -> FloatArray:
-    """``values`` as ``n`` finite weights that are not negative and, unless allowed, not all zero."""
+    """``values`` as ``n`` finite non-negative weights that are, unless allowed, not all zero."""
     try:
         weight = np.asarray(as_numpy(values), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataTypeError(f"{name} must hold numbers: {error}") from error
     if weight.shape != (n,):
-        raise DataError(f"{name} must have shape ({n},), one weight a row, got {weight.shape}.")
+        raise DataError(f"{name} must have shape ({n},), one weight per row, got {weight.shape}.")
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise DataError(f"{name} must be finite and not negative.")
     if n and not allow_zero and weight.sum() <= 0:

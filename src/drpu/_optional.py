@@ -1,4 +1,4 @@
-"""Optional dependencies, asked for by the name of the extra that brings them."""
+"""Import of optional dependencies, with an error that names the extra to install."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Item = TypeVar("Item")
 
 
 def require(module: str, *, extra: str, for_: str) -> Any:
-    """Import ``module``, or say which extra to install for ``for_`` to work."""
+    """The module ``module``, or an error that says which extra ``for_`` needs."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:
@@ -28,7 +28,7 @@ def require(module: str, *, extra: str, for_: str) -> Any:
 
 
 def progress(items: Iterable[Item], *, total: int, label: str, show: bool) -> Iterable[Item]:
-    """``items`` under a progress bar when ``show`` asks for one and tqdm is there."""
+    """``items``, with a progress bar if ``show`` is true and tqdm is installed."""
     if not show:
         return items
     try:

@@ -3,16 +3,16 @@
 ::
 
     DRPUError
-    ├── ParameterError (ValueError)      an argument breaks its rule
-    │   ├── PriorError                   a class prior that cannot be one
+    ├── ParameterError (ValueError)      an argument violates its rule
+    │   ├── PriorError                   a value that is not a class prior
     │   └── OutputError                  a path that must not be written
     ├── DataError (ValueError)           rows, scores or labels that cannot be used
-    │   └── LabelError                   labels that do not say positive and unlabeled
-    ├── DataTypeError (TypeError)        data of a kind that is not supported
+    │   └── LabelError                   labels that do not mark positive and unlabeled rows
+    ├── DataTypeError (TypeError)        data of an unsupported type
     ├── ArtifactError (ValueError)       a file that cannot be written or read
     └── MissingExtraError (ImportError)  an optional dependency is not installed
 
-    DRPUWarning (UserWarning)            each kind has a ``code`` to filter by
+    DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
@@ -62,15 +62,15 @@ __all__ = [
 
 
 class DRPUError(Exception):
-    """Whatever drpu raises on purpose."""
+    """Base class of all errors that drpu raises."""
 
 
 class ParameterError(DRPUError, ValueError):
-    """An argument breaks its rule."""
+    """An argument violates its rule."""
 
 
 class PriorError(ParameterError):
-    """A class prior that cannot be one."""
+    """A value that is not a class prior."""
 
 
 class OutputError(ParameterError):
@@ -82,11 +82,11 @@ class DataError(DRPUError, ValueError):
 
 
 class LabelError(DataError):
-    """Labels that do not say which rows are positive and which unlabeled."""
+    """Labels that do not mark which rows are positive and which are unlabeled."""
 
 
 class DataTypeError(DRPUError, TypeError):
-    """Data of a kind that is not supported."""
+    """Data of an unsupported type."""
 
 
 class ArtifactError(DRPUError, ValueError):
@@ -98,7 +98,7 @@ class MissingExtraError(DRPUError, ImportError):
 
 
 class DRPUWarning(UserWarning):
-    """An assumption that looks broken, or a choice made on the user's behalf."""
+    """Base class of all warnings: an assumption may be violated, or a choice was made for the user."""
 
     code: ClassVar[str] = "drpu"
 
@@ -107,37 +107,37 @@ class DRPUWarning(UserWarning):
 
 
 class FewPositivesWarning(DRPUWarning):
-    """Too few labelled positives for a split, a prior or an interval to be trusted."""
+    """There are too few labelled positives for a reliable split, prior or interval."""
 
     code = "few-positives"
 
 
 class PriorBoundaryWarning(DRPUWarning):
-    """The estimated prior lies at 0 or 1, where thresholds stop making sense."""
+    """The estimated prior is 0 or 1, so the threshold is infinite or meaningless."""
 
     code = "prior-boundary"
 
 
 class SeparationWarning(DRPUWarning):
-    """The score hardly separates the classes, so the prior is only an upper bound."""
+    """The score hardly separates the classes, so the estimated prior is only an upper bound."""
 
     code = "weak-separation"
 
 
 class ShiftWarning(DRPUWarning):
-    """New data do not look like a mixture of the two classes seen in training."""
+    """The scores of new data are not a mixture of the two classes of training."""
 
     code = "not-prior-shift"
 
 
 class AlphaWarning(DRPUWarning):
-    """The non-negative correction assumes more positives than there seem to be."""
+    """``alpha`` of the non-negative risk exceeds the estimated prior."""
 
     code = "alpha-above-prior"
 
 
 class SeenPositivesWarning(DRPUWarning):
-    """Priors were read from rows that the model has been trained on."""
+    """A prior was estimated from rows on which the model was trained."""
 
     code = "seen-positives"
 

@@ -1,8 +1,8 @@
 r"""Nearest point of a convex hull in kernel space: quadratic programs over the simplex.
 
-With u any weights that sum to one, the squared distance of a mixture v of rows is
-:math:`(u-v)' K (u-v)`. Rows of large problems hardly differ in what they can
-contribute, so a kernel of low rank plus a diagonal nearly always gives the answer.
+For weights u and v that sum to one, the squared distance between the two mixtures of
+rows is :math:`(u-v)' K (u-v)`. In large problems many rows are nearly redundant, so a
+kernel approximated by low rank plus diagonal is nearly always accurate enough.
 """
 
 from __future__ import annotations
@@ -19,32 +19,32 @@ __all__ = ["Dense", "LowRank", "Quadratic", "distance_bounds", "nearest", "pivot
 
 
 class Quadratic(Protocol):
-    """A kernel that multiplies, and solves with something added to its diagonal."""
+    """A kernel matrix K with products, and with solves of K plus a diagonal."""
 
     def times(self, x: FloatArray) -> FloatArray:
         """K x."""
 
     def inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """What maps h to the x with (K + diag(diagonal)) x = h."""
+        """The function that maps h to the solution x of (K + diag(diagonal)) x = h."""
 
 
 class LowRank:
-    """A kernel modelled as F F' + diag(rest)."""
+    """A kernel approximated by F F' + diag(rest)."""
 
     def __init__(self, F: FloatArray, rest: FloatArray) -> None:
         self.F, self.rest = F, rest
 
     @property
     def rank(self) -> int:
-        """Columns of F."""
+        """Number of columns of F."""
         return int(self.F.shape[1])
 
     def times(self, x: FloatArray) -> FloatArray:
-        """K x, without K."""
+        """K x, without forming K."""
         return self.F @ (self.F.T @ x) + self.rest * x
 
     def inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Solver by Woodbury's identity: a factor of the size of the rank."""
+        """Solver by Woodbury's identity, which factorises a matrix of size rank."""
         w = 1 / (self.rest + diagonal)
         half = self.F * np.sqrt(w)[:, None]
         core = half.T @ half
@@ -54,7 +54,7 @@ class LowRank:
 
 
 class Dense:
-    """A kernel matrix as it is."""
+    """A kernel matrix in memory."""
 
     def __init__(self, K: FloatArray) -> None:
         self.K = K
@@ -64,7 +64,7 @@ class Dense:
         return self.K @ x
 
     def inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """Solver by Cholesky factors; rounding alone must not make K indefinite."""
+        """Solver by a Cholesky factorisation; the small ridge keeps K definite despite rounding."""
         A = self.K.copy()
         A[np.diag_indices_from(A)] += diagonal + 1e-10 * self.K.diagonal().max()
         factor = cho_factor(A, overwrite_a=True, check_finite=False)
@@ -72,10 +72,10 @@ class Dense:
 
 
 def pivoted_cholesky(K: FloatArray, rank: int, tolerance: float) -> LowRank:
-    """Model of ``K`` that explains the row worst explained so far, again and again.
+    """Low-rank approximation of ``K`` by the pivoted Cholesky algorithm.
 
-    It stops at ``rank`` columns, or when no row has more than the share
-    ``tolerance`` of the largest diagonal entry left.
+    It stops at ``rank`` columns, or when no residual exceeds ``tolerance`` times the
+    largest diagonal entry.
     """
     columns = np.empty((min(rank, len(K)), len(K)))
     rest = K.diagonal().copy()
@@ -94,8 +94,8 @@ def pivoted_cholesky(K: FloatArray, rank: int, tolerance: float) -> LowRank:
 def distance_bounds(u: FloatArray, v: FloatArray, g: FloatArray) -> tuple[float, float]:
     """Lower and upper bound on the distance of u from the hull, where g = K (u - v).
 
-    A feasible v is at least as far as the nearest point. No row reaches further
-    towards u than the largest g, so neither does any mixture of them.
+    The distance of a feasible v is an upper bound. No row, and so no mixture of rows, has
+    an inner product with u - v above the largest g, which gives the lower bound.
     """
     return _bounds(float(u @ g), float(v @ g), float(g.max()))
 
@@ -109,8 +109,8 @@ def nearest(kernel: Quadratic, b: FloatArray, constant: float, tolerance: float)
     """Weights on the simplex nearest to u, where b = K u and constant = u.b.
 
     Mehrotra's predictor-corrector method on v'Kv/2 - b'v; z holds the multipliers of
-    v >= 0 and m that of the sum. It stops once the bounds on the distance are within
-    ``tolerance``.
+    v >= 0 and m that of the sum. It stops when the bounds on the distance differ by at
+    most ``tolerance``.
     """
     n = len(b)
     v = np.full(n, 1 / n)
@@ -136,7 +136,7 @@ def nearest(kernel: Quadratic, b: FloatArray, constant: float, tolerance: float)
 def _newton(
     solve: Callable[[FloatArray], FloatArray], v: FloatArray, z: FloatArray, residual: FloatArray, lack: float
 ) -> Callable[[FloatArray], tuple[FloatArray, float, FloatArray]]:
-    """Newton's step (dv, dm, dz) as a function of the change of v z that is wanted."""
+    """The Newton step (dv, dm, dz) as a function of the target change of v z."""
     ones = solve(np.ones(len(v)))
 
     def step(change: FloatArray) -> tuple[FloatArray, float, FloatArray]:
@@ -149,6 +149,6 @@ def _newton(
 
 
 def _room(x: FloatArray, dx: FloatArray, most: float = 1.0) -> float:
-    """How far along ``dx`` the positive ``x`` stays so, at most ``most``."""
+    """The largest step along ``dx``, at most ``most``, for which ``x`` stays non-negative."""
     down = dx < 0
     return float(np.min(-x[down] / dx[down], initial=most))

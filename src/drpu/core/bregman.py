@@ -1,13 +1,13 @@
 r"""Bregman divergences between density ratios, and the risks that estimate them.
 
-A convex generator :math:`f` measures how far a ratio :math:`r` is from
+A convex generator :math:`f` measures the distance of a ratio :math:`r` from
 :math:`r^* = p_+/p` by
 
 .. math:: L(r) = E_+[-f'(r)] + E[f^*(r)], \qquad f^*(t) = t f'(t) - f(t),
 
-up to a constant. Nothing in it depends on the class prior. Every function here
-takes NumPy arrays or torch tensors and averages over the last axis, so a stack
-of models gives one value for each.
+up to a constant. It does not depend on the class prior. Every function takes NumPy
+arrays or torch tensors and averages over the last axis, so a stack of models gives
+one value per model.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ __all__ = [
 
 
 class Generator(ABC):
-    """A convex function f on [0, inf), seen through f' and f*.
+    """A convex function f on [0, inf), given by f, f' and f*.
 
-    Each is given on the ratio and on its logarithm: where a model's output is a
-    log-ratio, ``log(exp(z))`` would lose what the tails need.
+    There are versions for the ratio and for its logarithm, because computing
+    ``log(exp(z))`` for large log-ratios z loses precision.
     """
 
     name: ClassVar[str]
@@ -64,7 +64,7 @@ class Generator(ABC):
 
 
 class LeastSquares(Generator):
-    """LSIF, f(t) = t^2 / 2: strongly convex, and so the one that the bounds hold for."""
+    """LSIF, f(t) = t^2 / 2: strongly convex, which the excess-risk bound requires."""
 
     name = "lsif"
 
@@ -106,7 +106,7 @@ class UnnormalizedKL(Generator):
 
 
 class BinaryKL(Generator):
-    """f(t) = t log t - (1 + t) log(1 + t): the logistic loss of P against U."""
+    """f(t) = t log t - (1 + t) log(1 + t): the logistic loss of positives against unlabeled rows."""
 
     name = "bkl"
 
@@ -153,22 +153,22 @@ def bregman_risk(
     positive_weight: Array | None = None,
     unlabeled_weight: Array | None = None,
 ) -> Array:
-    """Uncorrected risk L: the criterion for holdout rows, which needs no prior.
+    """Uncorrected risk L, the criterion for holdout rows. It needs no prior.
 
     Parameters
     ----------
     positive, unlabeled : array
         Ratios of the positive and of the unlabeled rows (last axis).
     generator : {"lsif", "ukl", "bkl"} or Generator, default="lsif"
-        The convex function that measures the distance to the true ratio.
+        The generator of the divergence.
     log : bool, default=False
-        Whether log-ratios are given instead of ratios.
+        Whether ``positive`` and ``unlabeled`` are log-ratios.
     positive_weight, unlabeled_weight : array, optional
         Weights of the rows.
 
     Returns
     -------
-    risk : scalar, or one value for each model of a stack
+    risk : scalar, or one value per model of a stack
         Lower is better. Differences of risks are differences of divergences.
 
     Examples
@@ -185,10 +185,10 @@ def bregman_risk(
 
 
 class Risk(NamedTuple):
-    """What a corrected risk reports, and what a training step should descend.
+    """The value of a corrected risk, and the objective that a training step minimises.
 
-    The two differ: where the correction is active the reported value has a flat
-    part, and the step goes up the part that went negative instead.
+    They differ where the correction is active: the value is then constant in the
+    negative part, and the objective increases that part.
     """
 
     value: Array
@@ -212,15 +212,15 @@ def nonnegative_bregman_risk(
     positive, unlabeled : array
         Ratios of the positive and of the unlabeled rows (last axis).
     alpha : float or array
-        A lower bound of the training prior, in [0, prior]; one for each model
-        of a stack when it is an array. Not checked here: this is the inner loop.
+        A lower bound of the training prior, in [0, prior]. An array gives one value per
+        model of a stack. It is not checked, because this is called in every step.
     generator, log, positive_weight, unlabeled_weight
         As in :func:`bregman_risk`.
 
     Returns
     -------
     risk : Risk
-        ``value`` to report, ``objective`` to take the gradient of.
+        ``value`` is to be reported, ``objective`` to be minimised.
 
     Notes
     -----
@@ -228,7 +228,7 @@ def nonnegative_bregman_risk(
     :math:`B = E[F(r)] - \alpha E_+[F(r)]`, the value is
     :math:`A + \max(0, B) + f^*(0)`. The objective is :math:`A + B` where
     :math:`B \ge 0` and :math:`-B` alone elsewhere. The branch is taken with
-    ``where``, never with ``if``, so that no step waits for the device.
+    ``where`` and not with ``if``, which would synchronise with the device.
 
     Examples
     --------
@@ -250,6 +250,6 @@ def nonnegative_bregman_risk(
 
 
 def _times_log(ratio: Array) -> Array:
-    """Give t log t, which is 0 at 0."""
+    """Compute t log t, which is 0 at 0."""
     xp = namespace(ratio)
     return xp.where(ratio > 0, ratio * xp.log(xp.where(ratio > 0, ratio, ratio * 0 + 1)), ratio * 0)

@@ -1,8 +1,8 @@
-r"""How much worse than the best classifier a thresholded ratio can be.
+r"""Upper bounds on the excess risk of a classifier that thresholds a ratio.
 
 For the least-squares generator the divergence of a ratio :math:`r` from the true one
-is :math:`L(r) - L(r^*) = E[(r - r^*)^2]/2`, and it bounds the excess risk at every
-test prior and cost at once: nothing has to be trained again.
+is :math:`L(r) - L(r^*) = E[(r - r^*)^2]/2`. It bounds the excess risk for every test
+prior and cost.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["excess_risk_bound", "risk_upper_limit", "shift_bound_constant"]
 
 
 def shift_bound_constant(train_prior: float, test_prior: float, *, cost: float = 0.5) -> float:
-    r"""Excess risk under the test prior for each unit of error in the ratio.
+    r"""Bound on the excess risk under the test prior per unit of error of the ratio.
 
     Parameters
     ----------
@@ -33,8 +33,8 @@ def shift_bound_constant(train_prior: float, test_prior: float, *, cost: float =
     Returns
     -------
     constant : float
-        The :math:`C` of :math:`R(h) - R^* \le C\, E|r - r^*|`. Infinite where the
-        training population had no negatives and the test population has.
+        The :math:`C` of :math:`R(h) - R^* \le C\, E|r - r^*|`. Infinite if the
+        training population has no negatives and the test population has some.
 
     Notes
     -----
@@ -42,9 +42,9 @@ def shift_bound_constant(train_prior: float, test_prior: float, *, cost: float =
 
     .. math:: C = (1-c)\,\pi' + c\,(1-\pi')\,\frac{\pi}{1-\pi}.
 
-    It is the weight of the true ratio in the decision: a sample costs
-    :math:`(1-c)\pi' r^*` when it is called negative and
-    :math:`c (1-\pi')(1 - \pi r^*)/(1-\pi)` when it is called positive.
+    It is the coefficient of the true ratio in the expected cost: a row costs
+    :math:`(1-c)\pi' r^*` if it is classified as negative and
+    :math:`c (1-\pi')(1 - \pi r^*)/(1-\pi)` if it is classified as positive.
 
     Examples
     --------
@@ -72,46 +72,46 @@ def excess_risk_bound(
     cost: float = 0.5,
     best_risk: float | None = None,
 ) -> float:
-    r"""Bound on the risk above that of the best classifier, under the test prior.
+    r"""Bound on the excess risk under the test prior.
 
     Parameters
     ----------
     holdout_risk : float
         Uncorrected least-squares risk :math:`L(r) = E[r^2]/2 - E_+[r]` of the ratio.
-        It is taken as the true one: give :func:`risk_upper_limit` of holdout rows
-        for a bound that holds with confidence.
+        It is treated as exact: pass :func:`risk_upper_limit` of holdout rows for a bound
+        that holds with a given confidence.
     train_prior, test_prior : float
         Positive class priors, in (0, 1] and [0, 1].
     cost : float, default=0.5
         False-positive cost in (0, 1).
     best_risk : float, optional
-        The risk :math:`L(r^*)` of the true ratio, or a lower bound of it. Left out,
-        :math:`-1/(2\pi)`, which no ratio can pass because :math:`r^* \le 1/\pi`.
+        The risk :math:`L(r^*)` of the true ratio, or a lower bound of it. The default is
+        :math:`-1/(2\pi)`, a lower bound because :math:`r^* \le 1/\pi`.
 
     Returns
     -------
     bound : float
         In the units of :math:`(1-c)\,\pi'\,\mathrm{FNR} + c\,(1-\pi')\,\mathrm{FPR}`;
-        at cost 1/2 twice the bound limits the loss of accuracy. Never above the
+        at cost 1/2, twice the bound limits the loss of accuracy. It is never above the
         risk of the worst classifier.
 
     Notes
     -----
     .. math:: R(h) - R^* \le C \sqrt{2\,(L(r) - L(r^*))}
 
-    with :math:`C` of :func:`shift_bound_constant` and :math:`h` calling positive what
-    lies above :func:`~drpu.ratio_threshold`. It assumes that only the prior moves,
-    that both priors are right, that ``holdout_risk`` is of the very ratio that is
-    thresholded, on rows that it has not seen, and the least-squares generator: the
-    others are not strongly convex and carry no such bound.
+    with :math:`C` from :func:`shift_bound_constant` and :math:`h` the classifier that
+    thresholds the ratio at :func:`~drpu.ratio_threshold`. It assumes that only the prior
+    changes, that both priors are correct, that ``holdout_risk`` is that of the thresholded
+    ratio on rows it was not trained on, and the least-squares generator. The other
+    generators are not strongly convex and have no such bound.
 
-    :math:`L(r^*) = -E_+[r^*]/2` cannot be known from positive and unlabeled rows.
-    The default for it is exact when the classes do not overlap; the more they do,
-    the more the certificate overstates, down to saying nothing.
+    :math:`L(r^*) = -E_+[r^*]/2` is not identified by positive and unlabeled rows. Its default
+    is exact if the classes do not overlap. The more they overlap, the larger the bound
+    is, until it is the risk of the worst classifier.
 
     Examples
     --------
-    >>> excess_risk_bound(-1.0, 0.5, 0.5)  # a perfect ratio of classes apart
+    >>> excess_risk_bound(-1.0, 0.5, 0.5)  # the exact ratio of separated classes
     0.0
     >>> round(excess_risk_bound(-0.98, 0.5, 0.2), 3)
     0.1
@@ -137,7 +137,7 @@ def risk_upper_limit(positive: npt.ArrayLike, unlabeled: npt.ArrayLike, *, level
     Parameters
     ----------
     positive, unlabeled : array-like
-        Ratios of holdout positives and of holdout unlabeled rows: two at least of each.
+        Ratios of holdout positives and of holdout unlabeled rows, at least two of each.
     level : float, default=0.95
         Confidence level in (0, 1).
 

@@ -1,11 +1,10 @@
 r"""Class priors from features, by kernel mean embeddings (Ramaswamy et al. 2016).
 
-A kernel maps each sample to its mean in a Hilbert space. If U holds a share
-:math:`\kappa` of P, then :math:`\lambda U + (1 - \lambda) P` is still a
-distribution up to :math:`\lambda = 1/(1-\kappa)` and leaves the set of
-distributions beyond it. KM1 and KM2 follow the distance :math:`d(\lambda)` of that
-point from the convex hull of all rows, and read :math:`\lambda` where it starts
-to grow.
+A kernel maps each sample to its mean in a Hilbert space. If U contains P with
+proportion :math:`\kappa`, then :math:`\lambda U + (1 - \lambda) P` is a distribution for
+:math:`\lambda \le 1/(1-\kappa)` and not a distribution for larger values. KM1 and KM2
+compute the distance :math:`d(\lambda)` of that point from the convex hull of all rows
+and estimate the :math:`\lambda` at which it starts to grow.
 """
 
 from __future__ import annotations
@@ -28,49 +27,50 @@ from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
 __all__ = ["KernelMeanPrior"]
 
 WIDTHS = np.logspace(-1, 1, 5)  # kernel widths tried, in median distances
-LARGEST = 8.0  # the largest lambda looked at: no prior above 7/8 can be seen
-PRECISION = 0.04  # width from which a bracket around lambda is no longer halved
-CELLS = 256  # hence the brackets that halving can end in
-STEP = PRECISION / 2  # the slope at lambda is a forward difference over this step
-START = 1.05  # the slope before the bend is read between 1 and here
-RANK = 250  # columns of the kernel's cheap model; beyond them its diagonal alone
-SAME = 1e-7  # a distance between U and P below which they are one sample
+LARGEST = 8.0  # largest lambda: no estimate exceeds 7/8
+PRECISION = 0.04  # bisection stops when the bracket of lambda is this narrow
+CELLS = 256  # number of possible final brackets
+STEP = PRECISION / 2  # step of the forward difference that gives the slope
+START = 1.05  # the initial slope is measured between 1 and this lambda
+RANK = 250  # columns of the low-rank approximation of the kernel
+SAME = 1e-7  # distance between U and P below which they are considered equal
 GAP = 1e-5  # certified error of a distance, in units of the distance between U and P
-START_GAP = 1e-4  # the same at the start, where a slope is taken over a longer step
+START_GAP = 1e-4  # the same for the initial slope, which has a longer step
 
 
 class KernelMeanPrior:
-    r"""KM1 and KM2: the share of positives among unlabeled rows, from features.
+    r"""KM1 and KM2: estimators of the class prior from features.
 
     Parameters
     ----------
     method : {"km2", "km1"}, default="km2"
-        Which slope of the distance counts as the bend. KM2 measures it against
-        the slope at the start, KM1 against what noise alone would give.
+        The slope of the distance at which lambda is estimated: relative to the initial
+        slope (KM2), or to the size of the sampling noise (KM1).
     max_rows : int, default=2000
-        Rows of each sample that are used; more are drawn from without replacement.
+        Largest number of rows of each sample; larger samples are subsampled without
+        replacement.
     max_dims : int, default=50
-        Wider rows are first projected on this many principal components of the
-        unlabeled ones.
+        Rows with more columns are projected on this many principal components of the
+        unlabeled rows.
     random_state : int, Generator or None, default=None
-        Seed of the draw; without effect when no sample is larger than ``max_rows``.
+        Seed of the subsampling; without effect if no sample is larger than ``max_rows``.
 
     Notes
     -----
-    The kernel is Gaussian, its width the one of five around the median distance
-    that tells the samples apart best. With :math:`D` the distance between the two
-    kernel means, the bend is where the slope of :math:`d` passes
-    :math:`0.8 s_0 + 0.2 D` (KM2, :math:`s_0` the slope between 1 and 1.05) or
-    :math:`1/\sqrt{\min(n, m)}` (KM1, unless that exceeds :math:`0.9 D`), found by
-    bisection of :math:`\lambda` in [1, 8]. Hence no estimate exceeds 0.875.
+    The kernel is Gaussian. Its width is one of five around the median distance: the one
+    that separates the samples best. Let :math:`D` be the distance between the two kernel
+    means. The estimate of :math:`\lambda` is where the slope of :math:`d` exceeds
+    :math:`0.8 s_0 + 0.2 D` (KM2, where :math:`s_0` is the slope between 1 and 1.05) or
+    :math:`1/\sqrt{\min(n, m)}` (KM1, unless this exceeds :math:`0.9 D`). It is found by
+    bisection of [1, 8], so no estimate exceeds 0.875.
 
-    The features are used as they come: columns of very different scale should be
-    scaled first. High priors are the weak spot: KM2 reads them low (0.66 for 0.7 with
-    200 rows of separated Gaussians), and with a prior near 1 the two means coincide up
-    to noise, so that the answer may be anything below 0.875.
+    The features are not scaled: scale columns of very different size first. High priors
+    are underestimated by KM2 (0.66 for 0.7 with 200 rows of separated Gaussians). With a
+    prior near 1 the two means coincide up to noise, and the estimate may be anything
+    below 0.875.
 
-    Every program behind the estimate is solved to a certified precision, but only
-    those that decide where bisection ends are solved at all.
+    Each quadratic program is solved to a certified precision. Only those that affect the
+    result of the bisection are solved.
 
     References
     ----------
@@ -101,7 +101,7 @@ class KernelMeanPrior:
         self.random_state = random_state
 
     def estimate(self, positive: Rows, unlabeled: Rows) -> PriorEstimate:
-        """Share of positives among ``unlabeled``.
+        """Class prior of ``unlabeled``.
 
         Parameters
         ----------
@@ -111,8 +111,8 @@ class KernelMeanPrior:
         Returns
         -------
         prior : PriorEstimate
-            Its limits are 0 and 1, which say nothing: the method has no interval.
-            :func:`drpu.estimate_prior` gives one from scores.
+            Its limits are 0 and 1, because the method has no interval.
+            :func:`drpu.estimate_prior` computes one from scores.
         """
         check_choice("method", self.method, ("km1", "km2"))
         check_integer("max_rows", self.max_rows, low=2)
@@ -131,8 +131,8 @@ class KernelMeanPrior:
         cell = _bend(curve.distance, stop, min(guess, CELLS - 1), 1)
         if cell == CELLS:
             warnings.warn(
-                "the unlabeled rows look like positives throughout: kernel means cannot tell priors "
-                f"above {1 - 1 / LARGEST:g} apart, so the estimate is a lower bound.",
+                "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
+                f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound.",
                 PriorBoundaryWarning,
                 stacklevel=2,
             )
@@ -141,18 +141,18 @@ class KernelMeanPrior:
 
 
 def _stopping_slope(curve: DistanceCurve, method: str, n: int) -> float:
-    """Slope of the distance that counts as the bend."""
+    """Slope of the distance at which lambda is estimated."""
     if method == "km1" and 1 / np.sqrt(n) <= 0.9 * curve.scale:
         return float(1 / np.sqrt(n))
-    at_start = curve.distance(START) / (START - 1)  # d(1) = 0: U is its own nearest point
+    at_start = curve.distance(START) / (START - 1)  # d(1) = 0, because U is in the hull
     return 0.8 * at_start + 0.2 * curve.scale
 
 
 def _bend(distance: Callable[[float], float], stop: float, guess: int, step: int) -> int:
     """The first cell at whose end the forward slope of ``distance`` exceeds ``stop``.
 
-    The distance is convex, so its slope grows and any search ends where bisection
-    does; one that starts beside the answer asks for few distances.
+    The distance is convex, so its slope increases, and every search gives the result of a
+    bisection. A search that starts near the result needs few distances.
     """
     low, high, k = 0, CELLS, guess
     while high - low > 1:
@@ -174,7 +174,7 @@ def _at(cell: float) -> float:
 
 
 def _features(name: str, rows: Rows) -> Any:
-    """``rows`` as a finite float64 matrix, sparse if it came so."""
+    """``rows`` as a finite float64 matrix; sparse rows stay sparse."""
     try:
         if _is_sparse(rows):
             X: Any = rows.tocsr().astype(np.float64)
@@ -184,7 +184,7 @@ def _features(name: str, rows: Rows) -> Any:
         raise DataTypeError(f"{name} must hold numbers: {error}") from error
     if X.ndim != 2:
         raise DataError(
-            f"{name} must have two dimensions, got shape {X.shape}: pass one row of features a case."
+            f"{name} must have two dimensions, got shape {X.shape}: pass one row of features per case."
         )
     if 0 in X.shape:
         raise DataError(f"{name} must hold at least one row and one column, got shape {X.shape}.")
@@ -198,7 +198,7 @@ def _draw(X: Any, size: int, rng: np.random.Generator) -> Any:
 
 
 def _project(P: Any, U: Any, dims: int) -> tuple[FloatArray, FloatArray]:
-    """Both samples on the leading principal components of U; sparse rows stay sparse on the way."""
+    """Both samples projected on the leading principal components of U; sparse rows are not made dense."""
     n, d = U.shape
     if d <= dims:
         return _dense(P), _dense(U)
@@ -207,7 +207,7 @@ def _project(P: Any, U: Any, dims: int) -> tuple[FloatArray, FloatArray]:
         spread = _dense(U.T @ U) - n * np.outer(centre, centre)
         axes = _leading(spread, dims)[1]
         offset = centre @ axes
-    else:  # fewer rows than columns: the same axes, from inner products of rows
+    else:  # fewer rows than columns: compute the same axes from inner products of rows
         along = np.asarray(U @ centre)
         gram = _dense(U @ U.T) - along - along[:, None] + centre @ centre
         values, vectors = _leading(gram, min(dims, n))
@@ -234,13 +234,13 @@ def _dense(X: Any) -> FloatArray:
 
 
 def _best_kernel(U: FloatArray, P: FloatArray) -> tuple[FloatArray, float]:
-    """Gaussian kernel of all rows, U first, and the distance between the two means."""
+    """Gaussian kernel of all rows (U first), and the distance between the two means."""
     X = np.vstack([U, P])
     X = X - X.mean(axis=0)
     norms = (X * X).sum(axis=1)
     squares = np.maximum(norms[:, None] + norms - 2 * (X @ X.T), 0)
     np.fill_diagonal(squares, 0)
-    coarse = squares.astype(np.float32)  # single precision is plenty to choose a width
+    coarse = squares.astype(np.float32)  # single precision suffices to choose a width
     typical = float(np.median(coarse)) or float(coarse.mean()) or 1.0
     contrast = np.concatenate([np.full(len(U), 1 / len(U)), np.full(len(P), -1 / len(P))])
 
@@ -250,8 +250,8 @@ def _best_kernel(U: FloatArray, P: FloatArray) -> tuple[FloatArray, float]:
 
     best = max(WIDTHS, key=separation)
     K = np.exp(np.multiply(squares, -0.5 / (typical * best**2), out=squares), out=squares)
-    # Differences of distributions sum to zero, so removing the row means changes no
-    # distance; what is left is better conditioned.
+    # Differences of distributions sum to zero, so centring the kernel changes no distance.
+    # The centred kernel is better conditioned.
     means = K.mean(axis=0)
     K -= means
     K -= (means - means.mean())[:, None]
@@ -261,10 +261,10 @@ def _best_kernel(U: FloatArray, P: FloatArray) -> tuple[FloatArray, float]:
 class DistanceCurve:
     r"""Distance of :math:`\lambda U + (1-\lambda) P` from the convex hull of all rows.
 
-    Each distance is a quadratic program over the simplex. A model of the kernel,
-    low rank plus diagonal, makes a rough one cheap. An exact one starts from the
-    rows that carry weight there, or at a neighbouring lambda, and takes in others
-    until bounds from the whole kernel agree.
+    Each distance is a quadratic program over the simplex. A rough distance uses the
+    approximation of the kernel by low rank plus diagonal and is cheap. An exact one starts
+    from the rows with positive weight in the rough solution, or at a neighbouring lambda,
+    and adds rows until the bounds from the full kernel agree.
 
     Attributes
     ----------
@@ -280,7 +280,7 @@ class DistanceCurve:
         self._solved: dict[float, tuple[float, IntArray]] = {}
 
     def rough_distance(self, lam: float) -> float:
-        """The distance at ``lam`` under the model of the kernel."""
+        """The distance at ``lam`` under the approximation of the kernel."""
         return 0.0 if self.scale < SAME else self._rough(lam)[0]
 
     def distance(self, lam: float) -> float:
@@ -298,14 +298,14 @@ class DistanceCurve:
         return distance_bounds(u, v, b - self._model.times(v))[1], v
 
     def _solve(self, lam: float) -> tuple[float, IntArray]:
-        """The distance, and the rows that carry the nearest point."""
+        """The distance, and the rows with positive weight in the nearest point."""
         tolerance = (START_GAP if lam == START else GAP) * self.scale
         u = self._target(lam)
         b = self.kernel @ u
         close = min(self._solved, key=lambda other: abs(other - lam), default=np.inf)
         if self._model.rank == RANK and abs(close - lam) < 2 * PRECISION:
             rows = self._solved[close][1]
-        else:  # a model of lower rank is as good as the kernel
+        else:  # an approximation of lower rank is exact
             v = self._rough(lam)[1]
             rows = np.flatnonzero(v > 1e-3 / len(v))
             low, high = distance_bounds(u, v, b - self.kernel @ v)

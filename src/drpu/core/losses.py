@@ -1,4 +1,4 @@
-"""Losses of a margin, for models whose score is above 0 where the positive class is."""
+"""Losses as functions of the margin, for scores that are above 0 for the positive class."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ __all__ = ["LOSSES", "MarginLoss", "get_loss", "sigmoid"]
 
 
 def sigmoid(x: Array) -> Array:
-    """1 / (1 + exp(-x)), without overflow at either end."""
+    """1 / (1 + exp(-x)), without overflow for large or small x."""
     xp = namespace(x)
-    return np.exp(-softplus(-x)) if xp is np else xp.sigmoid(x)  # torch has it, with a shorter way back
+    return np.exp(-softplus(-x)) if xp is np else xp.sigmoid(x)  # torch has a faster gradient
 
 
 class MarginLoss(ABC):
@@ -41,7 +41,7 @@ class MarginLoss(ABC):
 
     @abstractmethod
     def level(self, cost: float) -> float:
-        """The score that is optimal where that probability equals ``cost``."""
+        """The optimal score where the probability equals ``cost``."""
 
 
 class Logistic(MarginLoss):
@@ -81,7 +81,7 @@ class Squared(MarginLoss):
 
 
 class Sigmoid(MarginLoss):
-    """l(z) = 1 / (1 + exp(z)): bounded, close to the error rate, and blind to probabilities."""
+    """l(z) = 1 / (1 + exp(z)): bounded, close to the error rate, gives no probabilities."""
 
     name = "sigmoid"
     has_posterior = False
@@ -94,8 +94,8 @@ class Sigmoid(MarginLoss):
 
     def posterior(self, scores: FloatArray) -> FloatArray:
         raise ParameterError(
-            "loss must be 'logistic' or 'squared' for a posterior, got 'sigmoid', which only knows on "
-            "which side of 0 a score belongs."
+            "loss must be 'logistic' or 'squared' for probabilities, got 'sigmoid', whose optimal score "
+            "depends only on whether the probability is above the cost."
         )
 
     def level(self, cost: float) -> float:

@@ -1,4 +1,4 @@
-"""Risks as objects: what a model of scores is trained for, and chosen by."""
+"""Risks as objects: the training objectives and selection criteria of score models."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ __all__ = ["PUObjective", "ShiftedRisk", "VariationalRisk"]
 
 
 class PUObjective(ABC):
-    """What a model of scores is trained for.
+    """Training objective of a score model.
 
-    ``risk`` and ``criterion`` take scores of both samples and their weights, as the torch
-    loop wants them; ``gradient`` is for optimisers that see all rows at once.
+    ``risk`` and ``criterion`` take the scores and weights of both samples, for the torch
+    loop. ``gradient`` is for optimisers that use all rows in every step.
     """
 
     @abstractmethod
     def risk(
         self, positive: Array, unlabeled: Array, positive_weight: Array | None, unlabeled_weight: Array | None
     ) -> Risk:
-        """What a step reports and descends."""
+        """The risk of a training step."""
 
     @abstractmethod
     def criterion(
         self, positive: Array, unlabeled: Array, positive_weight: Array | None, unlabeled_weight: Array | None
     ) -> Array:
-        """What chooses among models on holdout rows; lower is better."""
+        """The criterion for choosing among models on holdout rows; lower is better."""
 
     @abstractmethod
     def gradient(
@@ -43,36 +43,36 @@ class PUObjective(ABC):
         positive_weight: FloatArray | None,
         unlabeled_weight: FloatArray | None,
     ) -> tuple[float, FloatArray, FloatArray]:
-        """The reported risk, and its derivatives by the scores of both samples."""
+        """The reported risk and its derivatives with respect to the scores of both samples."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShiftedRisk(PUObjective):
-    r"""The risk of uPU, nnPU and PUa: unlabeled rows of one prior, decisions for another.
+    r"""The risk of uPU, nnPU and PUa: the priors of unlabeled rows and of the population may differ.
 
     Attributes
     ----------
     unlabeled_prior : float
-        Share of positives among the rows without a label, in [0, 1). With 0 they are
-        negatives, and this is the risk of ordinary classification.
+        Prior of the unlabeled rows, in [0, 1). With 0 they are negatives, and this is the
+        risk of ordinary classification.
     prior : float
-        Share of positives in the population to classify, in [0, 1].
+        Prior of the population to classify, in [0, 1].
     loss : MarginLoss
-        The sigmoid unless given.
+        The loss; the default is the sigmoid loss.
     cost : float
         False-positive cost.
     corrected : bool
-        Whether the negative part may not go below ``-beta`` (nnPU, PUa) or may (uPU).
+        Whether the risk on negatives is bounded below by ``-beta`` (nnPU, PUa) or not (uPU).
     beta, gamma : float
         As in :func:`drpu.core.risk.nnpu_risk`.
 
     Notes
     -----
-    In a single sample a share :math:`c` of the population is labelled and the others
-    hold :math:`\pi_u = (\pi - c)/(1 - c)` positives. The population's risk,
+    In a single sample a fraction :math:`c` of the population is labelled, and the prior of
+    the other rows is :math:`\pi_u = (\pi - c)/(1 - c)`. The population's risk,
     :math:`\pi E_+[l(g)] + c E_+[l(-g)] + (1-c) E_u[l(-g)] - \pi E_+[l(-g)]`, is then
-    :math:`\pi E_+[l(g)] + (1-c) (E_u[l(-g)] - \pi_u E_+[l(-g)])`, and as
-    :math:`1 - c = (1-\pi)/(1-\pi_u)` that is the risk of PUa from :math:`\pi_u` to :math:`\pi`.
+    :math:`\pi E_+[l(g)] + (1-c) (E_u[l(-g)] - \pi_u E_+[l(-g)])`, and since
+    :math:`1 - c = (1-\pi)/(1-\pi_u)` this is the risk of PUa from :math:`\pi_u` to :math:`\pi`.
     """
 
     unlabeled_prior: float
@@ -137,16 +137,16 @@ class ShiftedRisk(PUObjective):
 
 @dataclass(frozen=True, slots=True)
 class VariationalRisk(PUObjective):
-    """The risk of VPU, which knows no prior.
+    """The risk of VPU, which needs no prior.
 
     Attributes
     ----------
     labelled_share : float
         As in :func:`drpu.core.risk.vpu_risk`.
     mixup : float
-        Weight of :func:`drpu.core.risk.mixup_penalty`, which only networks have.
+        Weight of :func:`drpu.core.risk.mixup_penalty`, which only networks use.
     concentration : float
-        The shares of MixUp are Beta(concentration, concentration).
+        The weights of MixUp are drawn from Beta(concentration, concentration).
     """
 
     labelled_share: float = 0.0
@@ -180,7 +180,7 @@ class VariationalRisk(PUObjective):
         w_p, w_u = _shares(positive, positive_weight), _shares(unlabeled, unlabeled_weight)
         c = self.labelled_share
         log_p, log_u = -softplus(-positive), -softplus(-unlabeled)
-        # without labelled rows in it, only unlabeled scores set the scale
+        # For numerical stability: the largest value that enters the sum.
         top = max(log_p.max(), log_u.max()) if c > 0 else log_u.max()
         mass_p = c * w_p * np.exp(log_p - top) if c > 0 else np.zeros_like(w_p)
         mass_u = (1 - c) * w_u * np.exp(log_u - top)

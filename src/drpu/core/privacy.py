@@ -1,17 +1,18 @@
-r"""What an artifact may keep of its rows: fewer levels, or counts under noise.
+r"""Reduced counts for artifacts: fewer levels, or differentially private counts.
 
-Exact tails are cut at the score of every held-out positive. Two forms keep less.
+Exact tails have a level at the score of every held-out positive. There are two ways to
+store less.
 
-:func:`coarsen` keeps a chosen number of levels, none of them anybody's score, and says
-how far the curves between them can be off. It hides single scores; it promises nothing
-against somebody who knows all rows but one.
+:func:`coarsen` keeps a chosen number of levels, none of which is the score of a row, and
+bounds the error of the curves between them. It hides single scores, but gives no
+guarantee against somebody who knows all rows but one.
 
-:func:`privatize` does. Rows are counted on a grid that is the same for all data,
+:func:`privatize` gives one. Rows are counted on a grid that is the same for all data,
 :math:`-\infty, -4, -3.75, \dots, 4`, and each count gets two-sided geometric noise,
-:math:`P(k) \propto e^{-\varepsilon |k|}`. A row lies in one cell of one of the two
-histograms, so adding or removing it changes one count by one, and whatever is made of
+:math:`P(k) \propto e^{-\varepsilon |k|}`. A row is in one cell of one of the two
+histograms, so adding or removing it changes one count by one. Everything computed from
 the noisy counts is :math:`\varepsilon`-differentially private: sizes, tails, prior,
-calibration. Replacing a row is removing one and adding another, :math:`2 \varepsilon`.
+calibration. Replacing a row means removing one and adding one, :math:`2 \varepsilon`.
 """
 
 from __future__ import annotations
@@ -33,40 +34,39 @@ from drpu.exceptions import DataError
 __all__ = ["GRID", "Coarse", "GridCounts", "Protection", "coarsen", "discrete_laplace", "privatize"]
 
 GRID_END, GRID_STEP = 4.0, 0.25
-# Lower edges of the cells: log-ratios beyond the ends share the outer cells. log(1/prior) is
-# the most that a log-ratio can be, so 4 leaves room for priors from 2 % on; finer cells would
-# each bring noise of their own.
+# Lower edges of the cells. Log-ratios beyond the ends are in the outer cells. A log-ratio is at
+# most log(1/prior), so an end of 4 suffices for priors from 2 % on. Finer cells would add noise.
 GRID: FloatArray = np.concatenate(
     ([-np.inf], np.arange(-round(GRID_END / GRID_STEP), round(GRID_END / GRID_STEP) + 1) * GRID_STEP)
 )
 
-_CLEAR = 3.0  # standard deviations of noise that the positives of a cell must exceed
-_TIES = 2.0**-30  # levels relatively closer than this differ by rounding, not by evidence
-_ROOM = 16  # a level moves down by at most this part of the gap below it
+_CLEAR = 3.0  # the positives of a cell must exceed this many standard deviations of the noise
+_TIES = 2.0**-30  # levels with a smaller relative difference are treated as ties
+_ROOM = 16  # a level is shifted down by at most 1/16 of the gap below it
 
 
 @dataclass(frozen=True, slots=True)
 class Protection:
-    """What was done to the counts that an artifact keeps; its manifest says so in these words.
+    """How the counts of an artifact were reduced; stored in its manifest.
 
     Attributes
     ----------
     mechanism : {"quantiles", "discrete-laplace"}
         Fewer levels with exact counts, or noisy counts on a fixed grid.
     levels : int
-        Levels that are left.
+        Number of levels kept.
     positive_error, unlabeled_error : float or None
-        Quantiles: the most by which either curve can be off between two levels.
+        Quantiles: the largest error of either curve between two levels.
     epsilon : float or None
-        Noise: the budget that was spent.
+        Noise: the privacy budget that was used.
     neighbours : str or None
-        Noise: the data sets that epsilon keeps from being told apart.
+        Noise: the definition of neighbouring data sets.
     grid : tuple of three floats or None
-        Noise: the first and the last edge of the cells, and the step between.
+        Noise: the first and the last edge of the cells, and their width.
     randomness : {"operating system", "seeded"} or None
-        Noise: where it came from. Whoever has the seed can take it off.
+        Noise: its source. Somebody who knows the seed can subtract the noise.
     not_covered : tuple of str
-        What else is in the file and was learnt from rows.
+        Other content of the file that was learnt from rows.
     """
 
     mechanism: str
@@ -80,7 +80,7 @@ class Protection:
     not_covered: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        # JSON has lists only.
+        # JSON has lists, not tuples.
         object.__setattr__(self, "grid", None if self.grid is None else tuple(self.grid))
         object.__setattr__(self, "not_covered", tuple(self.not_covered))
 
@@ -90,15 +90,15 @@ class Protection:
 
 @dataclass(frozen=True, slots=True)
 class Coarse:
-    """Tails over fewer levels, and how far from the exact ones they can be.
+    """Tails over fewer levels, and their largest error.
 
     Attributes
     ----------
     tails : ScoreTails
         Exact counts over the kept levels.
     positive_error, unlabeled_error : float
-        The most by which the share of positives, and of unlabeled rows, at or above an
-        exact level falls short of the share at the kept level below it.
+        The largest difference between the fractions of positives, and of unlabeled rows,
+        at or above an exact level and at or above the kept level below it.
     """
 
     tails: ScoreTails
@@ -114,7 +114,7 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
     tails : ScoreTails
         Exact tails; weights are allowed.
     levels : int, default=100
-        The most levels to keep.
+        Largest number of levels to keep.
 
     Returns
     -------
@@ -122,14 +122,14 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
 
     Notes
     -----
-    The levels are quantiles of positives and unlabeled rows in equal parts, so that
-    neither curve drops by more than ``2 / levels`` between an exact level and the kept
-    one below: :math:`b(u) \le b_{kept} \le b(u) + 2/\text{levels}`, and the same for a.
-    Each kept level is then moved down, by at most a sixteenth of the gap to the next
-    positive, to a number with few digits. Counts over it stay as they were: no positive
-    lies in the gap, and the unlabeled rows in that strip stay with the cell below. Exact
-    levels that agree in nine digits are taken for ties and never parted, beyond the
-    bound if need be; the errors returned include that.
+    The levels are quantiles of positives and unlabeled rows in equal parts, so neither
+    curve decreases by more than ``2 / levels`` between an exact level and the kept one
+    below it: :math:`b(u) \le b_{kept} \le b(u) + 2/\text{levels}`, and the same for a.
+    Each kept level is then shifted down to a number with few digits, by at most a
+    sixteenth of the gap to the next positive. The counts do not change: no positive lies
+    in the gap, and the unlabeled rows in it stay in the cell below. Exact levels that
+    agree in nine digits are treated as ties and never separated, even if this exceeds
+    the bound; the returned errors include this.
 
     Examples
     --------
@@ -156,26 +156,26 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
 
 
 def _tie_starts(levels: FloatArray) -> IntArray:
-    """Index of the first level of each run of levels that are as good as tied."""
-    with np.errstate(invalid="ignore"):  # infinity less itself
+    """Index of the first level of each run of tied levels."""
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
         gap = np.diff(levels)
     near = gap <= _TIES * np.maximum(np.abs(levels[:-1]), 1e-300)
     return np.flatnonzero(np.concatenate(([True], ~near)))
 
 
 def _quantile_starts(tails: ScoreTails, first: IntArray, most: int) -> IntArray:
-    """Which of the runs start a cell: the first to begin in each of ``most`` equal parts of the mass."""
+    """The runs that start a cell: the first one in each of ``most`` parts of equal mass."""
     mass = tails.positive_counts / tails.positive_counts.sum()
     if tails.counts.any():
         mass = (mass + tails.counts / tails.counts.sum()) / 2
-    mass = mass[1:]  # below the first level there is nothing to tell apart
+    mass = mass[1:]  # the cell below the first level always stays
     before = (np.cumsum(mass) - mass)[first]
     part = np.minimum((before / mass.sum() * most).astype(np.int64), most - 1)
     return np.unique(part, return_index=True)[1].astype(np.int64)
 
 
 def _moved_down(levels: FloatArray, kept: IntArray) -> FloatArray:
-    """Kept levels, rounded down into the gap below them; infinite ones stay."""
+    """Kept levels, rounded down into the gap below them; infinite ones are unchanged."""
     moved = levels[kept]
     finite = levels[np.isfinite(levels)]
     usual = float(finite[-1] - finite[0]) / len(finite) if len(finite) > 1 else 1.0
@@ -185,7 +185,7 @@ def _moved_down(levels: FloatArray, kept: IntArray) -> FloatArray:
         gap = float(levels[k] - levels[k - 1]) if k > 0 else np.inf
         gap = gap if np.isfinite(gap) else max(usual, abs(float(moved[i])) * 1e-3)
         step = 2.0 ** np.floor(np.log2(gap / _ROOM))
-        moved[i] = step * (np.ceil(moved[i] / step) - 1)  # strictly below, so never the score itself
+        moved[i] = step * (np.ceil(moved[i] / step) - 1)  # strictly below, so it is never the score itself
     return moved
 
 
@@ -200,9 +200,9 @@ def _largest_drop(survival: FloatArray, below: IntArray) -> float:
 class GridCounts:
     """Exact counts of held-out positives and unlabeled rows in the cells of ``GRID``.
 
-    Counts over positive scores cannot be made private: where a positive goes, the
-    unlabeled rows above it move to another cell, however many they are. So rows are
-    counted a second time, on cells that no row has a say in.
+    Counts between positive scores cannot be made private in this way: removing a positive
+    moves all unlabeled rows above it to another cell. Therefore rows are counted a second
+    time, in cells that do not depend on the data.
     """
 
     positive: IntArray
@@ -212,7 +212,7 @@ class GridCounts:
         for name in ("positive", "unlabeled"):
             counts = np.asarray(getattr(self, name))
             if counts.shape != GRID.shape or counts.dtype.kind not in "iu" or (counts < 0).any():
-                raise DataError(f"{name} must hold {len(GRID)} counts that are not negative.")
+                raise DataError(f"{name} must hold {len(GRID)} non-negative counts.")
             object.__setattr__(self, name, counts.astype(np.int64))
 
     @classmethod
@@ -230,33 +230,33 @@ def _grid_counts(scores: FloatArray) -> IntArray:
 
 
 def privatize(counts: GridCounts, epsilon: float, *, random_state: int | None = None) -> ScoreTails:
-    r"""Tails made of noisy counts: :math:`\varepsilon`-differentially private.
+    r"""Tails computed from noisy counts, which are :math:`\varepsilon`-differentially private.
 
     Parameters
     ----------
     counts : GridCounts
         Exact counts on the fixed grid, each row counted once.
     epsilon : float
-        The privacy budget, above 0: smaller is more private. All of it is spent here,
-        and a second call spends it again.
+        The privacy budget, above 0; a smaller one is more private. Each call uses the
+        whole budget.
     random_state : int, optional
-        A seed, for experiments that must be repeatable. Whoever knows it can take the
-        noise off again; left out, the noise comes from the operating system.
+        A seed for reproducible experiments. Somebody who knows it can subtract the noise.
+        By default the noise comes from the operating system.
 
     Returns
     -------
     tails : ScoreTails
-        Its sizes are those of the noisy counts. ``n_positive`` is an effective number,
-        lower by what the noise does to the counts, so that intervals widen with it.
+        Its sizes are those of the noisy counts. ``n_positive`` is an effective number that
+        is reduced according to the noise, so that intervals become wider.
 
     Notes
     -----
-    Noise is drawn by integer arithmetic alone, so no rounding of floats gives it away.
-    From the top down, cells are joined until their positives exceed three standard
-    deviations of the noise in them: a level kept for noise would look like a place that
-    only positives reach, and pull the prior down. Unlabeled counts summed from the top
-    are then made to fall by isotonic regression, and to stay at 0 or above. All that
-    comes after the noise costs no privacy.
+    Noise is drawn with integer arithmetic only, because rounding of floats could reveal
+    it. From the top, cells are merged until their positives exceed three standard
+    deviations of the noise: a cell with positives from noise alone would look like a
+    region without negatives and bias the prior downwards. Cumulative unlabeled counts
+    are then made monotone by isotonic regression, and non-negative. Processing after the
+    noise does not weaken the guarantee.
 
     Examples
     --------
@@ -275,8 +275,7 @@ def privatize(counts: GridCounts, epsilon: float, *, random_state: int | None = 
     kept = _clear_levels(positive, epsilon)
     if len(kept) == 0 or unlabeled.sum() <= 0:
         raise DataError(
-            f"nothing is left of the counts under the noise of epsilon={epsilon:g}: "
-            "take a larger epsilon, or more rows."
+            f"no count exceeds the noise of epsilon={epsilon:g}: use a larger epsilon, or more rows."
         )
     return _tails(positive, unlabeled, kept, epsilon)
 
@@ -286,8 +285,8 @@ def discrete_laplace(epsilon: float, size: int, rng: random.Random) -> IntArray:
 
     Notes
     -----
-    The rejection sampler of Canonne, Kamath and Steinke (2020) with rational numbers:
-    the float ``epsilon`` is taken for the fraction that it is.
+    The rejection sampler of Canonne, Kamath and Steinke (2020) with rational numbers. The
+    float ``epsilon`` is converted to a fraction exactly.
     """
     rate = Fraction(epsilon)
     return np.array([_discrete_laplace(rate, rng) for _ in range(size)], dtype=np.int64)
@@ -303,7 +302,7 @@ def _discrete_laplace(rate: Fraction, rng: random.Random) -> int:
         while _bernoulli_exp(Fraction(1), rng):
             high += 1
         size, negative = (low + t * high) // s, rng.randrange(2) == 1
-        if size or not negative:  # 0 has no sign and must not come twice
+        if size or not negative:  # -0 and 0 are the same number, so one of them is rejected
             return -size if negative else size
 
 
@@ -316,7 +315,7 @@ def _bernoulli_exp(rate: Fraction, rng: random.Random) -> bool:
 
 
 def _clear_levels(positive: IntArray, epsilon: float) -> IntArray:
-    """Cells from whose lower edge up to the next one kept the positives stand out of the noise."""
+    """Cells whose positives, together with merged cells above them, exceed the noise."""
     deviation = math.sqrt(_noise_variance(epsilon))
     kept, total, cells = [], 0, 0
     for cell in range(len(positive) - 1, -1, -1):
@@ -332,11 +331,11 @@ def _noise_variance(epsilon: float) -> float:
 
 
 def _tails(positive: IntArray, unlabeled: IntArray, kept: IntArray, epsilon: float) -> ScoreTails:
-    """Legal tails over the kept levels; positives below them are counted with the lowest."""
+    """Tails over the kept levels; positives below the lowest level are counted with it."""
     P = np.add.reduceat(positive, kept)
     P[0] = max(positive.sum() - P[1:].sum(), 1)
     U = _fallen(np.concatenate(([unlabeled[: kept[0]].sum()], np.add.reduceat(unlabeled, kept))))
-    # The noise is to the counts what fewer rows would be: n rows of variance n + noise.
+    # Noise has the effect of fewer rows: n rows with a variance of n + noise.
     size = float(P.sum())
     effective = size**2 / (size + len(GRID) * _noise_variance(epsilon))
     return ScoreTails.from_state(
@@ -352,7 +351,7 @@ def _tails(positive: IntArray, unlabeled: IntArray, kept: IntArray, epsilon: flo
 
 
 def _fallen(noisy: IntArray) -> IntArray:
-    """Counts that are not negative, and whose sums from the top are nearest to the noisy ones."""
+    """Non-negative counts whose cumulative sums from the top are closest to the noisy ones."""
     above = noisy[::-1].cumsum()[::-1].astype(np.float64)
     falling = np.rint(np.maximum(isotonic_regression(above, increasing=False).x, 0))
     return np.asarray(falling - np.append(falling[1:], 0), dtype=np.int64)

@@ -1,9 +1,8 @@
 r"""Risks of the other positive-unlabeled classifiers: uPU, nnPU, PUa and VPU.
 
-Here a model gives a score :math:`g(x)`, positive for the positive class, and the class
-prior is part of the risk: a model is trained for one prior. Like the risks of
-:mod:`drpu.core.bregman`, every function takes NumPy arrays or torch tensors and averages
-over the last axis.
+A model gives a score :math:`g(x)`, which is above 0 for the positive class. The class
+prior is part of these risks, so a model is trained for one prior. Every function takes
+NumPy arrays or torch tensors and averages over the last axis.
 """
 
 from __future__ import annotations
@@ -37,31 +36,31 @@ def upu_risk(
     positive_weight: Array | None = None,
     unlabeled_weight: Array | None = None,
 ) -> Array:
-    r"""Unbiased risk (uPU): the classification risk, without a single negative row.
+    r"""Unbiased risk (uPU): an estimate of the classification risk without negative rows.
 
     Parameters
     ----------
     positive, unlabeled : array
         Scores of the positive and of the unlabeled rows (last axis).
     prior : float or array
-        Share of positives among the unlabeled rows; not checked, this is an inner loop.
+        Prior of the unlabeled rows. It is not checked, because this is called in every step.
     loss : {"logistic", "squared", "sigmoid"} or MarginLoss, default="logistic"
-        The loss of a margin.
+        Loss as a function of the margin.
     cost : float, default=0.5
-        False-positive cost. Errors on positives weigh ``2 (1 - cost)``, errors on
+        False-positive cost. Errors on positives get weight ``2 (1 - cost)``, errors on
         negatives ``2 cost``.
     positive_weight, unlabeled_weight : array, optional
         Weights of the rows.
 
     Returns
     -------
-    risk : scalar, or one value for each model of a stack
+    risk : scalar, or one value per model of a stack
 
     Notes
     -----
-    :math:`\pi E_+[l(g)] - \pi E_+[l(-g)] + E[l(-g)]` at a cost of 1/2: the negatives are
-    the unlabeled rows less their positives. It goes below zero when a flexible model
-    overfits, which no classification risk does.
+    :math:`\pi E_+[l(g)] - \pi E_+[l(-g)] + E[l(-g)]` at a cost of 1/2. The last two terms
+    are the risk on negatives. The estimate can be negative if a flexible model overfits,
+    although a classification risk cannot.
 
     Examples
     --------
@@ -87,27 +86,27 @@ def nnpu_risk(
     positive_weight: Array | None = None,
     unlabeled_weight: Array | None = None,
 ) -> Risk:
-    r"""Non-negative risk (nnPU): the unbiased one, whose negative part may not go below zero.
+    r"""Non-negative risk (nnPU): the unbiased risk with a non-negative risk on negatives.
 
     Parameters
     ----------
     positive, unlabeled, prior, loss, cost, positive_weight, unlabeled_weight
         As in :func:`upu_risk`.
     beta : float, default=0
-        How far below zero the negative part may go.
+        How far below zero the risk on negatives may go.
     gamma : float, default=1
-        Length of the step that brings it back.
+        Weight of the objective that increases it again.
 
     Returns
     -------
     risk : Risk
-        ``value`` to report, ``objective`` to take the gradient of.
+        ``value`` is to be reported, ``objective`` to be minimised.
 
     Notes
     -----
     With :math:`A = \pi E_+[l(g)]` and :math:`B = E[l(-g)] - \pi E_+[l(-g)]` the value is
-    :math:`A + \max(-\beta, B)`; a step goes down :math:`A + B` where :math:`B \ge -\beta` and
-    down :math:`-\gamma B` elsewhere.
+    :math:`A + \max(-\beta, B)`; the objective is :math:`A + B` where :math:`B \ge -\beta`
+    and :math:`-\gamma B` elsewhere.
     """
     return pua_risk(
         positive,
@@ -141,11 +140,11 @@ def pua_risk(
     Parameters
     ----------
     positive, unlabeled, loss, beta, gamma, cost, positive_weight, unlabeled_weight
-        As in :func:`nnpu_risk`, to which this is equal when the two priors are.
+        As in :func:`nnpu_risk`, which is the special case of two equal priors.
     train_prior : float or array
-        Share of positives among the unlabeled rows, below 1.
+        Prior of the unlabeled rows, below 1.
     test_prior : float or array
-        Share of positives among the rows to classify.
+        Prior of the rows to classify.
 
     Returns
     -------
@@ -154,8 +153,8 @@ def pua_risk(
     Notes
     -----
     :math:`\pi' E_+[l(g)] + \frac{1-\pi'}{1-\pi} \max(-\beta, B)`, with :math:`B` as in nnPU.
-    A single sample, whose labelled rows were taken out of the population, is such a
-    shift as well: see :class:`drpu.core.objective.ShiftedRisk`.
+    A single sample, whose labelled rows are missing from the unlabeled ones, is a special
+    case as well: see :class:`drpu.core.objective.ShiftedRisk`.
     """
     kept, scale, rest = risk_terms(
         positive,
@@ -183,7 +182,7 @@ def risk_terms(
     positive_weight: Array | None,
     unlabeled_weight: Array | None,
 ) -> tuple[Array, float | Array, Array]:
-    """A, the factor of B, and B itself."""
+    """The terms A, the factor of B, and B of the risk."""
     kept = 2 * (1 - cost) * test_prior * weighted_mean(loss.value(positive), positive_weight)
     rest = weighted_mean(loss.value(-unlabeled), unlabeled_weight) - train_prior * weighted_mean(
         loss.value(-positive), positive_weight
@@ -192,10 +191,11 @@ def risk_terms(
 
 
 def equivalent_cost(train_prior: float, test_prior: float, *, cost: float = 0.5) -> tuple[float, float]:
-    r"""The cost at the training prior that a shift to the test prior amounts to, and a factor.
+    r"""The cost at the training prior that is equivalent to the test prior, and a factor.
 
-    A shifted prior is a cost: the risk at ``test_prior`` and ``cost`` is ``factor`` times
-    the risk at ``train_prior`` and the cost returned, for every score.
+    A change of the prior is equivalent to a change of the cost: the risk at ``test_prior``
+    and ``cost`` is ``factor`` times the risk at ``train_prior`` and the returned cost, for
+    every score.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def equivalent_cost(train_prior: float, test_prior: float, *, cost: float = 0.5)
 
     Examples
     --------
-    >>> equivalent_cost(0.5, 0.2)  # positives are rarer: false alarms weigh more
+    >>> equivalent_cost(0.5, 0.2)  # positives are rarer: false positives cost more
     (0.8, 1.0)
     """
     pi, pi_test = check_fraction("train_prior", train_prior), check_prior("test_prior", test_prior)
@@ -230,28 +230,28 @@ def vpu_risk(
     positive_weight: Array | None = None,
     unlabeled_weight: Array | None = None,
 ) -> Array:
-    r"""Variational risk (VPU), least where the sigmoid of the scores is proportional to the posterior.
+    r"""Variational risk (VPU), minimal if the sigmoid of the scores is proportional to the posterior.
 
     Parameters
     ----------
     positive, unlabeled : array
         Scores (last axis).
     labelled_share : float, default=0
-        Share of the population that was labelled and so is missing from the unlabeled
-        rows: 0 where these are the population.
+        Fraction of the population that is labelled and therefore missing from the
+        unlabeled rows; 0 if the unlabeled rows are a sample of the population.
     positive_weight, unlabeled_weight : array, optional
         Weights of the rows.
 
     Returns
     -------
-    risk : scalar, or one value for each model of a stack
-        It needs no prior, and is the criterion for holdout rows as well.
+    risk : scalar, or one value per model of a stack
+        It needs no prior. It is also the criterion for holdout rows.
 
     Notes
     -----
-    :math:`\log E[\Phi] - E_+[\log \Phi]` with :math:`\Phi` the sigmoid of the score, in
-    logarithms throughout. A factor of :math:`\Phi` changes nothing, so that the largest
-    value has to be read as certainty afterwards.
+    :math:`\log E[\Phi] - E_+[\log \Phi]` where :math:`\Phi` is the sigmoid of the score,
+    computed in logarithms. The risk does not depend on a constant factor of :math:`\Phi`,
+    so :math:`\Phi` has to be divided by its largest value to get a probability.
 
     Examples
     --------
@@ -270,7 +270,7 @@ def vpu_risk(
 
 
 def mixup_penalty(mixed: Array, unlabeled: Array, share: Array) -> Array:
-    r"""How far a score is from straight between a positive and an unlabeled row (VPU's MixUp).
+    r"""Penalty of VPU (MixUp) for scores that are not linear between two rows.
 
     Parameters
     ----------
@@ -279,11 +279,11 @@ def mixup_penalty(mixed: Array, unlabeled: Array, share: Array) -> Array:
     unlabeled : array
         Scores of the unlabeled rows in them.
     share : array
-        Share of the unlabeled row, in [0, 1].
+        Weight of the unlabeled row, in [0, 1].
 
     Returns
     -------
-    penalty : scalar, or one value for each model of a stack
+    penalty : scalar, or one value per model of a stack
         Mean of :math:`(\log(\lambda \Phi(x_U) + 1 - \lambda) - \log \Phi(x_{mix}))^2`.
     """
     xp = namespace(mixed)

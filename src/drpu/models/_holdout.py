@@ -1,4 +1,4 @@
-"""Rows that choose among fits and train none."""
+"""Holdout rows, which are used to choose among fits and not for training."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from drpu._typing import IntArray
 
 __all__ = ["MIN_HELD", "Split", "carve"]
 
-MIN_HELD = 5  # rows of each kind below which a holdout risk is mostly noise
+MIN_HELD = 5  # with fewer rows of either kind a holdout risk is mostly noise
 
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Rows to train on and, where there are enough of them, rows to choose by."""
+    """Training rows and, if there are enough rows, holdout rows."""
 
     train: SamplePair
     held: SamplePair | None
@@ -32,10 +32,8 @@ def carve(
 ) -> Split:
     """The pair and the given holdout rows, or ``fraction`` of the pair as holdout rows.
 
-    ``most`` limits the rows of either sample that are held out.
-
-    A fraction that leaves fewer than :data:`MIN_HELD` rows of either kind holds nothing
-    out: ``held`` is then None and the caller cannot choose by it.
+    ``most`` limits the rows of either sample that are held out. If the fraction has fewer
+    than :data:`MIN_HELD` rows of either kind, nothing is held out and ``held`` is None.
     """
     if holdout is not None:
         return Split(pair, holdout)

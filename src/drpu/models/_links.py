@@ -1,4 +1,4 @@
-"""Links from a model's output g on the whole line to a ratio, with two derivatives."""
+"""Link functions from the real output g of a model to a ratio, with two derivatives."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from drpu._typing import FloatArray
 __all__ = ["LINKS", "Link", "log_above_floor"]
 
 _FLOOR = 0.01
-_REACH = 30.0  # beyond it an exponential says nothing that a float can use
+_REACH = 30.0  # arguments of exp are clipped here to avoid overflow and underflow
 
 
 class Link(ABC):
     """A smooth increasing function r(g)."""
 
     name: ClassVar[str]
-    start: ClassVar[float]  # where r = 1: what a model says that has seen nothing
+    start: ClassVar[float]  # the g with r = 1, the initial output of a model
 
     @abstractmethod
     def ratio(self, g: FloatArray) -> FloatArray:
@@ -41,7 +41,7 @@ class Link(ABC):
 
 
 class Identity(Link):
-    """r = g: for least squares only, the one generator that a ratio below 0 does not break."""
+    """r = g: for least squares only, the one generator that allows ratios below 0."""
 
     name = "identity"
     start = 1.0
@@ -76,7 +76,7 @@ class Softplus(Link):
         return np.asarray(expit(g) * expit(-g))
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
-        far = g < -_REACH  # where log(1 + e^g) is e^g to the last digit
+        far = g < -_REACH  # where log(1 + e^g) equals e^g in floating point
         return np.where(far, g, np.log(softplus(np.where(far, 0.0, g))))
 
 
@@ -105,8 +105,8 @@ LINKS: dict[str, Link] = {link.name: link for link in (Identity(), Softplus(), E
 def log_above_floor(ratio: FloatArray) -> FloatArray:
     """Logarithm of a ratio, continued below 0.01 by its tangent.
 
-    A fit below zero is then a ratio of nearly 0 that still has a rank; the error
-    that this makes in a ratio is less than 0.004.
+    Fitted values below zero become ratios close to 0 and keep their order. The error of
+    a ratio is less than 0.004.
     """
     above = np.maximum(ratio, _FLOOR)
     return np.asarray(np.log(above) + np.minimum(ratio - _FLOOR, 0) / _FLOOR)
