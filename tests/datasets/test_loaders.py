@@ -77,7 +77,7 @@ def test_rows_in_another_order_are_refused(tmp_path, publish):
     publish("mnist", arrays)
     arrays["x_train"], arrays["y_train"] = arrays["x_train"][::-1], arrays["y_train"][::-1]
     np.savez(tmp_path / "mnist.npz", **arrays)
-    with pytest.raises(DataError, match="canonical order"):
+    with pytest.raises(DataError, match="published order"):
         load_image_set("mnist", data_dir=tmp_path)
 
 
@@ -113,7 +113,7 @@ def test_a_set_found_nowhere_says_where_it_was_looked_for(tmp_path):
         DataError, match=r"no data_dir is given and DRPU_DATA is not set.*OSError: no network"
     ):
         load_image_set("mnist")
-    with pytest.raises(DataError, match=r"mnist\.npz is not there.*Put mnist\.npz with x_train"):
+    with pytest.raises(DataError, match=r"mnist\.npz does not exist.*Put mnist\.npz with x_train"):
         load_image_set("mnist", data_dir=tmp_path)
 
 

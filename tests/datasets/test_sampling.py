@@ -186,8 +186,8 @@ def test_errors_name_argument_rule_and_value(arguments, error, words):
 @pytest.mark.parametrize(
     ("rows", "labels", "error", "words"),
     [
-        (X, Y[:-1], exceptions.DataError, r"y must hold one label a row, shape \(600,\), got \(599,\)"),
-        (X, Y[:, None], exceptions.DataError, "y must hold one label a row"),
+        (X, Y[:-1], exceptions.DataError, r"y must hold one label per row, shape \(600,\), got \(599,\)"),
+        (X, Y[:, None], exceptions.DataError, "y must hold one label per row"),
         (X, np.zeros(N), exceptions.LabelError, "y must hold two labels, got 1"),
         (X, np.arange(N) % 3, exceptions.LabelError, "y must hold two labels, got 3"),
         (X, np.where(Y, 1.0, np.nan), exceptions.LabelError, "y must not hold NaN"),
@@ -196,7 +196,7 @@ def test_errors_name_argument_rule_and_value(arguments, error, words):
             X[:2],
             np.array([1, "a"], dtype=object),
             exceptions.LabelError,
-            "cannot be sorted, so give",
+            "cannot be sorted, so pass",
         ),
         (X[:0], Y[:0], exceptions.DataError, "X must hold at least one row"),
         (3.0, Y, exceptions.DataTypeError, "X must hold rows"),
@@ -208,5 +208,5 @@ def test_data_that_cannot_be_used_are_refused(rows, labels, error, words):
 
 
 def test_a_class_that_is_not_there_cannot_be_drawn():
-    with pytest.raises(exceptions.DataError, match="prior asks for 5 rows of a class that y does not hold"):
+    with pytest.raises(exceptions.DataError, match="prior requires 5 rows of a class that y does not contain"):
         draw_at_prior(X, np.ones(N), 0.5, 10, pos_label=1)

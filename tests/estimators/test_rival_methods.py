@@ -68,7 +68,7 @@ def test_pua_reads_the_test_prior_from_rows(method):
         data.positive, data.unlabeled, X_test=data.test
     )
     assert_allclose(apart.decision_function(data.test), clf.decision_function(data.test))
-    with pytest.raises(ParameterError, match="give one of the two"):
+    with pytest.raises(ParameterError, match="pass one of the two"):
         PUaClassifier(test_prior=0.2).fit(X, y, X_test=data.test)
 
 

@@ -1,4 +1,4 @@
-"""Data with known answers: Gaussian toys, PU samples out of labelled data, image sets."""
+"""Data sets: Gaussian classes, PU samples made from labelled data, and image sets."""
 
 from drpu.datasets.loaders import ImageSet, load_image_set
 from drpu.datasets.sampling import PUSample, draw_at_prior, make_pu

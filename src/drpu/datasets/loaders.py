@@ -24,12 +24,12 @@ _PARTS = ("x_train", "y_train", "x_test", "y_test")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ImageSet:
-    """Images and labels, in the canonical order, as bytes.
+    """Images and labels in the published order, as uint8.
 
     Attributes
     ----------
     name : str
-        Which set it is.
+        Name of the data set.
     x_train, x_test : ndarray of shape (n, height, width) or (n, height, width, 3)
         Images, uint8.
     y_train, y_test : ndarray of shape (n,)
@@ -45,7 +45,7 @@ class ImageSet:
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Where a set is on OpenML, what its rows are, and how its bytes are recognised."""
+    """The OpenML number, row shape, training size and digest of a data set."""
 
     openml: int
     stored: tuple[int, ...]
@@ -54,7 +54,7 @@ class _Source:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of one image; OpenML stores colours first, images have them last."""
+        """Shape of one image. OpenML stores the colour axis first, here it is last."""
         return self.stored[1:] + self.stored[:1] if len(self.stored) == 3 else self.stored
 
 
@@ -73,16 +73,16 @@ IMAGE_SETS: dict[str, _Source] = {
 
 
 def load_image_set(name: str, *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
-    """MNIST, Fashion-MNIST, Kuzushiji-MNIST or CIFAR-10, checked byte by byte.
+    """MNIST, Fashion-MNIST, Kuzushiji-MNIST or CIFAR-10, verified by a digest.
 
     Parameters
     ----------
     name : {"mnist", "fashion_mnist", "kmnist", "cifar10"}
-        Which set.
+        Name of the data set.
     data_dir : path, optional
         Folder with ``NAME.npz``, which holds ``x_train``, ``y_train``, ``x_test`` and
-        ``y_test``; the environment variable ``DRPU_DATA`` when left out. A set that is not
-        there is fetched from OpenML, which scikit-learn keeps in its own cache.
+        ``y_test``; the default is the environment variable ``DRPU_DATA``. A data set that
+        is not there is fetched from OpenML with scikit-learn, which caches it.
 
     Returns
     -------
@@ -91,9 +91,9 @@ def load_image_set(name: str, *, data_dir: str | os.PathLike[str] | None = None)
     Raises
     ------
     DataError
-        When the set is neither in the folder nor within reach, or when its bytes are
-        not the published ones. No digest is known for ``kmnist``: there, shapes are
-        all that is checked.
+        If the data set is neither in the folder nor available from OpenML, or if it differs
+        from the published one. No digest is known for ``kmnist``, so only shapes are
+        checked.
     """
     source = IMAGE_SETS[check_choice("name", name, IMAGE_SETS)]
     folder = data_dir if data_dir is not None else os.environ.get("DRPU_DATA")
@@ -107,7 +107,7 @@ def load_image_set(name: str, *, data_dir: str | os.PathLike[str] | None = None)
 
 
 def image_digest(images: ImageSet) -> str:
-    """SHA-256 of the bytes of the four arrays, one after the other."""
+    """SHA-256 of the concatenated bytes of the four arrays."""
     digest = hashlib.sha256()
     for part in _PARTS:
         digest.update(np.ascontiguousarray(getattr(images, part)).data)
@@ -127,11 +127,11 @@ def _from_openml(name: str, source: _Source, path: Path | None) -> ImageSet:
         X, y = _fetch(source.openml)
         rows = np.asarray(X).reshape(-1, *source.stored).astype(np.uint8)
         labels = np.asarray(y).astype(np.uint8)
-    # Whatever a network, a cache or a parser can do wrong ends in the same advice.
+    # Errors of the network, the cache and the parser lead to the same advice.
     except (OSError, ImportError, ValueError, RuntimeError) as error:
-        looked = "no data_dir is given and DRPU_DATA is not set" if path is None else f"{path} is not there"
+        looked = "no data_dir is given and DRPU_DATA is not set" if path is None else f"{path} does not exist"
         raise DataError(
-            f"{name} was not found: {looked}, and OpenML gave {type(error).__name__}: {error}. "
+            f"{name} was not found: {looked}, and OpenML raised {type(error).__name__}: {error}. "
             f"Put {name}.npz with {', '.join(_PARTS)} in a folder and pass it as data_dir."
         ) from error
     images = np.ascontiguousarray(np.moveaxis(rows, 1, -1)) if rows.ndim == 4 else rows
@@ -156,5 +156,5 @@ def _check(images: ImageSet, source: _Source, origin: str) -> None:
     if source.digest is not None and (found := image_digest(images)) != source.digest:
         raise DataError(
             f"{origin} does not hold the published {images.name}: its digest is {found}, "
-            f"not {source.digest}. Fetch it again, in the canonical order."
+            f"not {source.digest}. Fetch it again, in the published order."
         )

@@ -1,4 +1,4 @@
-"""Positive-unlabeled samples, and samples at a chosen prior, out of labelled data."""
+"""Positive-unlabeled samples, and samples with a chosen prior, from labelled data."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ SCENARIOS = ("single-sample", "case-control")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PUSample:
-    """Rows with PU labels, beside their true ones; unpacks as ``X, y, y_true``.
+    """Rows with PU labels and true labels; unpacks as ``X, y, y_true``.
 
     Attributes
     ----------
     X : rows
-        The rows, of the kind that was given, in random order.
+        The rows, of the same type as the input, in random order.
     y : ndarray of shape (n,)
-        What a PU learner sees: 1 labelled positive, 0 unlabeled.
+        PU labels: 1 labelled positive, 0 unlabeled.
     y_true : ndarray of shape (n,)
         True labels, 1 positive and 0 negative.
     index : ndarray of shape (n,)
-        Where each row stood in the data it was drawn from.
+        Position of each row in the input.
     scenario : str
-        How the labelled positives were drawn.
+        How the labelled positives were drawn: "single-sample" or "case-control".
     """
 
     X: Rows
@@ -47,7 +47,7 @@ class PUSample:
 
     @property
     def prior(self) -> float:
-        """Share of positives in the population sample: all rows, or the unlabeled ones (case-control)."""
+        """Prior of the population sample: all rows (single-sample) or the unlabeled ones (case-control)."""
         population = self.y_true if self.scenario == "single-sample" else self.y_true[self.y == 0]
         return float(population.mean())
 
@@ -72,7 +72,7 @@ def make_pu(
     pos_label: Any = None,
     random_state: Any = None,
 ) -> PUSample:
-    """PU data out of a labelled data set, with the true labels kept beside it.
+    """PU data from a labelled data set, together with the true labels.
 
     No row is drawn twice.
 
@@ -83,19 +83,19 @@ def make_pu(
     y : array-like of shape (n_rows,)
         True labels.
     prior : float, optional
-        Class prior of the population sample, in [0, 1]; that of ``y`` when left out.
+        Class prior of the population sample, in [0, 1]; the default is that of ``y``.
     labelled : float or int, default=0.3
-        Labelled positives: a share in (0, 1] or a number of rows. A share is taken
-        of the positives in the sample (single-sample) or in all of ``y`` (case-control).
+        Labelled positives: a fraction in (0, 1] or a number of rows. A fraction refers to
+        the positives of the sample (single-sample) or of all of ``y`` (case-control).
     scenario : {"single-sample", "case-control"}, default="single-sample"
-        Whether the labelled rows are picked out of the population sample, or drawn
-        beside it.
+        Whether the labelled rows are part of the population sample, or are drawn
+        separately.
     n : int, optional
-        Size of the population sample; as large as the rows allow when left out.
+        Size of the population sample; the default is the largest possible size.
     pos_label : label or list of labels, optional
-        The positive class or classes; the larger of two labels when left out.
+        The positive class or classes; the default is the larger of two labels.
     random_state : int, Generator, RandomState or None, default=None
-        Where the randomness comes from.
+        Random number generator, or its seed.
 
     Returns
     -------
@@ -129,7 +129,7 @@ def make_pu(
         beside, pools = pools[0][:aside], (pools[0][aside:], pools[1])
         sample = np.concatenate([beside, _at_prior(pools, pi, size)])
     else:
-        # With nothing asked for, the sample is the whole data set to the last row.
+        # Without prior and n, the sample is the whole data set.
         sample = index if prior is None and n is None else _at_prior(pools, pi, size)
         beside = sample[positive[sample]]
         beside = beside[: _label_count(labelled, len(beside))]
@@ -152,7 +152,7 @@ def draw_at_prior(
     pos_label: Any = None,
     random_state: Any = None,
 ) -> tuple[Rows, IntArray]:
-    """Rows with a chosen share of positives, and their true labels.
+    """Rows with a chosen prior, and their true labels.
 
     Parameters
     ----------
@@ -161,14 +161,14 @@ def draw_at_prior(
     y : array-like of shape (n_rows,)
         True labels.
     prior : float
-        Share of positives among the drawn rows, in [0, 1].
+        Class prior of the drawn rows, in [0, 1].
     n : int, optional
-        Number of rows. A class that has too few of them is drawn with replacement, the other
-        is not. When left out, as many as can be drawn without it.
+        Number of rows. A class with too few rows is drawn with replacement, the other one
+        without. The default is the largest number that needs no replacement.
     pos_label : label or list of labels, optional
-        The positive class or classes; the larger of two labels when left out.
+        The positive class or classes; the default is the larger of two labels.
     random_state : int, Generator, RandomState or None, default=None
-        Where the randomness comes from.
+        Random number generator, or its seed.
 
     Returns
     -------
@@ -202,7 +202,7 @@ def draw_at_prior(
 
 
 def as_generator(random_state: Any) -> np.random.Generator:
-    """``random_state`` as a Generator: itself, or one seeded by it."""
+    """``random_state`` as a Generator."""
     if isinstance(random_state, np.random.Generator):
         return random_state
     if isinstance(random_state, np.random.RandomState):
@@ -225,15 +225,15 @@ def _positives(X: Rows, y: Any, pos_label: Any) -> BoolArray:
         raise DataTypeError(f"X must hold rows: {error}") from error
     labels = np.asarray(as_numpy(y))
     if labels.shape != (rows,):
-        raise DataError(f"y must hold one label a row, shape ({rows},), got {labels.shape}.")
+        raise DataError(f"y must hold one label per row, shape ({rows},), got {labels.shape}.")
     if rows == 0:
         raise DataError("X must hold at least one row, got none.")
     try:
         missing = any(label != label for label in labels.tolist())
-    except TypeError:  # pandas.NA is neither equal to itself nor different
+    except TypeError:  # comparing pandas.NA gives neither True nor False
         missing = True
     if missing:
-        raise LabelError("y must not hold NaN: true labels are needed to make PU data out of them.")
+        raise LabelError("y must not hold NaN: all true labels are needed to make PU data.")
     values = list(dict.fromkeys(labels.tolist()))
     wanted = _wanted(values, pos_label)
     mask: BoolArray = np.fromiter((label in wanted for label in labels.tolist()), dtype=bool, count=rows)
@@ -245,12 +245,12 @@ def _wanted(values: list[Any], pos_label: Any) -> set[Any]:
     if pos_label is None:
         if len(values) != 2:
             raise LabelError(
-                f"y must hold two labels, got {len(values)}: say which are positive by pos_label."
+                f"y must hold two labels, got {len(values)}: pass the positive ones as pos_label."
             )
         try:
             return {max(values)}
         except TypeError as error:
-            raise LabelError(f"the labels of y cannot be sorted, so give pos_label: {error}") from error
+            raise LabelError(f"the labels of y cannot be sorted, so pass pos_label: {error}") from error
     several = isinstance(pos_label, (list, tuple, set, frozenset, range, np.ndarray))
     wanted = set(np.asarray(list(pos_label)).tolist()) if several else {_as_scalar(pos_label)}
     unknown = wanted - set(values)
@@ -260,7 +260,7 @@ def _wanted(values: list[Any], pos_label: Any) -> set[Any]:
 
 
 def _as_scalar(value: Any) -> Any:
-    """A NumPy scalar as the Python value it equals."""
+    """A NumPy scalar as the equal Python value."""
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -271,7 +271,7 @@ def _label_count(labelled: float, available: int) -> int:
     elif isinstance(labelled, float) and 0 < labelled <= 1:
         count = max(1, round(labelled * available))
     else:
-        raise ParameterError(f"labelled must be a share in (0, 1] or a number of rows, got {labelled!r}.")
+        raise ParameterError(f"labelled must be a fraction in (0, 1] or a number of rows, got {labelled!r}.")
     if count > available:
         raise DataError(f"labelled asks for {count} positives, but there are only {available} to label.")
     return count
@@ -283,10 +283,10 @@ def _class_counts(n: int, prior: float) -> tuple[int, int]:
 
 
 def _largest(pools: tuple[IntArray, IntArray], prior: float) -> int:
-    """Size of the largest sample of this prior that draws no row twice."""
+    """Size of the largest sample with this prior that repeats no row."""
     limits = [len(pool) / share for pool, share in zip(pools, (prior, 1 - prior), strict=True) if share > 0]
     size = round(min(limits))
-    # Rounding the class counts may ask for one row more than there is.
+    # Rounding the class counts may require one row more than there are.
     while size > 0 and any(
         want > len(pool) for want, pool in zip(_class_counts(size, prior), pools, strict=True)
     ):
@@ -295,14 +295,14 @@ def _largest(pools: tuple[IntArray, IntArray], prior: float) -> int:
 
 
 def _at_prior(pools: tuple[IntArray, IntArray], prior: float, n: int | None) -> IntArray:
-    """Index of a sample at this prior from shuffled pools of positives and negatives."""
+    """Positions of a sample with this prior from shuffled pools of positives and negatives."""
     largest = _largest(pools, prior)
     size = largest if n is None else n
     wanted = _class_counts(size, prior)
     if size == 0 or any(want > len(pool) for want, pool in zip(wanted, pools, strict=True)):
         raise DataError(
             f"a sample of {max(size, 1)} rows at prior {prior:g} needs {wanted[0]} positives and "
-            f"{wanted[1]} negatives, but {len(pools[0])} and {len(pools[1])} are left: "
+            f"{wanted[1]} negatives, but there are {len(pools[0])} and {len(pools[1])}: "
             f"at most {largest} rows can be drawn."
         )
     return np.concatenate([pool[:want] for pool, want in zip(pools, wanted, strict=True)])
@@ -310,5 +310,5 @@ def _at_prior(pools: tuple[IntArray, IntArray], prior: float, n: int | None) -> 
 
 def _filled(pool: IntArray, wanted: int) -> IntArray:
     if len(pool) == 0:
-        raise DataError(f"prior asks for {wanted} rows of a class that y does not hold.")
+        raise DataError(f"prior requires {wanted} rows of a class that y does not contain.")
     return pool

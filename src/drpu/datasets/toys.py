@@ -19,12 +19,12 @@ __all__ = ["GaussianClasses", "PUData", "make_gaussian_pu"]
 
 @dataclass(frozen=True, slots=True)
 class GaussianClasses:
-    """Two classes made of the same two Gaussians, in different shares.
+    """Two classes that are mixtures of the same two Gaussians, in different proportions.
 
-    The Gaussians have unit variance and means ``separation`` apart, on either side
-    of the origin along the diagonal. A share ``overlap`` of each class comes from
-    the Gaussian of the other one; above 0, no score can tell the classes apart
-    everywhere, and the prior is no longer the largest mixture proportion.
+    The Gaussians have unit variance. Their means are symmetric about the origin, on the
+    diagonal, at the distance ``separation``. A fraction ``overlap`` of each class comes from
+    the Gaussian of the other one. If it is above 0, the classes overlap everywhere and the
+    mixture proportion exceeds the prior.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class GaussianClasses:
     dimensions : int
         Number of features.
     overlap : float
-        Share of each class that comes from the other Gaussian, in [0, 0.5).
+        Fraction of each class that comes from the other Gaussian, in [0, 0.5).
     """
 
     separation: float = 2.0
@@ -46,11 +46,11 @@ class GaussianClasses:
         if not 0 <= check_real("overlap", self.overlap) < 0.5:
             raise ParameterError(
                 f"overlap must lie in [0, 0.5), got {self.overlap!r}: "
-                "from a half on the classes have changed places."
+                "from 0.5 on the two classes are exchanged."
             )
 
     def draw(self, labels: npt.ArrayLike, rng: np.random.Generator) -> FloatArray:
-        """One row for each label, 1 for positive and 0 for negative."""
+        """One row per label; 1 is positive and 0 is negative."""
         positive = np.asarray(labels, dtype=bool)
         from_upper = positive ^ (rng.random(len(positive)) < self.overlap)
         noise = rng.standard_normal((len(positive), self.dimensions))
@@ -70,8 +70,8 @@ class GaussianClasses:
     def largest_prior(self, prior: float) -> float:
         """Largest mixture proportion of a population with this prior.
 
-        It is all that positive and unlabeled rows can tell: the prior itself where
-        nothing overlaps, more than that elsewhere.
+        This is what positive and unlabeled rows identify. It equals the prior if
+        ``overlap`` is 0 and exceeds it otherwise.
         """
         pi = check_prior("prior", prior)
         return pi + (1 - pi) * self.overlap / (1 - self.overlap)
@@ -81,7 +81,7 @@ class GaussianClasses:
         return np.full(self.dimensions, self.separation / 2 / np.sqrt(self.dimensions))
 
     def _shares(self, X: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-        """Class densities up to one factor for both, which leaves nothing to overflow."""
+        """Class densities up to a common factor, which avoids overflow."""
         rows = np.asarray(X, dtype=np.float64)
         if rows.ndim == 1 and self.dimensions == 1:
             rows = rows[:, None]
@@ -95,7 +95,7 @@ class GaussianClasses:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PUData:
-    """A positive and an unlabeled sample, and what only their maker knows.
+    """A positive and an unlabeled sample with their true labels and distributions.
 
     Attributes
     ----------
@@ -106,11 +106,11 @@ class PUData:
     test, test_labels : ndarray or None
         Rows drawn at ``test_prior`` and their true labels; None without a test prior.
     train_prior : float
-        Class prior that the unlabeled rows were drawn at.
+        Class prior of the unlabeled rows.
     test_prior : float or None
-        Class prior that the test rows were drawn at.
+        Class prior of the test rows.
     classes : GaussianClasses
-        The laws of the two classes.
+        The distributions of the two classes.
     """
 
     positive: FloatArray
@@ -122,13 +122,13 @@ class PUData:
     test_prior: float | None
     classes: GaussianClasses
 
-    def X_y(self) -> tuple[FloatArray, IntArray]:  # noqa: N802 - what fit takes is called X and y
+    def X_y(self) -> tuple[FloatArray, IntArray]:  # noqa: N802 - the arguments of fit are called X and y
         """All training rows and their labels for ``fit``: 1 positive, 0 unlabeled."""
         y = np.repeat(np.array([1, 0], dtype=np.int64), [len(self.positive), len(self.unlabeled)])
         return np.concatenate([self.positive, self.unlabeled]), y
 
     def ratio(self, X: npt.ArrayLike) -> FloatArray:
-        """True density ratio at the training prior, one value a row."""
+        """True density ratio at the training prior, one value per row."""
         return self.classes.ratio(X, self.train_prior)
 
     def __repr__(self) -> str:
@@ -165,28 +165,29 @@ def make_gaussian_pu(
     Parameters
     ----------
     n_positive, n_unlabeled : int, default=300, 1500
-        Numbers of rows. The unlabeled rows are a sample of the population, drawn
-        beside the positives.
+        Numbers of rows. The unlabeled rows are a sample of the population, independent of
+        the positives.
     setting : {1, 2}, optional
         One of the two experiments of the DRPU paper: 1 has classes N(+1, 1) and
         N(-1, 1) with prior 0.4 and test prior 0.6; 2 has an overlap of 0.2, which
-        breaks irreducibility, with prior 0.6 and test prior 0.4. It fills in
-        what is not given.
+        violates irreducibility, with prior 0.6 and test prior 0.4. Other arguments
+        override its values.
     prior : float, optional
-        Class prior of the unlabeled rows, in [0, 1]; 0.4 unless a setting says otherwise.
+        Class prior of the unlabeled rows, in [0, 1]; the default is that of the
+        setting, or 0.4.
     test_prior : float, optional
-        Class prior of the test rows, in [0, 1]. No test rows without it.
+        Class prior of the test rows, in [0, 1]. Without it there are no test rows.
     n_test : int, default=1000
-        Number of test rows, where there are any.
+        Number of test rows, if there is a test prior.
     separation : float, default=2.0
-        Distance between the two Gaussians, whatever the number of dimensions.
+        Distance between the two means, for any number of dimensions.
     overlap : float, optional
-        Share of each class that comes from the other one's Gaussian, in [0, 0.5);
-        0 unless a setting says otherwise.
+        Fraction of each class that comes from the Gaussian of the other one, in [0, 0.5);
+        the default is that of the setting, or 0.
     dimensions : int, default=1
         Number of features.
     random_state : int, Generator, RandomState or None, default=None
-        Where the randomness comes from.
+        Random number generator, or its seed.
 
     Returns
     -------
@@ -194,7 +195,7 @@ def make_gaussian_pu(
 
     See Also
     --------
-    make_pu : PU data out of any labelled data set.
+    make_pu : PU data from any labelled data set.
 
     Examples
     --------
@@ -204,7 +205,7 @@ def make_gaussian_pu(
     >>> X, y = data.X_y()
     >>> X.shape, int(y.sum())
     ((1800, 1), 300)
-    >>> data.ratio([0.0])  # halfway, both classes are as likely
+    >>> data.ratio([0.0])  # here both classes have the same density
     array([1.])
     """
     n_positive = check_integer("n_positive", n_positive, low=1)

@@ -1,4 +1,4 @@
-"""The prior that a risk needs: given, or estimated before the risk is minimised."""
+"""The prior in a risk: given, or estimated before the risk is minimised."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = [
 
 KERNEL_MEANS = ("km2", "km1")
 PRIOR_METHODS = (*KERNEL_MEANS, "auto", *PROPORTIONS)
-EDGE = 0.01  # an estimate closer to 0 or 1 than this would leave a class without weight
+EDGE = 0.01  # estimates closer to 0 or 1 would give one class almost no weight
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Population:
     Attributes
     ----------
     prior : PriorEstimate
-        Share of positives in the population.
+        Prior of the population.
     labelled_share : float
-        Share of the population that carries a label: 0 in a case-control study.
+        Fraction of the population that is labelled; 0 in the case-control scenario.
     """
 
     prior: PriorEstimate
@@ -54,12 +54,12 @@ class Population:
 
     @property
     def unlabeled_prior(self) -> float:
-        """Share of positives among the rows without a label."""
+        """Prior of the unlabeled rows."""
         return without_labelled(self.prior, self.labelled_share).value
 
 
 def check_prior_parameter(name: str, prior: Any) -> None:
-    """An error unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
+    """Raise unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
     if isinstance(prior, str):
         check_choice(name, prior, PRIOR_METHODS)
     else:
@@ -69,13 +69,13 @@ def check_prior_parameter(name: str, prior: Any) -> None:
 def estimate_population(
     prior: Any, pair: SamplePair, labelled_share: float, rng: np.random.RandomState
 ) -> Population:
-    """Priors of the training data, from what the user passed as ``prior``."""
+    """Priors of the training data, given or estimated according to ``prior``."""
     if not isinstance(prior, str):
         given = as_prior("prior", prior)
         if not labelled_share < given.value < 1:
             raise PriorError(
                 f"prior must lie strictly between {labelled_share:.4g} and 1, got {given.value!r}: "
-                "the labelled positives make up the lower limit, and each class needs some weight."
+                "the lower limit is the fraction of labelled positives, and both classes must be present."
             )
         return Population(given, labelled_share)
     if prior in KERNEL_MEANS:
@@ -92,7 +92,7 @@ def shifted_prior(
     test: Sample,
     rng: np.random.RandomState,
 ) -> PriorEstimate:
-    """Prior of unlabeled test rows, by kernel means where ``method`` says so, by matched scores otherwise."""
+    """Prior of unlabeled test rows, by kernel means if ``method`` is one, by matching scores otherwise."""
     if isinstance(method, str) and method in KERNEL_MEANS:
         return off_the_edge(_kernel_mean(method, pair.positive, test, rng))
     model, tails = _score_tails(pair, rng)
@@ -107,7 +107,7 @@ def shifted_prior(
 def _kernel_mean(
     method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
 ) -> PriorEstimate:
-    """KM1 or KM2 on standardised columns; rows with weights are drawn by them."""
+    """KM1 or KM2 on standardised columns; weighted rows are resampled by their weights."""
     P, U = (_drawn(_flat(sample), rng) for sample in (positive, unlabeled))
     scale = Scaling.of(U, None)
     estimator = KernelMeanPrior(method, random_state=int(rng.randint(2**31 - 1)))
@@ -115,7 +115,7 @@ def _kernel_mean(
 
 
 def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRatio, ScoreTails]:
-    """Smooth density ratios, each fitted without a fold, and the tails of the scores of that fold."""
+    """A cross-fitted smooth density ratio, and the tails of its held-out scores."""
     pair = SamplePair(_flat(pair.positive), _flat(pair.unlabeled))
     kind = KernelRatio if sparse.issparse(pair.positive.rows) else FourierRatio
     model, held = cross_fit(
@@ -129,13 +129,13 @@ def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRa
 
 
 def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
-    """The estimate, moved with a warning where it would leave a class without weight."""
+    """The estimate, moved away from 0 and 1 with a warning if one class would get almost no weight."""
     if EDGE <= prior.value <= 1 - EDGE:
         return prior
     value = min(max(prior.value, EDGE), 1 - EDGE)
     warnings.warn(
-        f"the prior is estimated as {prior.value:.3f}, which leaves one class no weight: {value:g} is used. "
-        "Look whether the labels mean what they should, or give the prior if you know it.",
+        f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} is used. "
+        "Check the labels, or pass the prior if you know it.",
         PriorBoundaryWarning,
         stacklevel=6,
     )
@@ -143,7 +143,7 @@ def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
 
 
 def _flat(sample: Sample) -> Sample:
-    """Rows of one dimension: images as their pixels."""
+    """The sample with two-dimensional rows: images become vectors of pixels."""
     if sample.rows.ndim == 2:
         return sample
     return Sample(sample.rows.reshape(len(sample), -1), sample.weight)
@@ -157,6 +157,6 @@ def _drawn(sample: Sample, rng: np.random.RandomState) -> Rows:
 
 
 def _scaled(X: Rows, scaling: Scaling) -> Rows:
-    if bool(sparse.issparse(X)):  # distances do not need the centre, which would fill the matrix
+    if bool(sparse.issparse(X)):  # centring changes no distance and would make the matrix dense
         return X @ sparse.diags_array(1 / scaling.scale)
     return (X - scaling.shift) / scaling.scale

@@ -1,4 +1,4 @@
-"""ElkanNotoClassifier: the classic, which divides by a constant."""
+"""ElkanNotoClassifier: the method of Elkan and Noto (2008)."""
 
 from __future__ import annotations
 
@@ -21,37 +21,36 @@ from drpu.models.folds import cross_fit, resolve_holdout
 
 __all__ = ["ElkanNotoClassifier"]
 
-FOLDS = 5  # at most; many positives need one share kept out, and fewer than ten allow none
+FOLDS = 5  # largest number of folds
 
 
 class ElkanNotoClassifier(PURival):
-    r"""Classifier of labelled against unlabeled rows, divided by the share that gets a label.
+    r"""Probability of being labelled, divided by the labelled fraction of the positives.
 
     Parameters
     ----------
     classifier : scikit-learn classifier with ``predict_proba``, optional
-        Tells labelled from unlabeled rows; by default a forest of 100 randomised trees. It is
-        cloned, never fitted itself. Its probabilities should be honest.
+        Distinguishes labelled from unlabeled rows; by default 100 extremely randomised
+        trees. It is cloned before fitting. Its probabilities should be calibrated.
     prior : "elkan-noto", str, float or PriorEstimate, default="elkan-noto"
-        Where the constant comes from: the mean probability of held-out positives, or a
-        prior, which determines it, given or estimated by a method that
-        :class:`drpu.UPUClassifier` knows.
+        How the constant is determined: by the mean probability of held-out positives, or by
+        a prior, given or estimated by a method of :class:`drpu.UPUClassifier`.
     cost : float, default=0.5
-        False-positive cost in (0, 1), a level on the posterior.
+        False-positive cost in (0, 1), the threshold on the posterior.
     scenario : {"case-control", "single-sample"}, default="case-control"
-        Where the labels come from, as in :class:`drpu.DRPUClassifier`. The single sample is
-        the setting of the original.
+        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`. The original
+        method assumes a single sample.
     pos_label : label, optional
-        The label of the positives; the larger of the two when left out.
+        The label of the positives; the default is the larger of the two.
     random_state : int, RandomState or None, default=None
         Seeds the classifier and the folds.
 
     Attributes
     ----------
     constant_ : float
-        Share of the positives, over all rows together, that carry a label.
+        Labelled fraction of the positives among all rows.
     prior_ : PriorEstimate
-        Prior of the training population that follows from it, without limits.
+        Prior of the training population that follows from the constant, without limits.
     model_ : ClassifierRatio
         The fitted classifier.
     classes_ : ndarray of shape (2,)
@@ -59,16 +58,16 @@ class ElkanNotoClassifier(PURival):
 
     Notes
     -----
-    With :math:`s` the label and :math:`c` the constant the posterior is
+    Let :math:`s` be the label and :math:`c` the constant. The posterior is
     :math:`P(s=1|x)/c` in a single sample, and
-    :math:`\frac{1-c}{c} \frac{P(s=1|x)}{P(s=0|x)}` in a case-control study, whose population
-    are the unlabeled rows. The constant is the mean of :math:`P(s=1|x)` over positives
-    that the classifier has not seen (five folds), which is right where positives are
-    certain and too low elsewhere: then the prior is overestimated.
+    :math:`\frac{1-c}{c} \frac{P(s=1|x)}{P(s=0|x)}` in a case-control study, whose population is
+    that of the unlabeled rows. The constant is the mean of :math:`P(s=1|x)` over held-out
+    positives (five folds). This is correct if the classes do not overlap. Otherwise it is
+    too low, and the prior is overestimated.
 
-    What comes out is no probability by construction: it exceeds 1 wherever the
-    classifier is more certain than the constant. ``predict_proba`` clips it to [0, 1],
-    ``decision_function`` does not, so that the ranking is kept.
+    The result may exceed 1, where the probability of the classifier exceeds the constant.
+    ``predict_proba`` clips it to [0, 1]. ``decision_function`` does not, which keeps the
+    ranking.
 
     References
     ----------
@@ -104,7 +103,7 @@ class ElkanNotoClassifier(PURival):
         self.random_state = random_state
 
     def decision_function(self, X: Rows) -> FloatArray:
-        """Logarithm of the posterior over the cost, without a ceiling: positive rows lie above 0."""
+        """Logarithm of the unclipped posterior divided by the cost: above 0 for positive predictions."""
         return np.asarray(self._log_posterior(X) - np.log(self.cost))
 
     def predict_proba(self, X: Rows) -> FloatArray:
@@ -114,7 +113,7 @@ class ElkanNotoClassifier(PURival):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the fitted classifier is made of the rows it has seen."""
+        """Whether the fitted classifier contains training rows."""
         return bool(self.model_.keeps_rows)
 
     def _log_posterior(self, X: Rows) -> FloatArray:
@@ -143,21 +142,21 @@ class ElkanNotoClassifier(PURival):
     def _held_out_constant(
         self, model: ClassifierRatio, pair: SamplePair, rng: np.random.RandomState
     ) -> float:
-        # One mean is read off the folds: unlike a whole curve of scores it gains nothing from ten of them.
+        # A single mean needs fewer folds than the whole score distribution.
         holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
         _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
         probability = np.exp(-np.logaddexp(0, -(held.positive + self._log_odds)))
         return float(np.average(probability, weights=held.positive_weight))
 
     def _prior_of(self, constant: float, share: float) -> PriorEstimate:
-        """Prior of the population at which a share ``constant`` of the positives is labelled."""
+        """Prior of the population if the fraction ``constant`` of the positives is labelled."""
         prior = share / constant
         if self.scenario == "case-control":
             prior *= (1 - constant) / (1 - share)
         return PriorEstimate(min(prior, 1.0), 0.0, 1.0, 0.95, "elkan-noto")
 
     def _constant_at(self, prior: float, share: float) -> float:
-        """Share of the positives that is labelled at this prior of the population."""
+        """Labelled fraction of the positives if the population has this prior."""
         if self.scenario == "single-sample":
             return min(share / prior, 1.0)
         return share / (share + prior * (1 - share))

@@ -1,4 +1,4 @@
-"""GenPUClassifier: generate both classes, then classify what was generated."""
+"""GenPUClassifier: generators of both classes, and a classifier trained on generated rows."""
 
 from __future__ import annotations
 
@@ -24,48 +24,48 @@ from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["GenPUClassifier"]
 
-MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": few rows are soon known by heart
+MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": fewer steps for few rows, to avoid overfitting
 LARGEST_BATCH = 128
-RIDGE = 1e-3  # of the named models: choosing it by generated rows would say nothing about real ones
+RIDGE = 1e-3  # of the named models; it cannot be chosen on generated rows
 _LOSS = get_loss("logistic")
 
 
 class GenPUClassifier(ScoredRival):
-    """Classifier of generated rows (GenPU): five networks play, an ordinary classifier decides.
+    """Classifier trained on generated rows (GenPU).
 
     A generator of positives and one of negatives are trained against three discriminators: one
     compares generated with labelled positives, one the mixture of both generators with the
-    unlabeled rows, one keeps the negatives away from the labelled positives. A classifier
-    is then trained on rows of both generators, mixed at the prior.
+    unlabeled rows, one separates generated negatives from labelled positives. A classifier
+    is then trained on rows of both generators, mixed according to the prior.
 
     Parameters
     ----------
     model : {"kernel", "linear", "network"}, torch module or NetworkRatio, default="kernel"
-        Form of that classifier's score.
+        Form of the score of that classifier.
     steps : int or "auto", default="auto"
-        Rounds of the game; ``"auto"`` plays five for each training row and at most 2000.
+        Training steps; ``"auto"`` uses five per training row and at most 2000.
     batch_size : int or "auto", default="auto"
-        Rows of each kind in a round; ``"auto"`` draws 128, or half the training rows if that is less.
+        Rows of each kind per step; ``"auto"`` uses 128, or half the training rows if that is less.
     learning_rate : float, default=2e-3
         Step size of Adam, for all five networks.
     noise : int, default=32
-        Dimensions of the noise that rows are made of.
+        Dimension of the input noise of the generators.
     hidden : tuple of int, default=(128, 128)
-        Layers of the networks for rows of numbers. Rows of shape (28, 28) get convolutions.
+        Layers of the networks for one-dimensional rows. Rows of shape (28, 28) get convolutions.
     strengths : three floats, default=(1.0, 1.0, 0.1)
-        Weight of the three discriminators in the generators' losses, in the order above.
+        Weights of the three discriminators in the losses of the generators, in the order above.
     blur : float, default=0.5
-        Noise on real and generated rows, in standard deviations; it fades over the
-        first half of the game.
+        Noise added to real and generated rows, in standard deviations; it decreases to 0
+        over the first half of the training.
     penalty : float, default=1.0
-        Weight of the squared slope of the discriminators at real rows.
+        Weight of the squared gradient of the discriminators at real rows.
     n_generated : int, default=3000
         Rows of each class that the classifier is trained on.
     device : "auto" or torch device, default="auto"
-        Where the game is played.
+        Device of the training.
     test_prior : float or PriorEstimate, optional
-        Prior at which generated rows are mixed for the classifier; the training prior when
-        left out. :meth:`at_prior` mixes them anew without another game.
+        Prior of the generated rows for the classifier; the default is the training prior.
+        :meth:`at_prior` changes it without training the generators again.
     verbose : int, default=0
         1 shows a progress bar.
     prior, cost, scenario, pos_label, random_state
@@ -86,12 +86,12 @@ class GenPUClassifier(ScoredRival):
 
     Notes
     -----
-    All losses are non-saturating logistic ones. The bounded slopes, the fading blur and an average
-    of the generators' weights keep the game stable on a few hundred rows. It remains a game: a
-    generator may leave out parts of its class (**mode collapse**), rows there are then
-    classified at random, and no number tells. The spread of the samples does, a little:
-    ``generators_.sample`` varies less than the rows it imitates. Two-dimensional data and small
-    images are its range. Its accuracy moves with the seed by ten points and more.
+    All losses are non-saturating logistic losses. The gradient penalty, the decreasing noise and
+    averaged generator weights keep the training stable on a few hundred rows. Still, a generator
+    may miss parts of its class (**mode collapse**). Rows there are then classified at random, and
+    no reported number shows it; compare the variance of ``generators_.sample`` with that of the
+    rows. The method is suited to two-dimensional data and small images. Its accuracy varies with
+    the seed by ten percentage points and more.
 
     This is a re-derivation from the published description, not a port of the authors' code.
 
@@ -154,23 +154,23 @@ class GenPUClassifier(ScoredRival):
         self.verbose = verbose
 
     def decision_function(self, X: Rows) -> FloatArray:
-        """Log-odds of each row less those of the cost: positive rows lie above 0."""
+        """Log-odds of each row minus those of the cost: above 0 for positive predictions."""
         return self._scores(X) - _LOSS.level(self.cost)
 
     def predict_proba(self, X: Rows) -> FloatArray:
-        """Probability of each class, in the order of ``classes_``, as far as the generated rows go."""
+        """Probability of each class, in the order of ``classes_``, for the generated distributions."""
         posterior = _LOSS.posterior(self._scores(X))
         return np.column_stack([1 - posterior, posterior])
 
     def at_prior(self, prior: float | PriorEstimate, *, random_state: Any = None) -> Self:
-        """A classifier for rows of another prior, trained on rows generated anew; no new game.
+        """A classifier for another prior, trained on newly generated rows; the generators are kept.
 
         Parameters
         ----------
         prior : float or PriorEstimate
             Prior of the rows to classify, strictly between 0 and 1.
         random_state : int, RandomState or None, default=None
-            Seeds the generated rows; that of this classifier when left out.
+            Seed of the generated rows; the default is that of this classifier.
 
         Returns
         -------
@@ -261,7 +261,7 @@ class GenPUClassifier(ScoredRival):
 
     def _plain_parameters(self) -> dict[str, Any]:
         parameters = super()._plain_parameters()
-        parameters["device"] = "auto"  # a device of this machine says nothing on another
+        parameters["device"] = "auto"  # another machine may not have this device
         return parameters
 
     def _learnt(self) -> dict[str, Any]:
@@ -278,7 +278,7 @@ class GenPUClassifier(ScoredRival):
 
 @dataclass(frozen=True, slots=True)
 class Generators:
-    """What the generators take: dense rows of any shape."""
+    """The rows that the generators accept: dense, of any shape."""
 
     accepts_sparse: bool = False
     accepts_nan: bool = False
@@ -290,7 +290,7 @@ def _unless_auto(given: int | str, auto: int) -> int:
 
 
 def _fitting(rows: Rows, model: ScoreModel) -> Rows:
-    """Rows as the classifier takes them: images as pixels where it knows no images."""
+    """The rows, flattened if the classifier does not accept images."""
     return rows if model.accepts_nd or rows.ndim == 2 else rows.reshape(len(rows), -1)
 
 
@@ -298,6 +298,6 @@ def _open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
     checked = as_prior(name, prior)
     if not 0 < checked.value < 1:
         raise PriorError(
-            f"{name} must lie strictly between 0 and 1, got {checked.value!r}: each class needs some rows."
+            f"{name} must lie strictly between 0 and 1, got {checked.value!r}: both classes must be present."
         )
     return checked

@@ -1,4 +1,4 @@
-"""PULDClassifier: a large margin between the labels that the unlabeled rows could have."""
+"""PULDClassifier: large-margin label disambiguation."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ __all__ = ["PULDClassifier"]
 
 
 class PULDClassifier(ScoredRival):
-    r"""Large-margin classifier that tries both labels on every unlabeled row (PULD).
+    r"""Large-margin classifier with unknown labels of the unlabeled rows (PULD).
 
-    It looks for labels of the unlabeled rows, of which a share equal to the prior is positive, and
-    for a score that keeps all rows away from zero on the side of their label.
+    It optimises the labels of the unlabeled rows, with the fraction of positive ones fixed by the
+    prior, together with a score that has a large margin for these labels.
 
     Parameters
     ----------
     model : {"kernel", "linear"}, LinearScore or KernelScore, default="kernel"
         Form of the score.
     positive_strength, unlabeled_strength : float, default=1000, 1000
-        Weight of the labelled and of the unlabeled rows beside the size of the
-        coefficients: the constants C1 and C2 of the objective.
+        Weight of the labelled and of the unlabeled rows relative to the penalty: the
+        constants C1 and C2 of the objective.
     rounds : int, default=10
-        Rounds of annealing, over which the unlabeled rows grow from a thousandth of their
-        weight to all of it. Each round goes back and forth between labels and score.
+        Rounds of annealing, in which the weight of the unlabeled rows increases from a
+        thousandth of its value to all of it. Each round alternates between labels and score.
     prior, cost, scenario, pos_label, random_state
         As in :class:`drpu.UPUClassifier`.
 
@@ -53,13 +53,14 @@ class PULDClassifier(ScoredRival):
 
     with the number of positive labels in U fixed by the prior. For a given score the best
     labels are exact: the rows with the largest scores are positive. For given labels the best
-    score is a weighted large-margin fit; its hinge is rounded off within 0.1 of the corner, so that
-    gradients exist. The unlabeled rows gain weight from round to round, as early labels are poor.
+    score is a weighted large-margin fit; its hinge is smoothed within 0.1 of the corner, so that
+    gradients exist. The weight of the unlabeled rows increases because early labels are poor.
 
     This is a re-derivation from the published description, not a port of the authors' code.
 
-    The score is a margin and no probability; there is no ``predict_proba``. A cost other than 1/2
-    weighs the errors on either side. A shifted prior makes the classifier biased.
+    The score is a margin and not a probability, so there is no ``predict_proba``. A cost other
+    than 1/2 changes the weights of the two kinds of errors. After a change of the prior the
+    classifier is biased.
 
     References
     ----------
@@ -99,7 +100,7 @@ class PULDClassifier(ScoredRival):
         self.random_state = random_state
 
     def decision_function(self, X: Rows) -> FloatArray:
-        """Margin of each row: positive rows lie above 0."""
+        """Margin of each row: above 0 for positive predictions."""
         return self._scores(X)
 
     def _intake(self) -> LinearScore:

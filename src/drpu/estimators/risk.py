@@ -23,9 +23,9 @@ from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
 
-# How nnPU and PUa train a network that comes without options. The correction already stops what early
-# stopping is for, and the unbiased risk of a few hundred positives kept out is too noisy to choose an
-# epoch by; a strong decay does more.
+# Training options of the default network of nnPU and PUa. The correction already prevents the overfitting
+# that early stopping is for, the unbiased risk on a few hundred held-out positives is too noisy to choose
+# an epoch, and a strong weight decay works better.
 NETWORK = {"early_stopping": False, "learning_rate": 1e-3, "weight_decay": 2.0}
 
 
@@ -33,18 +33,18 @@ def _has_posterior(classifier: _RiskClassifier) -> bool:
     if not get_loss(classifier.loss).has_posterior:
         raise AttributeError(
             f"{type(classifier).__name__} has no predict_proba with loss={classifier.loss!r}, "
-            "whose scores are no probabilities: use loss='logistic'."
+            "whose scores are not probabilities: use loss='logistic'."
         )
     return True
 
 
 class _RiskClassifier(ScoredRival):
-    """What uPU, nnPU and PUa have in common: a prior in the risk, a loss of the margin."""
+    """Common base of uPU, nnPU and PUa: a risk with a prior and a margin loss."""
 
     loss: str
 
     def decision_function(self, X: Rows) -> FloatArray:
-        """Score of each row less the level that the cost asks for: positive rows lie above 0."""
+        """Score of each row minus the threshold at the cost: above 0 for positive predictions."""
         return self._scores(X) - get_loss(self.loss).level(self.cost)
 
     @available_if(_has_posterior)  # type: ignore[untyped-decorator]
@@ -62,14 +62,14 @@ class _RiskClassifier(ScoredRival):
     ) -> None:
         """Fit the score for rows whose prior is ``target``."""
         loss = get_loss(self.loss)
-        # A loss with a posterior meets the cost as a level on it; one without has to be trained for it.
+        # With a posterior, the cost is a threshold on it. Otherwise the cost is part of the risk.
         cost = 0.5 if loss.has_posterior else self.cost
         objective = ShiftedRisk(population.unlabeled_prior, target, loss, cost, **self._correction())
         self.model_ = self._seeded(rng).fit_score(pair, objective)
         self.prior_ = population.prior
 
     def _correction(self) -> dict[str, Any]:
-        """How the risk is kept from going below zero."""
+        """Parameters of the non-negative correction."""
         return {"corrected": False}
 
     def _check_parameters(self) -> None:
@@ -78,7 +78,7 @@ class _RiskClassifier(ScoredRival):
 
 
 class _CorrectedClassifier(_RiskClassifier):
-    """What nnPU and PUa have in common: the correction."""
+    """Common base of nnPU and PUa: the non-negative correction."""
 
     beta: float
     gamma: float
@@ -96,28 +96,28 @@ class _CorrectedClassifier(_RiskClassifier):
 
 
 class UPUClassifier(_RiskClassifier):
-    """Classifier by the unbiased risk (uPU): convex, without a correction.
+    """Classifier that minimises the unbiased risk (uPU), which is convex and not corrected.
 
     Parameters
     ----------
     model : {"kernel", "linear", "network"}, torch module or NetworkRatio, default="kernel"
         Form of the score: smooth (random features), linear in the columns, or a network.
-        A :class:`drpu.NetworkRatio` passes its network and training options on.
+        A :class:`drpu.NetworkRatio` supplies its network and training options.
     loss : {"logistic", "squared", "sigmoid"}, default="logistic"
         Loss of the margin. The squared loss has a closed form in the linear and kernel models;
-        the sigmoid loss knows no probabilities.
+        the sigmoid loss gives no probabilities.
     prior : str, float or PriorEstimate, default="km2"
-        Share of positives in the training population: its value, or how to estimate it. ``"km2"``
-        and ``"km1"`` read it from the features, ``"auto"``, ``"combined"``, ``"best-bin"``, ``"plateau"`` and
-        ``"paper"`` from cross-fitted scores, see :func:`drpu.estimate_prior`.
+        Prior of the training population: its value, or how to estimate it. ``"km2"`` and
+        ``"km1"`` use the features; ``"auto"``, ``"combined"``, ``"best-bin"``, ``"plateau"`` and
+        ``"paper"`` use cross-fitted scores, see :func:`drpu.estimate_prior`.
     cost : float, default=0.5
-        False-positive cost in (0, 1); 0.5 aims at accuracy. A level on the posterior where
-        the loss has one, weights in the risk otherwise.
+        False-positive cost in (0, 1); 0.5 maximises accuracy. It is the threshold on the
+        posterior if the loss has one, and changes the risk otherwise.
     scenario : {"case-control", "single-sample"}, default="case-control"
-        Where the labels come from, as in :class:`drpu.DRPUClassifier`. In a single sample the
-        risk is that of all rows together, of which the unlabeled ones are what is left.
+        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`. In a single
+        sample the risk refers to labelled and unlabeled rows together.
     pos_label : label, optional
-        The label of the positives; the larger of the two when left out.
+        The label of the positives; the default is the larger of the two.
     random_state : int, RandomState or None, default=None
         Seeds the model and the estimate of the prior.
 
@@ -132,11 +132,11 @@ class UPUClassifier(_RiskClassifier):
 
     Notes
     -----
-    A flexible model drives the unbiased risk below zero, which no classification risk can
-    be: networks need :class:`NNPUClassifier`. Here the ridge of the kernel and linear forms,
-    chosen on rows kept out, is what stands against that.
+    With a flexible model the unbiased risk becomes negative, although a classification risk
+    cannot: use :class:`NNPUClassifier` for networks. The ridge of the kernel and linear forms,
+    which is chosen on held-out rows, limits this.
 
-    A shifted prior makes the fitted classifier biased; it cannot be adapted.
+    After a change of the prior the fitted classifier is biased; it cannot be adapted.
 
     References
     ----------
@@ -173,20 +173,20 @@ class UPUClassifier(_RiskClassifier):
 
 
 class NNPUClassifier(_CorrectedClassifier):
-    """Classifier by the non-negative risk (nnPU), which flexible models do not overfit.
+    """Classifier that minimises the non-negative risk (nnPU), which prevents overfitting.
 
     Parameters
     ----------
     model : {"kernel", "linear", "network"}, torch module or NetworkRatio, default="kernel"
-        Form of the score. Networks take the steps of the published method; the other two
-        minimise the corrected risk itself. The network is the more accurate one, needs
-        torch and takes longer.
+        Form of the score. Networks use the training steps of the published method; the other
+        two minimise the corrected risk. The network is more accurate, needs torch and takes
+        longer.
     loss : {"sigmoid", "logistic", "squared"}, default="sigmoid"
         Loss of the margin. Only the other two give probabilities.
     beta : float, default=0
-        How far below zero the negative part of the risk may go.
+        How far below zero the risk on negatives may go.
     gamma : float, default=1
-        Length of the step that brings it back, in networks.
+        For networks: weight of the objective that increases it again.
     prior, cost, scenario, pos_label, random_state
         As in :class:`UPUClassifier`.
 
@@ -197,12 +197,13 @@ class NNPUClassifier(_CorrectedClassifier):
 
     Notes
     -----
-    ``model="network"``, or a torch module, is trained on all rows and keeps the last epoch: the
-    correction leaves little to stop early for. A :class:`drpu.NetworkRatio` has options of its own, and
-    keeps the epoch with the lowest unbiased risk on holdout rows, unless ``early_stopping=False``.
+    ``model="network"``, or a torch module, is trained on all rows and keeps the last epoch,
+    because early stopping gains little after the correction. A :class:`drpu.NetworkRatio` has its
+    own options, and keeps the epoch with the lowest unbiased risk on holdout rows unless
+    ``early_stopping=False``.
 
-    A shifted prior makes the fitted classifier biased; :class:`PUaClassifier` is trained for
-    another one.
+    After a change of the prior the fitted classifier is biased; :class:`PUaClassifier` is trained
+    for another prior.
 
     References
     ----------
@@ -243,21 +244,21 @@ class NNPUClassifier(_CorrectedClassifier):
 
 
 class PUaClassifier(_CorrectedClassifier):
-    """Classifier by the non-negative risk at a test prior that differs from the training prior (PUa).
+    """Classifier that minimises the non-negative risk at another test prior (PUa).
 
-    The method needs to know the test prior when it is trained: as ``test_prior``, or from
-    unlabeled test rows, ``fit(X, y, X_test=...)``. For every other prior it has to be
-    trained again.
+    The method needs the test prior for training: as ``test_prior``, or estimated from
+    unlabeled test rows, ``fit(X, y, X_test=...)``. For another prior it has to be trained
+    again.
 
     Parameters
     ----------
     model, loss, beta, gamma, prior, cost, scenario, pos_label, random_state
         As in :class:`NNPUClassifier`. With ``X_test``, ``prior="km2"`` or ``"km1"`` also estimates
-        the test prior; any other choice matches scores of the test rows with those of the
-        training rows.
+        the test prior; with any other choice the scores of the test rows are matched with
+        those of the training rows.
     test_prior : float or PriorEstimate, optional
         Prior of the rows to classify. Without it and without ``X_test`` it is the training
-        prior, and the classifier is :class:`NNPUClassifier` and no more.
+        prior, and the classifier equals :class:`NNPUClassifier`.
 
     Attributes
     ----------
@@ -311,14 +312,14 @@ class PUaClassifier(_CorrectedClassifier):
         self.random_state = random_state
 
     def fit(self, X: Rows, y: Any, sample_weight: Any = None, *, X_test: Rows | None = None) -> Self:
-        """Learn from rows of which some are labelled positive, for the prior of other rows.
+        """Fit the classifier for the prior of other rows.
 
         Parameters
         ----------
         X, y, sample_weight
             As in :meth:`NNPUClassifier.fit`.
         X_test : rows of shape (n, d), optional
-            Unlabeled rows of the time or place to classify, in place of ``test_prior``.
+            Unlabeled rows with the prior of the rows to classify, instead of ``test_prior``.
 
         Returns
         -------
@@ -338,7 +339,7 @@ class PUaClassifier(_CorrectedClassifier):
         positive_weight: Any = None,
         unlabeled_weight: Any = None,
     ) -> Self:
-        """Learn from a positive and an unlabeled sample, for the prior of other rows."""
+        """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
         self._check_parameters()
         self._check_one(X_test)
         pair = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=self._intake())
@@ -360,13 +361,13 @@ class PUaClassifier(_CorrectedClassifier):
         if self.test_prior is not None and not 0 < as_prior("test_prior", self.test_prior).value < 1:
             raise PriorError(
                 f"test_prior must lie strictly between 0 and 1, got {self.test_prior!r}: "
-                "a risk needs some weight on each class."
+                "both classes must be present."
             )
 
     def _check_one(self, X_test: Rows | None) -> None:
         if X_test is not None and self.test_prior is not None:
             raise ParameterError(
-                "test_prior must be None with X_test, from which it would be estimated: give one of the two."
+                "test_prior must be None with X_test, from which it is estimated: pass one of the two."
             )
 
     def _learnt(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""VPUClassifier: a posterior without a prior, by the variational risk."""
+"""VPUClassifier: the variational risk, which needs no prior."""
 
 from __future__ import annotations
 
@@ -21,45 +21,45 @@ from drpu.models.scores import ScoreModel, resolve_score
 
 __all__ = ["VPUClassifier"]
 
-# How a network that comes without options is trained: the moments of the published method, a low rate.
+# Training options of the default network: the betas of the published method, a low learning rate.
 NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
 
 
 class VPUClassifier(ScoredRival):
     r"""Classifier by the variational risk (VPU), which needs no prior.
 
-    A network's sigmoid :math:`\Phi` is trained to be proportional to the posterior. Where it
-    is largest on the training rows it is read as certainty, and a row is positive when
-    its share of that exceeds the cost.
+    The sigmoid :math:`\Phi` of a network is trained to be proportional to the posterior. Its
+    maximum over the training rows is taken as a posterior of 1. A row is predicted positive
+    if :math:`\Phi` divided by this maximum exceeds the cost.
 
     Parameters
     ----------
     model : "network", torch module or NetworkRatio, default="network"
-        The network. The method has no linear or kernel form: it is MixUp between rows, inside
-        the training loop, that keeps :math:`\Phi` on the scale of a probability.
+        The network. There is no linear or kernel form, because the method needs MixUp between
+        rows in the training loop to keep :math:`\Phi` on the scale of a probability.
     mixup : float, default=2.0
         Weight of the MixUp penalty, at least 0.
     concentration : float, default=0.3
-        The shares of MixUp are drawn from Beta(concentration, concentration).
+        The weights of MixUp are drawn from Beta(concentration, concentration).
     prior : float, PriorEstimate or str, optional
-        Not needed. Where the prior is known, or to be estimated by a named method, the
-        scale of :math:`\Phi` is set to meet it on average instead of at the maximum.
+        Not needed. If it is given, or estimated by a named method, :math:`\Phi` is scaled such
+        that the mean posterior equals the prior, instead of scaling by its maximum.
     cost : float, default=0.5
-        False-positive cost in (0, 1), a level on the posterior.
+        False-positive cost in (0, 1), the threshold on the posterior.
     scenario : {"case-control", "single-sample"}, default="case-control"
-        Where the labels come from, as in :class:`drpu.DRPUClassifier`.
+        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`.
     pos_label : label, optional
-        The label of the positives; the larger of the two when left out.
+        The label of the positives; the default is the larger of the two.
     random_state : int, RandomState or None, default=None
         Seeds the network.
 
     Attributes
     ----------
     log_scale_ : float
-        Logarithm of the :math:`\Phi` that counts as certainty: by default the maximum over
-        the unlabeled training rows.
+        Logarithm of the :math:`\Phi` that corresponds to a posterior of 1: by default the
+        maximum over the unlabeled training rows.
     prior_ : PriorEstimate
-        Mean posterior of the training population, without limits, or the prior given.
+        Mean posterior of the training population, without limits, or the given prior.
     model_ : ScoreModel
         The fitted network.
     classes_ : ndarray of shape (2,)
@@ -67,13 +67,13 @@ class VPUClassifier(ScoredRival):
 
     Notes
     -----
-    The epoch with the lowest variational risk on holdout rows is kept. Without that
-    the network goes on to separate labelled from unlabeled rows and the classifier
-    collapses: ``model=NetworkRatio(early_stopping=False)`` shows it. For the same reason an
-    epoch sweeps either sample once, in batches of their own sizes; the published method draws as many
-    positives as unlabeled rows a step, and networks learn them by heart within an epoch.
+    The epoch with the lowest variational risk on holdout rows is kept. Without this the network
+    learns to separate labelled from unlabeled rows, and the classifier fails, as
+    ``model=NetworkRatio(early_stopping=False)`` shows. For the same reason an epoch uses each row
+    of either sample once, in batches of different sizes. The published method draws as many
+    positives as unlabeled rows in each step, and networks overfit them within an epoch.
 
-    ``predict_proba`` is a posterior as far as the row that was read as certain is certain.
+    ``predict_proba`` is correct if the largest posterior of the training rows is 1.
 
     References
     ----------
@@ -111,7 +111,7 @@ class VPUClassifier(ScoredRival):
         self.random_state = random_state
 
     def decision_function(self, X: Rows) -> FloatArray:
-        """Logarithm of the posterior over the cost: positive rows lie above 0."""
+        """Logarithm of the posterior divided by the cost: above 0 for positive predictions."""
         return np.asarray(self._log_posterior(X) - np.log(self.cost))
 
     def predict_proba(self, X: Rows) -> FloatArray:
@@ -127,7 +127,7 @@ class VPUClassifier(ScoredRival):
         if model.kind != "network-score":
             raise ParameterError(
                 f"model must be a network for VPUClassifier, got {self.model!r}: "
-                "MixUp, which the method rests on, needs one."
+                "the method needs MixUp, which only networks support."
             )
         return model
 
@@ -161,7 +161,7 @@ class VPUClassifier(ScoredRival):
 
 
 def _population_mass(pair: SamplePair, share: float) -> list[FloatArray]:
-    """Share of the population that each labelled and each unlabeled row stands for."""
+    """Mass of the population that each labelled and each unlabeled row represents."""
     masses = []
     for sample, part in ((pair.positive, share), (pair.unlabeled, 1 - share)):
         weight = np.ones(len(sample)) if sample.weight is None else sample.weight
@@ -175,7 +175,7 @@ def _mean_posterior(log_phi: list[FloatArray], mass: list[FloatArray], scale: fl
 
 
 def _scale_at(prior: float, log_phi: list[FloatArray], mass: list[FloatArray]) -> float:
-    """The scale at which the posterior has the prior as its mean, by bisection."""
+    """The scale at which the mean posterior equals the prior, by bisection."""
     low, high = min(x.min() for x in log_phi), max(x.max() for x in log_phi) - np.log(prior)
     for _ in range(100):
         middle = (low + high) / 2
