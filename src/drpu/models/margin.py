@@ -1,4 +1,4 @@
-"""Large margins when only the number of positive labels is known."""
+"""Large-margin fit with unknown labels, of which only the number of positives is given."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from drpu.models.scores import LinearScore
 __all__ = ["fit_margin"]
 
 FAINTEST = 1e-3  # weight of the unlabeled rows in the first round, relative to the last
-MOST_TURNS = 10  # turns between labels and score in one round
+MOST_TURNS = 10  # alternations between labels and score in one round
 MOST_STEPS = 200
-ROUNDING = 0.1  # half width of the rounded corner of the hinge
+ROUNDING = 0.1  # half width of the smoothed corner of the hinge
 
 
 def fit_margin(
@@ -29,16 +29,16 @@ def fit_margin(
     rounds: int,
     cost: float,
 ) -> LinearScore:
-    """The model, fitted to labels of the unlabeled rows that it gave itself.
+    """The model, fitted alternately with the labels of the unlabeled rows.
 
     Parameters
     ----------
     model : LinearScore
-        Linear or kernel; its ridge is not used, as the strengths have that role.
+        Linear or kernel; its ridge is not used, because the strengths replace it.
     pair : SamplePair
         The two samples.
     prior : float
-        Share of positive labels among the unlabeled rows, by weight.
+        Weighted fraction of positive labels among the unlabeled rows.
     strengths : pair of float
         Weight of the labelled and of the unlabeled rows.
     rounds : int
@@ -64,7 +64,7 @@ def fit_margin(
 
 
 def label_by_rank(scores: FloatArray, weight: FloatArray, prior: float) -> BoolArray:
-    """The best labels for given scores: the largest are positive, a share ``prior`` by weight."""
+    """The optimal labels for given scores: the largest ones, a weighted fraction ``prior``, are positive."""
     order = np.argsort(-scores, kind="stable")
     before = np.cumsum(weight[order]) - weight[order] / 2
     labels = np.zeros(len(scores), dtype=bool)
@@ -91,7 +91,7 @@ def _margin(
 
 
 def _hinge(margin: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """[1 - z]_+ with a rounded corner, and its slope."""
+    """[1 - z]_+ with a smoothed corner, and its derivative."""
     lack = 1 - margin
     round_part = np.clip(lack + ROUNDING, 0, 2 * ROUNDING)
     value = round_part**2 / (4 * ROUNDING) + np.maximum(lack - ROUNDING, 0)

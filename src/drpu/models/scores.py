@@ -1,4 +1,4 @@
-"""Scores above 0 for positives: linear, smooth, or by a network, for any objective."""
+"""Score models, which are above 0 for positives: linear, smooth or a network, for any objective."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ from drpu.models._scaling import Scaling
 
 __all__ = ["KernelScore", "LinearScore", "ScoreModel", "resolve_score", "score_from_state"]
 
-RIDGES = np.logspace(-5, -1, 5)  # what ridge="auto" tries, for features of mean square length 1
-FALLBACK_RIDGE = 1e-3  # and what it takes when no rows can be kept out to choose
+RIDGES = np.logspace(-5, -1, 5)  # candidates of ridge="auto", for features with a mean squared norm of 1
+FALLBACK_RIDGE = 1e-3  # used if there are too few rows to choose a ridge
 FEWEST_TO_CHOOSE = 10
-MOST_ROWS = 50_000  # unlabeled rows beyond which a smooth fit of a few hundred numbers gains nothing
+MOST_ROWS = 50_000  # more unlabeled rows do not improve a fit of a few hundred coefficients
 CHUNK = 20_000
 NARROW, WIDE = 0.4, 1.0  # kernel widths, in median distances between rows
 
 
 class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
-    """A score g(x), learnt from a positive and an unlabeled sample for an objective."""
+    """A score g(x), fitted to a positive and an unlabeled sample for an objective."""
 
     kind: ClassVar[str]
     accepts_sparse: ClassVar[bool] = True
@@ -46,7 +46,7 @@ class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> Self:
-        """Learn from checked samples."""
+        """Fit the score to checked samples."""
 
     @abstractmethod
     def score(self, X: Rows) -> FloatArray:
@@ -54,7 +54,7 @@ class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def state(self) -> ModelState:
-        """What :meth:`from_state` needs to score rows as this model does."""
+        """The state from which :meth:`from_state` restores this model."""
 
     @classmethod
     @abstractmethod
@@ -63,13 +63,13 @@ class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
 
 
 class LinearScore(ScoreModel, kind="linear-score"):
-    """Score linear in the standardised columns.
+    """Score that is linear in the standardised columns.
 
     Parameters
     ----------
     ridge : float or "auto", default="auto"
-        Strength of the shrinkage. ``"auto"`` chooses it by the objective's own criterion
-        on rows kept out.
+        Strength of the ridge penalty. ``"auto"`` chooses it by the criterion of the
+        objective on held-out rows.
     random_state : int, RandomState or None, default=None
         Seed of that choice.
 
@@ -93,13 +93,13 @@ class LinearScore(ScoreModel, kind="linear-score"):
         return self.set_solution(descend(objective, *designs, self.ridge_))
 
     def designs(self, pair: SamplePair) -> tuple[Design, Design]:
-        """Features of both samples, placed by the unlabeled rows, of which a sample may do."""
+        """Features of both samples; scaling and features are set by a sample of the unlabeled rows."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         self._place(pair.unlabeled, rng)
         return self._design(pair.positive), self._design(pair.unlabeled.at_most(MOST_ROWS, rng))
 
     def set_solution(self, w: FloatArray) -> Self:
-        """Take the coefficients, the intercept last, that someone has found for these features."""
+        """Set the coefficients, the intercept last."""
         self.coef_, self.intercept_ = w[:-1], float(w[-1])
         return self
 
@@ -147,15 +147,15 @@ class LinearScore(ScoreModel, kind="linear-score"):
 
 
 class KernelScore(LinearScore, kind="kernel-score"):
-    """Smooth score: linear in cosines of random directions, which stand for Gaussian kernels.
+    """Smooth score: linear in random Fourier features, which approximate Gaussian kernels.
 
-    The widths of the kernels are spread below the median distance between rows, so that
-    there is none to choose. Random numbers and coefficients are kept, never rows.
+    The widths of the kernels are distributed below the median distance between rows, so
+    no width has to be chosen. The model contains random numbers and coefficients, no rows.
 
     Parameters
     ----------
     n_features : int, default=500
-        Number of cosines.
+        Number of random features.
     ridge, random_state
         As in :class:`LinearScore`; the seed also draws the directions.
     """
@@ -196,9 +196,9 @@ _NAMES = ("kernel", "linear", "network")
 
 
 def resolve_score(model: Any, **options: Any) -> ScoreModel:
-    """An unfitted model of scores: named, given, or made of a torch module or of a NetworkRatio.
+    """An unfitted score model: by name, given, or from a torch module or a NetworkRatio.
 
-    ``options`` are those of a network that comes without any: a named one, or a bare module.
+    ``options`` are the training options of a network given by name or as a bare module.
     """
     if isinstance(model, str):
         if model not in _NAMES:
@@ -223,7 +223,7 @@ def resolve_score(model: Any, **options: Any) -> ScoreModel:
 
 
 def score_from_state(state: ModelState, *, module: Any = None) -> ScoreModel:
-    """The fitted model of scores that gave ``state``."""
+    """The fitted score model restored from ``state``."""
     model: ScoreModel = class_of("drpu.models", state, ScoreModel).from_state(state, module=module)
     return model
 
@@ -235,5 +235,5 @@ def _network(module: Any, options: dict[str, Any]) -> ScoreModel:
 
 
 def _some_weightless(*designs: Design) -> bool:
-    """Whether a fold could be left with no weight at all."""
+    """Whether a fold could have a total weight of zero."""
     return any(design.weight is not None and (design.weight <= 0).any() for design in designs)
