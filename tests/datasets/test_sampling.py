@@ -164,9 +164,9 @@ def test_drawing_more_rows_than_there_are_repeats_the_short_class_alone():
     [
         ({"prior": 1.2}, exceptions.PriorError, r"prior must lie between 0 and 1, got 1\.2"),
         ({"labelled": 0.0}, exceptions.ParameterError, r"labelled must be a fraction in \(0, 1\].*got 0\.0"),
-        ({"labelled": 1.5}, exceptions.ParameterError, "labelled must be a share"),
+        ({"labelled": 1.5}, exceptions.ParameterError, "labelled must be a fraction"),
         ({"labelled": 0}, exceptions.ParameterError, "labelled must be at least 1, got 0"),
-        ({"labelled": True}, exceptions.ParameterError, "labelled must be a share.*got True"),
+        ({"labelled": True}, exceptions.ParameterError, "labelled must be a fraction.*got True"),
         ({"labelled": 201}, exceptions.DataError, "labelled asks for 201 positives.*only 200"),
         ({"scenario": "both"}, exceptions.ParameterError, "scenario must be one of.*got 'both'"),
         ({"n": 0}, exceptions.ParameterError, "n must be at least 1, got 0"),
@@ -175,7 +175,7 @@ def test_drawing_more_rows_than_there_are_repeats_the_short_class_alone():
         ({"pos_label": 5}, exceptions.LabelError, "pos_label must be among the labels of y, got 5"),
         ({"pos_label": []}, exceptions.LabelError, r"pos_label must be among the labels of y, got \[\]"),
         ({"prior": 0.0}, exceptions.DataError, "labelled asks for 1 positives.*only 0"),
-        ({"labelled": 200, "scenario": "case-control"}, exceptions.DataError, "but 0 and 400 are left"),
+        ({"labelled": 200, "scenario": "case-control"}, exceptions.DataError, "but there are 0 and 400"),
     ],
 )
 def test_errors_name_argument_rule_and_value(arguments, error, words):
