@@ -233,8 +233,8 @@ def rewrite(path, change):
     manifest = json.loads(parts.pop("manifest.json"))
     change(manifest, parts)
     for name, entry in manifest.get("parts", {}).items():
-        if name in parts and entry.get("sha256") != "keep":
-            entry["sha256"] = digest(parts[name])
+        if name in parts and entry.get("sha256") != "keep" and entry["bytes"] != "keep":
+            entry.update(sha256=digest(parts[name]), bytes=len(parts[name]))
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("manifest.json", json.dumps(manifest))
         for name, part in parts.items():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import platform
+import re
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -13,10 +14,22 @@ import numpy as np
 from drpu._state import ModelState
 from drpu.exceptions import ArtifactError
 
-__all__ = ["SCHEMA", "digest", "flatten", "read_manifest", "unflatten", "write_manifest"]
+__all__ = [
+    "SCHEMA",
+    "check_parts",
+    "digest",
+    "flatten",
+    "read_manifest",
+    "unflatten",
+    "write_manifest",
+    "written_with",
+]
 
 SCHEMA = 1
 FORMAT = "drpu"
+MOST_DEPTH = 64  # of JSON within JSON; a stack of models in folds needs about twenty
+
+_VERSION = re.compile(r"^[0-9A-Za-z.+_-]{1,40}$")
 
 Arrays = dict[str, np.ndarray[Any, Any]]
 Blobs = dict[str, bytes]
@@ -46,19 +59,68 @@ def write_manifest(tree: dict[str, Any], parts: dict[str, bytes]) -> bytes:
 
 def read_manifest(text: bytes) -> dict[str, Any]:
     """The manifest, once its format and schema are known to be ours."""
-    manifest = json.loads(text)
+    manifest = _read_json(text)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ArtifactError("this file was not written by drpu.save.")
     schema = manifest.get("schema")
-    if not isinstance(schema, int) or schema < 1:
-        raise ArtifactError(f"the artifact has schema {schema!r}, which is not a number from 1 on.")
+    if type(schema) is not int or schema < 1:
+        raise ArtifactError(f"the artifact has schema {schema!r:.100}, which is not a number from 1 on.")
     if schema > SCHEMA:
-        writer = manifest.get("versions", {}).get("drpu", "a newer version")
         raise ArtifactError(
             f"the artifact has schema {schema}, this drpu reads up to {SCHEMA}: "
-            f"it was written by drpu {writer}, upgrade to that."
+            f"it was written by drpu {written_with(manifest, 'drpu')}, upgrade to that."
         )
     return manifest
+
+
+def written_with(manifest: dict[str, Any], package: str) -> str:
+    """Version of ``package`` that wrote the artifact, as far as it is known."""
+    versions = manifest.get("versions")
+    found = versions.get(package) if isinstance(versions, dict) else None
+    return found if isinstance(found, str) and _VERSION.match(found) else "of an unknown version"
+
+
+def check_parts(manifest: dict[str, Any], parts: dict[str, bytes]) -> None:
+    """Raise unless ``parts`` are those that the manifest names, of the size and digest that it gives."""
+    entries = manifest.get("parts")
+    if not isinstance(entries, dict) or entries.keys() != parts.keys():
+        raise ArtifactError("the parts of the artifact are not those that its manifest names.")
+    for name, entry in entries.items():
+        if not isinstance(entry, dict) or entry.keys() != {"sha256", "bytes"}:
+            raise ArtifactError(f"the manifest must give the SHA-256 digest and the bytes of part {name!r}.")
+        if type(entry["bytes"]) is not int or entry["bytes"] != len(parts[name]):
+            raise ArtifactError(
+                f"part {name!r} of the artifact has {len(parts[name])} bytes, "
+                f"and {entry['bytes']!r:.100} in the manifest."
+            )
+        if entry["sha256"] != digest(parts[name]):
+            raise ArtifactError(f"part {name!r} of the artifact has been changed: its digest does not match.")
+
+
+def _read_json(text: bytes) -> Any:
+    try:
+        found = json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as error:
+        raise ArtifactError(f"the manifest of the artifact cannot be read: {error!s:.200}") from error
+    level, depth = [found], 0
+    while level:
+        depth += 1
+        if depth > MOST_DEPTH:
+            raise ArtifactError(f"the manifest of the artifact is nested deeper than {MOST_DEPTH} levels.")
+        inner = [list(item.values()) if isinstance(item, dict) else item for item in level]
+        level = [value for item in inner for value in item if isinstance(value, (dict, list))]
+    return found
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name occurs twice")
+    return found
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON")
 
 
 def flatten(state: ModelState, path: str = "") -> tuple[dict[str, Any], Arrays, Blobs]:
@@ -79,15 +141,38 @@ def flatten(state: ModelState, path: str = "") -> tuple[dict[str, Any], Arrays, 
     return tree, arrays, blobs
 
 
-def unflatten(tree: dict[str, Any], arrays: Arrays, blobs: Blobs, path: str = "") -> ModelState:
-    """The state that :func:`flatten` took apart."""
-    return ModelState(
-        tree["kind"],
-        tree["config"],
-        {name: arrays[f"{path}{name}"] for name in tree["arrays"]},
-        {name: blobs[f"{path}{name}"] for name in tree["blobs"]},
-        {name: unflatten(part, arrays, blobs, f"{path}{name}/") for name, part in tree["parts"].items()},
-    )
+def unflatten(tree: Any, arrays: Arrays, blobs: Blobs) -> ModelState:
+    """The state that :func:`flatten` took apart; every array and blob must belong to it."""
+    used: set[str] = set()
+    state = _node(tree, arrays, blobs, "", used)
+    left = sorted((arrays.keys() | blobs.keys()) - used)
+    if left:
+        raise ArtifactError(f"the artifact has a part that its state does not name: {left[0][:100]!r}.")
+    return state
+
+
+def _node(tree: Any, arrays: Arrays, blobs: Blobs, path: str, used: set[str]) -> ModelState:
+    if not isinstance(tree, dict) or tree.keys() != {"kind", "config", "arrays", "blobs", "parts"}:
+        raise ArtifactError(f"the state of the artifact cannot be read at {path or 'its top'!r}.")
+    kinds = {"kind": str, "config": dict, "arrays": list, "blobs": list, "parts": dict}
+    for name, kind in kinds.items():
+        if not isinstance(tree[name], kind):
+            raise ArtifactError(
+                f"the state of the artifact cannot be read: {name} must be a {kind.__name__}."
+            )
+    found: list[dict[str, Any]] = []
+    for names, source in ((tree["arrays"], arrays), (tree["blobs"], blobs)):
+        if not all(isinstance(name, str) and f"{path}{name}" in source for name in names):
+            raise ArtifactError(
+                "the state of the artifact cannot be read: it names a part that is not there."
+            )
+        keys = [f"{path}{name}" for name in names]
+        if len(set(keys)) != len(keys) or used & set(keys):
+            raise ArtifactError("the state of the artifact cannot be read: it names a part twice.")
+        used.update(keys)
+        found.append({name: source[f"{path}{name}"] for name in names})
+    parts = {name: _node(part, arrays, blobs, f"{path}{name}/", used) for name, part in tree["parts"].items()}
+    return ModelState(tree["kind"], tree["config"], found[0], found[1], parts)
 
 
 def _versions() -> dict[str, str]:

@@ -3,23 +3,53 @@
 from __future__ import annotations
 
 import os
-import zipfile
-from pathlib import Path
 from typing import Any
 
 import safetensors.numpy
+import sklearn
 
+from drpu._checks import check_integer
 from drpu._output import output_file
-from drpu.artifact.manifest import digest, flatten, read_manifest, unflatten, write_manifest
+from drpu._state import ModelState
+from drpu.artifact.container import (
+    ARRAYS,
+    BLOBS,
+    MANIFEST,
+    MAX_BYTES,
+    open_container,
+    read_bytes,
+    write_container,
+)
+from drpu.artifact.manifest import (
+    check_parts,
+    flatten,
+    read_manifest,
+    unflatten,
+    write_manifest,
+    written_with,
+)
 from drpu.artifact.protect import protect
 from drpu.estimators.states import classifier_from_state, classifier_state, keeps_rows
 from drpu.exceptions import ArtifactError, MissingExtraError
 
-__all__ = ["load", "save"]
+__all__ = ["MANIFEST", "load", "read_state", "save"]
 
-MANIFEST = "manifest.json"
-ARRAYS = "arrays.safetensors"
-BLOBS = "blobs/"
+_DTYPES = frozenset(
+    {
+        "bool",
+        "uint8",
+        "int8",
+        "int16",
+        "int32",
+        "int64",
+        "float16",
+        "float32",
+        "float64",
+        "uint16",
+        "uint32",
+        "uint64",
+    }
+)
 
 
 def save(
@@ -83,10 +113,17 @@ def save(
         )
     tree, arrays, blobs = flatten(state)
     parts = {ARRAYS: safetensors.numpy.save(arrays)} | {BLOBS + name: blob for name, blob in blobs.items()}
-    _write_archive(Path(path), {MANIFEST: write_manifest(tree, parts)} | parts)
+    with output_file(path) as file:
+        write_container(file, {MANIFEST: write_manifest(tree, parts)} | parts)
 
 
-def load(path: str | os.PathLike[str], *, module: Any = None) -> Any:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    module: Any = None,
+    max_bytes: int = MAX_BYTES,
+    expected_sha256: str | None = None,
+) -> Any:
     """The classifier that :func:`save` wrote.
 
     Parameters
@@ -96,6 +133,11 @@ def load(path: str | os.PathLike[str], *, module: Any = None) -> Any:
     module : callable, optional
         Makes the torch module of a network that you wrote; its weights are in the file,
         its code is not.
+    max_bytes : int, default=1073741824
+        The most bytes that the file, and what it grows to, may have.
+    expected_sha256 : str, optional
+        SHA-256 digest that the file must have, in hexadecimal. The digests in the file
+        itself guard against accidents only: whoever changes a part can change its digest.
 
     Returns
     -------
@@ -104,40 +146,62 @@ def load(path: str | os.PathLike[str], *, module: Any = None) -> Any:
     Raises
     ------
     ArtifactError
-        Whatever is wrong with the file: foreign, truncated, changed, or newer.
+        Whatever is wrong with the file: foreign, truncated, changed, too large, or newer.
+
+    See Also
+    --------
+    verify : The same checks without making a classifier.
     """
-    with open(path, "rb") as file:
-        try:
-            tree, arrays, blobs = _read_parts(file)
-            return classifier_from_state(unflatten(tree, arrays, blobs), module=module)
-        except (ArtifactError, MissingExtraError):
+    content = read_bytes(path, max_bytes=_checked_size(max_bytes), expected_sha256=expected_sha256)
+    return _load(content, os.fspath(path), module, max_bytes)
+
+
+def _load(content: bytes, name: str, module: Any, max_bytes: int) -> Any:
+    manifest: dict[str, Any] = {}
+    try:
+        manifest, state = read_state(content, max_bytes=max_bytes)
+        return classifier_from_state(state, module=module)
+    except MissingExtraError:
+        raise
+    except Exception as error:  # whatever a damaged file provokes; what is ours keeps its message
+        newer = _newer(manifest)
+        if isinstance(error, ArtifactError) and not newer:
             raise
-        except Exception as error:  # whatever a damaged file provokes in a parser
-            raise ArtifactError(f"{os.fspath(path)!r} cannot be read as a drpu artifact: {error}") from error
+        raise ArtifactError(f"{name!r} cannot be read as a drpu artifact: {error!s:.500}{newer}") from error
 
 
-def _read_parts(file: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, bytes]]:
-    with zipfile.ZipFile(file) as archive:
-        names = set(archive.namelist())
-        if MANIFEST not in names:
-            raise ArtifactError("this file was not written by drpu.save.")
-        manifest = read_manifest(archive.read(MANIFEST))
-        if names != {MANIFEST, *manifest["parts"]}:
-            raise ArtifactError("the parts of the artifact are not those that its manifest names.")
-        parts = {}
-        for name, entry in manifest["parts"].items():
-            part = archive.read(name)
-            if digest(part) != entry["sha256"]:
-                raise ArtifactError(
-                    f"part {name!r} of the artifact has been changed: its digest does not match."
-                )
-            parts[name] = part
-    arrays = safetensors.numpy.load(parts.pop(ARRAYS))
-    return manifest["state"], arrays, {name.removeprefix(BLOBS): part for name, part in parts.items()}
+def read_state(content: bytes, *, max_bytes: int = MAX_BYTES) -> tuple[dict[str, Any], ModelState]:
+    """Manifest and state of an artifact, from its bytes."""
+    parts = open_container(content, max_bytes=max_bytes)
+    manifest = read_manifest(parts.pop(MANIFEST))
+    check_parts(manifest, parts)
+    arrays = _read_arrays(parts.pop(ARRAYS, b""))
+    blobs = {name.removeprefix(BLOBS): part for name, part in parts.items()}
+    return manifest, unflatten(manifest.get("state"), arrays, blobs)
 
 
-def _write_archive(path: Path, parts: dict[str, bytes]) -> None:
-    with output_file(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, content in parts.items():
-            # A fixed date: the same classifier gives the same bytes.
-            archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content, zipfile.ZIP_DEFLATED)
+def _read_arrays(part: bytes) -> dict[str, Any]:
+    try:
+        arrays: dict[str, Any] = safetensors.numpy.load(part)
+    except Exception as error:  # its own error, or NumPy's for a type that NumPy does not have
+        raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
+    for name, array in arrays.items():
+        if array.dtype.name not in _DTYPES:
+            raise ArtifactError(f"array {name[:100]!r} of the artifact must be numeric, got {array.dtype}.")
+    return arrays
+
+
+def _checked_size(max_bytes: int) -> int:
+    return check_integer("max_bytes", max_bytes, low=1)
+
+
+def _newer(manifest: dict[str, Any]) -> str:
+    """A hint where the file was written with a newer scikit-learn than the one that reads it."""
+    here, there = sklearn.__version__, written_with(manifest, "scikit-learn")
+    if not there[:1].isdigit() or _numbers(there) <= _numbers(here):
+        return ""
+    return f" (it was written with scikit-learn {there}, this is {here}: upgrade scikit-learn)"
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())
