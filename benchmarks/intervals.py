@@ -47,9 +47,7 @@ def fill(tails: ScoreTails, rng: np.random.Generator, n: int, family: Family, pr
 
 def with_survival(tails: ScoreTails, rng: np.random.Generator, n: int, survival: Array) -> ScoreTails:
     share = np.maximum(-np.diff(np.concatenate(([1.0], survival, [0.0]))), 0)
-    state = tails.state()
-    state["counts"] = rng.multinomial(n, share / share.sum())
-    return ScoreTails.from_state(state)
+    return ScoreTails.from_state(tails.state().replaced(counts=rng.multinomial(n, share / share.sum())))
 
 
 # -- coverage ------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ with the threshold of training.
 from matplotlib import pyplot
 
 from drpu import DRPUClassifier, make_gaussian_pu
-from drpu.report import PerformanceDisplay
+from drpu.plots import PerformanceDisplay
 
 data = make_gaussian_pu(
     300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0

@@ -7,7 +7,7 @@ but its shape is the same. If the shape changed as well, it would not be prior s
 from matplotlib import pyplot
 
 from drpu import DRPUClassifier, make_gaussian_pu
-from drpu.report import ScoreDisplay
+from drpu.plots import ScoreDisplay
 
 data = make_gaussian_pu(
     300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0

@@ -8,7 +8,7 @@ lowest and flat.
 from matplotlib import pyplot
 
 from drpu import DRPUClassifier, make_gaussian_pu
-from drpu.report import TailRatioDisplay
+from drpu.plots import TailRatioDisplay
 
 data = make_gaussian_pu(
     300, 1500, prior=0.4, test_prior=0.15, separation=3, dimensions=2, random_state=0

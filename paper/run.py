@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drpu import NetworkRatio, fit_many
+from drpu import NetworkRatio
+from drpu.models.many import fit_many
 from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network

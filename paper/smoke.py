@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import torch
 
-from drpu import NetworkRatio, fit_many
+from drpu import NetworkRatio
+from drpu.models.many import fit_many
 from paper.networks import make_network
 
 __all__ = ["smoke"]

@@ -1,8 +1,8 @@
 """What a trial of ours trains, beyond one network: several that choose, or that teach another one.
 
 Pupils are taught with all unlabeled rows, weighted by a ratio, in the place of a few labelled ones: see
-:func:`drpu.teaching_weights`. A pupil is a network like its teachers, and sees no rows that they have not
-seen.
+:func:`drpu.core.teaching.teaching_weights`. A pupil is a network like its teachers, and sees no rows
+that they have not seen.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from drpu import NetworkRatio, ScoreTails, fit_many, mean_log_ratio, teaching_weights
+from drpu import NetworkRatio, ScoreTails
+from drpu.core.teaching import mean_log_ratio, teaching_weights
+from drpu.models.many import fit_many
 from paper.evaluate import Floats
 from paper.networks import make_network
 from paper.splits import Images, Split

@@ -1,6 +1,5 @@
 """The shelf: what ``import drpu`` gives, and what it does not bring in."""
 
-import ast
 import inspect
 import subprocess
 import sys
@@ -109,9 +108,3 @@ def test_the_package_is_typed():
 
 def test_the_version_is_that_of_the_metadata():
     assert drpu.__version__ == version("drpu")
-
-
-def test_type_checkers_see_the_whole_shelf():
-    tree = ast.parse(inspect.getsource(drpu))
-    seen = {(n.module, a.name) for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) for a in n.names}
-    assert {(module, name) for name, module in drpu._SHELF.items()} <= seen

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -37,6 +37,12 @@ class ModelState:
     arrays: dict[str, np.ndarray[Any, Any]] = field(default_factory=dict)
     blobs: dict[str, bytes] = field(default_factory=dict)
     parts: dict[str, ModelState] = field(default_factory=dict)
+
+    def replaced(self, **values: Any) -> ModelState:
+        """A copy with other values: those that are arrays here stay arrays, the rest is ``config``."""
+        arrays = {name: value for name, value in values.items() if name in self.arrays}
+        config = {name: value for name, value in values.items() if name not in self.arrays}
+        return replace(self, config=self.config | config, arrays=self.arrays | arrays)
 
 
 _DECLARED: dict[str, dict[str, type[Any]]] = {}

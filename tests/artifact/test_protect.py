@@ -67,9 +67,13 @@ def test_no_positive_score_is_inside(toy, exact, tmp_path, form):
     assert not any(repr(float(score)).encode() in content for score in scores)
 
 
+def protection(path):
+    return manifest(path)["state"]["parts"]["fitted"]["config"]["protection"]
+
+
 def test_the_manifest_states_the_error_of_quantiles(exact, tmp_path):
     save(exact, tmp_path / "a", levels=50)
-    note = manifest(tmp_path / "a")["state"]["config"]["protection"]
+    note = protection(tmp_path / "a")
     assert note["mechanism"] == "quantiles"
     assert note["levels"] <= 50
     assert 0 < note["positive_error"] <= 2 / 50
@@ -79,7 +83,7 @@ def test_the_manifest_states_the_error_of_quantiles(exact, tmp_path):
 @pytest.mark.parametrize(("seed", "randomness"), [(None, "operating system"), (7, "seeded")])
 def test_the_manifest_states_budget_and_mechanism_but_no_seed(exact, tmp_path, seed, randomness):
     save(exact, tmp_path / "a", epsilon=1.5, random_state=seed)
-    note = manifest(tmp_path / "a")["state"]["config"]["protection"]
+    note = protection(tmp_path / "a")
     assert (note["mechanism"], note["epsilon"], note["randomness"]) == ("discrete-laplace", 1.5, randomness)
     assert note["neighbours"].startswith("data sets that differ by one row")
     assert note["not_covered"] == ["model"]
@@ -90,14 +94,14 @@ def test_all_that_was_read_from_exact_counts_is_read_again(toy, tmp_path):
     clf = fit(toy, scenario="single-sample")
     save(clf, tmp_path / "a", epsilon=1.0, random_state=0)
     back = load(tmp_path / "a")
-    core = back._core
+    core = back.fitted_
     labelled = back.tails_.positive_counts.sum()
-    assert core.labelled_share == labelled / (labelled + back.tails_.n)
-    assert core.labelled_share != clf._core.labelled_share
+    assert core.labelled_fraction == labelled / (labelled + back.tails_.n)
+    assert core.labelled_fraction != clf.fitted_.labelled_fraction
     assert core.unlabeled_prior.value == pytest.approx(prior_from_tails(back.tails_).value)
     assert core.grid is None
     assert_array_equal(core.calibration.levels, back.tails_.levels)
-    config = json.dumps(manifest(tmp_path / "a")["state"]["config"])
+    config = json.dumps(manifest(tmp_path / "a")["state"])
     assert repr(clf.prior_.value) not in config
 
 
@@ -119,12 +123,12 @@ def test_an_adaptation_keeps_its_prior_and_says_so(toy, exact, tmp_path):
     june = exact.adapt(toy.test)
     save(june, tmp_path / "a", epsilon=1.0, random_state=0)
     assert load(tmp_path / "a").prior_ == june.prior_
-    assert manifest(tmp_path / "a")["state"]["config"]["protection"]["not_covered"] == [
+    assert protection(tmp_path / "a")["not_covered"] == [
         "model",
         "adapted prior",
     ]
     save(exact.at_prior(0.3), tmp_path / "b", epsilon=1.0, random_state=0)
-    assert manifest(tmp_path / "b")["state"]["config"]["protection"]["not_covered"] == ["model"]
+    assert protection(tmp_path / "b")["not_covered"] == ["model"]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -133,7 +137,7 @@ def test_saving_changes_nothing_in_the_classifier(toy, tmp_path, form):
     before = asdict(clf.prior_), clf.tails_.state(), clf.predict_proba(toy.test)
     save(clf, tmp_path / "a", **FORMS[form])
     assert asdict(clf.prior_) == before[0]
-    assert_array_equal(clf.tails_.levels, before[1]["levels"])
+    assert_array_equal(clf.tails_.levels, before[1].arrays["levels"])
     assert_array_equal(clf.predict_proba(toy.test), before[2])
 
 

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad, lsq_linear
 from scipy.special import expit
 
+from drpu._state import ModelState
 from drpu.core import calibration as module
 from drpu.core.calibration import (
     Calibration,
@@ -281,9 +282,11 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_damaged_states_are_refused(tails, damage):
     state = calibrate(tails, 0.4).state()
-    damage(state)
+    values = state.config | state.arrays
+    damage(values)
+    damaged = ModelState(state.kind, values, values)
     with pytest.raises(DataError, match="calibration"):
-        Calibration.from_state(state)
+        Calibration.from_state(damaged)
 
 
 # -- scenarios ---------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
+from drpu._state import ModelState
 from drpu.core.calibration import fit_plateau, monotone_cells, normal_scores
 from drpu.core.shift import SHIFTS, efficient, em, em_on_ratios, match_negatives, matching
 from drpu.core.tails import ScoreTails
@@ -35,15 +36,20 @@ def exact_pair(positive, negative, before, now, n=10**6):
     counts = [n * np.array(positive), n * (before * positive + (1 - before) * negative)]
     counts += [n * (now * positive + (1 - now) * negative)]
     grow = 10**6
-    state = {
-        "levels": levels,
-        "positive_counts": np.rint(grow * counts[0]).astype(np.int64),
-        "n_positive": float(np.rint(grow * counts[0]).sum()),
-        "copies": 1,
-        "weight_squares": 0.0,
-    }
+    positive = np.rint(grow * counts[0]).astype(np.int64)
     reference, tails = (
-        ScoreTails.from_state(state | {"counts": np.rint(grow * c).astype(np.int64)}) for c in counts[1:]
+        ScoreTails.from_state(
+            ModelState(
+                "tails",
+                {"n_positive": float(positive.sum()), "copies": 1, "weight_squares": 0.0},
+                {
+                    "levels": levels,
+                    "positive_counts": positive,
+                    "counts": np.rint(grow * c).astype(np.int64),
+                },
+            )
+        )
+        for c in counts[1:]
     )
     return tails, reference
 

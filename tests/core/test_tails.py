@@ -356,7 +356,7 @@ def test_a_state_does_not_change_when_counting_goes_on():
 
 def test_integers_of_any_width_are_counts():
     state = weighted_tails().empty().update([0.3]).state()
-    restored = ScoreTails.from_state(state | {"counts": state["counts"].astype(np.int32)})
+    restored = ScoreTails.from_state(state.replaced(counts=state.arrays["counts"].astype(np.int32)))
     assert not restored.weighted
     assert restored.n == 1
 
@@ -391,7 +391,7 @@ def test_integers_of_any_width_are_counts():
 def test_a_damaged_state_is_refused(damage, words):
     state = ScoreTails(POSITIVE).update([0.1, 0.5]).state()
     with pytest.raises(DataError, match=f"the state of tails is damaged: .*{words}"):
-        ScoreTails.from_state(state | damage)
+        ScoreTails.from_state(state.replaced(**damage))
 
 
 @pytest.mark.parametrize(
@@ -399,7 +399,7 @@ def test_a_damaged_state_is_refused(damage, words):
 )
 def test_a_state_with_a_part_missing_is_refused(key):
     state = ScoreTails(POSITIVE).state()
-    del state[key]
+    (state.arrays if key in state.arrays else state.config).pop(key)
     with pytest.raises(DataError, match=f"damaged: '{key}'"):
         ScoreTails.from_state(state)
 

@@ -114,9 +114,13 @@ def test_one_class_left_means_one_label(toy, fitted, prior, label):
 
 def test_test_prior_and_cost_move_the_threshold_without_a_refit(toy, fitted):
     clf = clone(fitted).set_params(test_prior=0.2, cost=0.7).fit(*toy.X_y())
-    assert_allclose(clf.threshold_, ratio_threshold(clf.prior_.value, 0.2, cost=0.7))
+    train = clf.train_prior_.value
+    assert clf.prior_ == clf.test_prior_ == PriorEstimate.given(0.2)
+    assert clf.cost_ == 0.7
+    assert_allclose(clf.threshold_, ratio_threshold(train, 0.2, cost=0.7))
     clf.set_params(test_prior=None)
-    assert_allclose(clf.threshold_, ratio_threshold(clf.prior_.value, clf.prior_.value, cost=0.7))
+    assert clf.prior_ == clf.test_prior_ == clf.train_prior_
+    assert_allclose(clf.threshold_, ratio_threshold(train, train, cost=0.7))
 
 
 # -- adaptation --------------------------------------------------------------------------
@@ -153,9 +157,15 @@ def test_a_known_training_prior_is_used_as_it_is(toy):
     assert abs(clf.adapt(toy.test).prior_.value - toy.test_labels.mean()) < 0.03
 
 
-def test_a_named_method_reads_both_priors(toy):
-    clf = DRPUClassifier("classifier", prior="best-bin", random_state=0).fit(*toy.X_y())
-    assert clf.prior_.method == clf.adapt(toy.test).prior_.method == "best-bin"
+@pytest.mark.parametrize("prior", ["best-bin", "km2"])
+@pytest.mark.parametrize("adapt_method", ["best-bin", "matching", "em"])
+def test_training_prior_and_later_priors_have_a_method_each(toy, prior, adapt_method):
+    clf = DRPUClassifier("classifier", prior=prior, adapt_method=adapt_method, random_state=0)
+    clf.fit(*toy.X_y())
+    assert clf.train_prior_.method == prior
+    adapted = clf.adapt(toy.test)
+    assert adapted.test_prior_.method == adapt_method
+    assert adapted.train_prior_ == clf.train_prior_
 
 
 def test_a_single_sample_has_no_prior_below_its_labelled_share(toy):
@@ -271,7 +281,7 @@ def test_a_share_kept_out_scores_each_row_once(toy):
 def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
     clf = DRPUClassifier("classifier", holdout=4, random_state=0).fit(*toy.X_y())
     assert (clf.tails_.n_positive, clf.tails_.n) == (300, 900)
-    counted = clf._core.count(toy.test)
+    counted = clf.fitted_.count(toy.test)
     assert counted.counts.sum() == 4 * len(toy.test)
     assert counted.n == len(toy.test)
 
@@ -382,7 +392,7 @@ def test_the_default_says_what_it_did(toy, capsys):
 
 
 def test_rows_are_scored_in_parts_without_a_trace(toy, fitted, monkeypatch):
-    whole = fitted.decision_function(toy.test), fitted._core.count(toy.test)
-    monkeypatch.setattr("drpu.estimators._core._CHUNK", 97)
+    whole = fitted.decision_function(toy.test), fitted.fitted_.count(toy.test)
+    monkeypatch.setattr("drpu.estimators.fitted._CHUNK", 97)
     assert_array_equal(fitted.decision_function(toy.test), whole[0])
-    assert fitted._core.count(toy.test) == whole[1]
+    assert fitted.fitted_.count(toy.test) == whole[1]

@@ -13,7 +13,7 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from drpu import DRPUClassifier, NetworkRatio, NetworkScore, fit_many, load, save
+from drpu import DRPUClassifier, NetworkRatio, load, save
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._network_state import network_from_state
 from drpu.models._training.augment import AUGMENTATIONS, make_augment
@@ -21,6 +21,8 @@ from drpu.models._training.augment import test_views as views_of
 from drpu.models._training.device import private_random
 from drpu.models._training.pools import Batch, Pool, as_floats, shared_positions, take_batch
 from drpu.models._training.residual import Pool2, ResNet9, _Maximum, image_shape
+from drpu.models.many import fit_many
+from drpu.models.network_score import NetworkScore
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 
@@ -324,7 +326,7 @@ def test_mixed_rows_are_averages_with_averaged_weights():
 
 
 def test_scores_have_the_same_options():
-    from drpu import ShiftedRisk
+    from drpu.core.objective import ShiftedRisk
 
     model = NetworkScore(
         network="resnet9",

@@ -10,7 +10,7 @@ pytest.importorskip("torch")
 
 from sklearn.metrics import roc_auc_score
 
-from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, fit_many, load, make_gaussian_pu, save
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, load, make_gaussian_pu, save
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models import teaching

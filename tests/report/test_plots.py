@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate
 from drpu.exceptions import ParameterError
-from drpu.report import (
+from drpu.plots import (
     CalibrationDisplay,
     PerformanceDisplay,
     PriorDisplay,

@@ -58,7 +58,7 @@ def test_the_roc_of_positives_and_unlabeled_rows_is_that_of_the_two_classes(tail
 
 def test_a_calibrated_classifier_lies_on_the_diagonal(classifier, single):
     for clf in (classifier, single):
-        bins = calibration_bins(clf._core)
+        bins = calibration_bins(clf.fitted_)
         inside = (bins.low <= bins.said) & (bins.said <= bins.high)
         assert inside.mean() >= 0.8
         assert (bins.low <= bins.seen).all()
@@ -66,13 +66,13 @@ def test_a_calibrated_classifier_lies_on_the_diagonal(classifier, single):
 
 
 def test_ratios_at_the_levels_rise(classifier):
-    assert (np.diff(level_ratios(classifier._core)) >= 0).all()
+    assert (np.diff(level_ratios(classifier.fitted_)) >= 0).all()
 
 
 def test_counts_of_new_rows_are_those_that_adapt_reads(classifier, data):
     tails = count_rows(classifier, data.test)
     assert tails.n == len(data.test)
-    assert classifier._core.prior_of(tails) == classifier.adapt(data.test).prior_
+    assert classifier.fitted_.prior_of(tails) == classifier.adapt(data.test).prior_
 
 
 def test_without_adapting_accuracy_is_linear_in_the_prior(classifier):

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from drpu._state import ModelState
+from drpu.artifact.schemas import SCHEMA
 from drpu.exceptions import ArtifactError
 
 __all__ = [
@@ -25,7 +26,6 @@ __all__ = [
     "written_with",
 ]
 
-SCHEMA = 1
 FORMAT = "drpu"
 MOST_DEPTH = 64  # of JSON within JSON; a stack of models in folds needs about twenty
 

@@ -9,10 +9,11 @@ from typing import Any
 from drpu.core.calibration import Calibration, calibrate
 from drpu.core.prior import PriorEstimate, prior_from_tails
 from drpu.core.privacy import GRID_END, GRID_STEP, GridCounts, Protection, coarsen, privatize
+from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
-from drpu.estimators._core import RatioCore, with_labelled, without_labelled
 from drpu.estimators.adapted import AdaptedClassifier
 from drpu.estimators.drpu import DRPUClassifier
+from drpu.estimators.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.exceptions import DataError, ParameterError
 
 __all__ = ["protect"]
@@ -34,9 +35,9 @@ def protect(classifier: Any, *, levels: int | None, epsilon: float | None, rando
     return _forgotten(_with_core(classifier, _private(core, epsilon, random_state, adapted=adapted)))
 
 
-def _exact_core(classifier: Any) -> RatioCore:
-    core = getattr(classifier, "_core", None)
-    if not isinstance(core, RatioCore):
+def _exact_core(classifier: Any) -> FittedRatio:
+    core = getattr(classifier, "fitted_", None)
+    if not isinstance(core, FittedRatio):
         raise ParameterError(
             f"levels and epsilon are for a fitted DRPUClassifier or AdaptedClassifier, "
             f"got {type(classifier).__name__}: it keeps no held-out scores, or is not fitted."
@@ -49,7 +50,7 @@ def _exact_core(classifier: Any) -> RatioCore:
     return core
 
 
-def _coarse(core: RatioCore, levels: int) -> RatioCore:
+def _coarse(core: FittedRatio, levels: int) -> FittedRatio:
     coarse = coarsen(core.tails, levels)
     protection = Protection(
         "quantiles",
@@ -61,21 +62,22 @@ def _coarse(core: RatioCore, levels: int) -> RatioCore:
     return replace(
         core,
         tails=coarse.tails,
-        calibration=_recalibrated(core, coarse.tails, core.prior, core.labelled_share),
+        calibration=_recalibrated(core, coarse.tails, core.train_prior, core.labelled_fraction),
         grid=None,
         protection=protection,
     )
 
 
-def _private(core: RatioCore, epsilon: float, random_state: int | None, *, adapted: bool) -> RatioCore:
+def _private(core: FittedRatio, epsilon: float, random_state: int | None, *, adapted: bool) -> FittedRatio:
     """Everything that was read from exact counts is read again from noisy ones."""
     tails = privatize(_grid(core), epsilon, random_state=random_state)
     # In a single sample the share of labels tells the sizes, which are noisy now.
     labelled = float(tails.positive_counts.sum())
-    share = labelled / (labelled + tails.n) if core.labelled_share > 0 else 0.0
-    prior = core.prior
+    share = labelled / (labelled + tails.n) if core.labelled_fraction > 0 else 0.0
+    prior = core.train_prior
     if prior.method != "given":
-        prior = with_labelled(prior_from_tails(tails, method=core.method, level=prior.level), share)
+        method = prior.method if prior.method in PROPORTIONS else "auto"
+        prior = with_labelled(prior_from_tails(tails, method=method, level=prior.level), share)
     protection = Protection(
         "discrete-laplace",
         len(tails.levels),
@@ -89,14 +91,14 @@ def _private(core: RatioCore, epsilon: float, random_state: int | None, *, adapt
         core,
         tails=tails,
         calibration=_recalibrated(core, tails, prior, share),
-        prior=prior,
-        labelled_share=share,
+        train_prior=prior,
+        labelled_fraction=share,
         grid=None,
         protection=protection,
     )
 
 
-def _grid(core: RatioCore) -> GridCounts:
+def _grid(core: FittedRatio) -> GridCounts:
     if core.grid is None:
         raise DataError(
             "epsilon needs rows that count once each, and these had weights (or were fitted before grids "
@@ -106,17 +108,17 @@ def _grid(core: RatioCore) -> GridCounts:
 
 
 def _recalibrated(
-    core: RatioCore, tails: ScoreTails, prior: PriorEstimate, share: float
+    core: FittedRatio, tails: ScoreTails, prior: PriorEstimate, share: float
 ) -> Calibration | None:
     if core.calibration is None:
         return None
     return calibrate(tails, without_labelled(prior, share).value, labelled_share=share)
 
 
-def _with_core(classifier: Any, core: RatioCore) -> Any:
+def _with_core(classifier: Any, core: FittedRatio) -> Any:
     """A copy with another core."""
     new = copy.copy(classifier)
-    new._core = core
+    new.fitted_ = core
     return new
 
 

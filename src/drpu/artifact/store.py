@@ -29,7 +29,8 @@ from drpu.artifact.manifest import (
     written_with,
 )
 from drpu.artifact.protect import protect
-from drpu.estimators.states import classifier_from_state, classifier_state, keeps_rows
+from drpu.artifact.schemas import upgrade
+from drpu.estimators.states import classifier_from_state, classifier_state
 from drpu.exceptions import ArtifactError, MissingExtraError
 
 __all__ = ["MANIFEST", "load", "read_state", "save"]
@@ -106,7 +107,7 @@ def save(
     True
     """
     state = classifier_state(protect(classifier, levels=levels, epsilon=epsilon, random_state=random_state))
-    if not keep_rows and keeps_rows(classifier):
+    if not keep_rows and classifier.keeps_rows:
         raise ArtifactError(
             "the model is made of training rows and would be written with them. Choose one that is not "
             "(kernel, boosted, network, trees, linear), or allow it by name: save(..., keep_rows=True)."
@@ -177,7 +178,7 @@ def read_state(content: bytes, *, max_bytes: int = MAX_BYTES) -> tuple[dict[str,
     check_parts(manifest, parts)
     arrays = _read_arrays(parts.pop(ARRAYS, b""))
     blobs = {name.removeprefix(BLOBS): part for name, part in parts.items()}
-    return manifest, unflatten(manifest.get("state"), arrays, blobs)
+    return manifest, upgrade(unflatten(manifest.get("state"), arrays, blobs), manifest["schema"])
 
 
 def _read_arrays(part: bytes) -> dict[str, Any]:

@@ -31,8 +31,8 @@ def standing(classifier: Any) -> dict[str, Any]:
     expected = classifier.expected_performance()
     return {
         "train_prior": train_prior(classifier),
-        "prior": classifier._current_prior,
-        "cost": classifier._current_cost,
+        "prior": classifier.test_prior_,
+        "cost": classifier.cost_,
         "threshold": classifier.threshold_,
         "expected": {
             name: getattr(expected, name) for name in ("accuracy", "precision", "recall", "flagged", "cost")
@@ -42,7 +42,7 @@ def standing(classifier: Any) -> dict[str, Any]:
 
 def learnt(classifier: Any) -> dict[str, Any]:
     """What the classifier is, for JSON."""
-    core = classifier._core
+    core = classifier.fitted_
     names = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
@@ -52,5 +52,5 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "classes": classifier.classes_,
         "positives": core.tails.n_positive,
         "unlabeled": core.tails.n,
-        "labelled_share": core.labelled_share,
+        "labelled_share": core.labelled_fraction,
     } | standing(classifier)

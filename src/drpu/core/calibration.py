@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, ndtri
 
 from drpu._checks import check_prior, check_real, check_scores
+from drpu._state import ModelState
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUError
@@ -139,17 +140,21 @@ class Calibration:
         parts = np.minimum([steps, curve], self.ceiling)
         return np.asarray(population_ratio(parts, self.labelled_share).mean(axis=0))
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> ModelState:
         """Arrays and numbers from which :meth:`from_state` makes an equal map."""
-        return asdict(self)
+        arrays = {"levels": self.levels, "steps": self.steps, "curve": self.curve}
+        config = {"ceiling": self.ceiling, "labelled_share": self.labelled_share}
+        return ModelState("calibration", config, arrays)
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Calibration:
+    def from_state(cls, state: ModelState) -> Calibration:
         """The map that gave ``state``; raises ``DataError`` where it makes no sense."""
         try:
-            levels, steps, curve = (check_scores(name, state[name]) for name in ("levels", "steps", "curve"))
-            ceiling = check_real("ceiling", state["ceiling"], low=1.0)
-            share = check_prior("labelled_share", state["labelled_share"])
+            levels, steps, curve = (
+                check_scores(name, state.arrays[name]) for name in ("levels", "steps", "curve")
+            )
+            ceiling = check_real("ceiling", state.config["ceiling"], low=1.0)
+            share = check_prior("labelled_share", state.config["labelled_share"])
         except (KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of a calibration is damaged: {error}") from error
         for name, values in (("steps", steps), ("curve", curve)):

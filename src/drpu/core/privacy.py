@@ -27,6 +27,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from drpu._checks import check_integer, check_real, check_scores
+from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
@@ -142,11 +143,12 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
     most = check_integer("levels", levels, low=2)
     first = _tie_starts(tails.levels)
     kept = first[_quantile_starts(tails, first, most)]
-    state = tails.state()
     cells = np.concatenate(([0], kept + 1))
-    state["positive_counts"] = np.add.reduceat(tails.positive_counts, cells)
-    state["counts"] = np.add.reduceat(tails.counts, cells)
-    state["levels"] = _moved_down(tails.levels, kept)
+    state = tails.state().replaced(
+        positive_counts=np.add.reduceat(tails.positive_counts, cells),
+        counts=np.add.reduceat(tails.counts, cells),
+        levels=_moved_down(tails.levels, kept),
+    )
     below = kept[np.searchsorted(kept, np.arange(len(tails.levels)), side="right") - 1]
     return Coarse(
         ScoreTails.from_state(state),
@@ -214,6 +216,15 @@ class GridCounts:
             if counts.shape != GRID.shape or counts.dtype.kind not in "iu" or (counts < 0).any():
                 raise DataError(f"{name} must hold {len(GRID)} non-negative counts.")
             object.__setattr__(self, name, counts.astype(np.int64))
+
+    def state(self) -> ModelState:
+        """The counts, as :meth:`from_state` reads them."""
+        return ModelState("grid", arrays={"positive": self.positive, "unlabeled": self.unlabeled})
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> GridCounts:
+        """The counts that gave ``state``."""
+        return cls(state.arrays["positive"], state.arrays["unlabeled"])
 
     @classmethod
     def of(cls, positive_scores: Any, unlabeled_scores: Any) -> GridCounts:
@@ -339,14 +350,11 @@ def _tails(positive: IntArray, unlabeled: IntArray, kept: IntArray, epsilon: flo
     size = float(P.sum())
     effective = size**2 / (size + len(GRID) * _noise_variance(epsilon))
     return ScoreTails.from_state(
-        {
-            "levels": GRID[kept],
-            "positive_counts": np.concatenate(([0], P)),
-            "counts": U,
-            "n_positive": effective,
-            "copies": 1,
-            "weight_squares": 0.0,
-        }
+        ModelState(
+            "tails",
+            {"n_positive": effective, "copies": 1, "weight_squares": 0.0},
+            {"levels": GRID[kept], "positive_counts": np.concatenate(([0], P)), "counts": U},
+        )
     )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from drpu._checks import check_integer, check_real, check_scores, check_weights
+from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import DataError, DRPUError
 
@@ -201,28 +202,29 @@ class ScoreTails:
 
     # -- keeping -------------------------------------------------------------------
 
-    def state(self) -> dict[str, Any]:
+    def state(self) -> ModelState:
         """Arrays and numbers from which :meth:`from_state` makes equal tails."""
-        return {
-            "levels": self.levels,
-            "positive_counts": self.positive_counts,
-            "counts": self.counts.copy(),  # counting goes on in place
-            "n_positive": self.n_positive,
-            "copies": self.copies,
-            "weight_squares": self._weight_squares,
-        }
+        return ModelState(
+            "tails",
+            {"n_positive": self.n_positive, "copies": self.copies, "weight_squares": self._weight_squares},
+            {
+                "levels": self.levels,
+                "positive_counts": self.positive_counts,
+                "counts": self.counts.copy(),  # counting goes on in place
+            },
+        )
 
     @classmethod
-    def from_state(cls, state: dict[str, Any]) -> ScoreTails:
+    def from_state(cls, state: ModelState) -> ScoreTails:
         """Tails equal to those that gave ``state``; raises ``DataError`` where it makes no sense."""
         try:
-            levels = check_scores("levels", state["levels"]).copy()
-            positive = _check_counts("positive_counts", state["positive_counts"], len(levels))
-            counts = _check_counts("counts", state["counts"], len(levels))
-            n_positive = check_real("n_positive", state["n_positive"], low=0.0)
-            squares = check_real("weight_squares", state["weight_squares"], low=0.0)
-            copies = check_integer("copies", state["copies"], low=1)
-        except (KeyError, TypeError, DRPUError) as error:
+            levels = check_scores("levels", state.arrays["levels"]).copy()
+            positive = _check_counts("positive_counts", state.arrays["positive_counts"], len(levels))
+            counts = _check_counts("counts", state.arrays["counts"], len(levels))
+            n_positive = check_real("n_positive", state.config["n_positive"], low=0.0)
+            squares = check_real("weight_squares", state.config["weight_squares"], low=0.0)
+            copies = check_integer("copies", state.config["copies"], low=1)
+        except (AttributeError, KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of tails is damaged: {error}") from error
         if (levels[1:] <= levels[:-1]).any():
             raise DataError("the state of tails is damaged: levels must ascend.")

@@ -6,48 +6,59 @@ from abc import abstractmethod
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import NotFittedError
 
 from drpu._typing import FloatArray, Rows
 from drpu.core.decision import ratio_posterior, ratio_threshold
 from drpu.core.prior import PriorEstimate
-from drpu.estimators._core import RatioCore
+from drpu.estimators._kept import KeptClassifier
 from drpu.estimators._validation import check_rows
+from drpu.estimators.fitted import FittedRatio
 from drpu.models.base import LOG_LIMIT
 
 __all__ = ["RatioDecision"]
 
 
-class RatioDecision(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """Decisions of whatever has a ``RatioCore``, a current prior and a cost.
+class RatioDecision(KeptClassifier):
+    """Decisions from a fitted ratio, the prior of the rows to classify, and a cost.
 
     Each row is treated alone: the same row gets the same label in any batch.
     """
 
-    _core: RatioCore
+    fitted_: FittedRatio
 
     @property
     @abstractmethod
-    def _current_prior(self) -> PriorEstimate:
-        """Prior of the rows to classify."""
+    def test_prior_(self) -> PriorEstimate:
+        """Prior of the rows to classify: the one that :meth:`predict` works at."""
 
     @property
     @abstractmethod
-    def _current_cost(self) -> float:
-        """False-positive cost."""
+    def cost_(self) -> float:
+        """False-positive cost in use."""
+
+    @property
+    def train_prior_(self) -> PriorEstimate:
+        """Prior of the training population."""
+        self._check_fitted()
+        return self.fitted_.train_prior
+
+    @property
+    def prior_(self) -> PriorEstimate:
+        """Shorthand for ``test_prior_``: the prior that :meth:`predict` works at."""
+        return self.test_prior_
 
     @property
     def threshold_(self) -> float:
         """Ratio above which a row is called positive."""
         self._check_fitted()
-        return ratio_threshold(self._core.prior.value, self._current_prior.value, cost=self._current_cost)
+        return ratio_threshold(self.fitted_.train_prior.value, self.test_prior_.value, cost=self.cost_)
 
     @property
     def classes_(self) -> np.ndarray[Any, Any]:
         """The two labels of the training data, the positive one last."""
         self._check_fitted()
-        return self._core.classes
+        return self.fitted_.classes
 
     def ratio(self, X: Rows) -> FloatArray:
         """Density ratio p(x | positive) / p(x) against the training population.
@@ -95,20 +106,20 @@ class RatioDecision(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _posterior(self, log_ratio: FloatArray) -> FloatArray:
         ratio = self._below_ceiling(log_ratio)
-        return ratio_posterior(ratio, self._core.prior.value, self._current_prior.value)
+        return ratio_posterior(ratio, self.fitted_.train_prior.value, self.test_prior_.value)
 
     def _below_ceiling(self, log_ratio: FloatArray) -> FloatArray:
-        return np.minimum(np.exp(log_ratio), 1 / max(self._core.prior.value, 1e-12))
+        return np.minimum(np.exp(log_ratio), 1 / max(self.fitted_.train_prior.value, 1e-12))
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         self._check_fitted()
-        return self._core.log_ratio(check_rows(self, X, model=self._core.model))
+        return self.fitted_.log_ratio(check_rows(self, X, model=self.fitted_.model))
 
     def _check_fitted(self) -> None:
-        if not hasattr(self, "_core"):
+        if not hasattr(self, "fitted_"):
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet: call fit or fit_pu first."
             )
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "_core")
+        return hasattr(self, "fitted_")

@@ -16,7 +16,7 @@ from drpu.core.kernel_mean import KernelMeanPrior
 from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
-from drpu.estimators._core import with_labelled, without_labelled
+from drpu.estimators.fitted import with_labelled, without_labelled
 from drpu.exceptions import PriorBoundaryWarning, PriorError
 from drpu.models._scaling import Scaling
 from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
@@ -24,10 +24,12 @@ from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
 
 __all__ = [
+    "KERNEL_MEANS",
     "PRIOR_METHODS",
     "Population",
     "check_prior_parameter",
     "estimate_population",
+    "kernel_mean_prior",
     "off_the_edge",
     "shifted_prior",
 ]
@@ -79,7 +81,7 @@ def estimate_population(
             )
         return Population(given, labelled_share)
     if prior in KERNEL_MEANS:
-        estimate = _kernel_mean(prior, pair.positive, pair.unlabeled, rng)
+        estimate = kernel_mean_prior(prior, pair.positive, pair.unlabeled, rng)
     else:
         estimate = prior_from_tails(_score_tails(pair, rng)[1], method=prior)
     return Population(with_labelled(off_the_edge(estimate), labelled_share), labelled_share)
@@ -94,7 +96,7 @@ def shifted_prior(
 ) -> PriorEstimate:
     """Prior of unlabeled test rows, by kernel means if ``method`` is one, by matching scores otherwise."""
     if isinstance(method, str) and method in KERNEL_MEANS:
-        return off_the_edge(_kernel_mean(method, pair.positive, test, rng))
+        return off_the_edge(kernel_mean_prior(method, pair.positive, test, rng))
     model, tails = _score_tails(pair, rng)
     scores = model.fold_scores(_flat(test).rows)
     copies = scores.shape[1]
@@ -104,7 +106,7 @@ def shifted_prior(
     return off_the_edge(prior_from_tails(seen, reference=tails, train_prior=base))
 
 
-def _kernel_mean(
+def kernel_mean_prior(
     method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
 ) -> PriorEstimate:
     """KM1 or KM2 on standardised columns; weighted rows are resampled by their weights."""

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
@@ -16,6 +16,13 @@ from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.prior import PriorEstimate
+from drpu.estimators._kept import (
+    KeptClassifier,
+    plain_parameters,
+    read_classes,
+    read_parameters,
+    write_classes,
+)
 from drpu.estimators._priors import Population, check_prior_parameter, estimate_population
 from drpu.estimators._validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.models.scores import ScoreModel, resolve_score, score_from_state
@@ -23,7 +30,7 @@ from drpu.models.scores import ScoreModel, resolve_score, score_from_state
 __all__ = ["PURival", "ScoredRival"]
 
 
-class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PURival(KeptClassifier):
     """A classifier for one prior: what it has learnt holds for the population it was trained for.
 
     A subclass writes ``_intake``, ``_learn`` and ``decision_function``, and the parts of
@@ -134,36 +141,25 @@ class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     _model_parameter: ClassVar[str] = "model"  # the parameter that a fitted model can stand for
 
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether what was fitted holds training rows as they were."""
-        return False
-
     def state(self) -> ModelState:
         """All that the fitted classifier needs to predict elsewhere."""
         self._check_fitted()
         config: dict[str, Any] = {
-            "classes": {"dtype": self.classes_.dtype.str, "values": self.classes_.tolist()},
-            "columns": self.n_features_in_,
+            "classes": write_classes(self.classes_),
             "prior": asdict(self.prior_),
-            "parameters": self._plain_parameters(),
+            "parameters": plain_parameters(self, model=self._model_parameter),
             "learnt": self._learnt(),
-        }
-        if hasattr(self, "feature_names_in_"):
-            config["names"] = self.feature_names_in_.tolist()
+        } | self._column_config()
         return ModelState(type(self).__name__, config, parts=self._parts())
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """The fitted classifier that gave ``state``."""
         config = state.config
-        classifier = cls(**{name: _lively(value) for name, value in config["parameters"].items()})
-        classes = config["classes"]
-        classifier.classes_ = np.array(classes["values"], dtype=np.dtype(classes["dtype"]))
+        classifier = cls(**read_parameters(config["parameters"]))
+        classifier.classes_ = read_classes(config["classes"])
         classifier.prior_ = PriorEstimate(**config["prior"])
-        classifier.n_features_in_ = int(config["columns"])
-        if "names" in config:
-            classifier.feature_names_in_ = np.array(config["names"], dtype=object)
+        classifier._read_columns(config)
         classifier._restore(config["learnt"], state.parts, module)
         return classifier
 
@@ -178,16 +174,6 @@ class PURival(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         """Take back what :meth:`_learnt` and :meth:`_parts` gave."""
-
-    def _plain_parameters(self) -> dict[str, Any]:
-        """Constructor arguments; what JSON cannot hold is replaced by what came of it."""
-        parameters = self.get_params(deep=False)
-        if not isinstance(parameters["random_state"], (int, np.integer)):
-            parameters["random_state"] = None
-        name = self._model_parameter
-        if not isinstance(parameters[name], str):
-            parameters[name] = None  # read back from the fitted model
-        return {name: _plain(value) for name, value in parameters.items()}
 
 
 class ScoredRival(PURival):
@@ -214,20 +200,5 @@ class ScoredRival(PURival):
 
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         self.model_ = score_from_state(parts["model"], module=module)
-        if self.model is None:  # it was an object, for which an unfitted copy of what came of it stands
+        if self.model is None:  # it was an object: use a clone of the fitted model
             self.model = clone(self.model_)
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, PriorEstimate):
-        return asdict(value)
-    if isinstance(value, tuple):
-        return list(value)
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def _lively(value: Any) -> Any:
-    """What :func:`_plain` made plain."""
-    if isinstance(value, dict):
-        return PriorEstimate(**value)
-    return tuple(value) if isinstance(value, list) else value

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
 
 from drpu._checks import check_fraction, check_weights
 from drpu._samples import n_rows
+from drpu._state import ModelState
 from drpu._typing import BoolArray, Rows
 from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import (
@@ -21,9 +23,9 @@ from drpu.core.diagnostics import (
 )
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
-from drpu.estimators._core import RatioCore
 from drpu.estimators._decision import RatioDecision
 from drpu.estimators._validation import check_rows
+from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataError, ParameterError, ShiftWarning
 from drpu.models.base import LOG_LIMIT
 
@@ -34,6 +36,11 @@ OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior h
 
 class Adaptable(RatioDecision):
     """Classifiers that can be moved to another prior without learning again."""
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the model holds training rows as they were."""
+        return self._checked().model.keeps_rows
 
     def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
         """Counts of the scores of rows: all that :meth:`adapt` needs of them.
@@ -54,9 +61,9 @@ class Adaptable(RatioDecision):
             Each row counts once for each fold model.
         """
         self._check_fitted()
-        X = check_rows(self, X, model=self._core.model)
+        X = check_rows(self, X, model=self.fitted_.model)
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
-        return self._core.count(X, weight)
+        return self.fitted_.count(X, weight)
 
     def adapt(
         self,
@@ -90,8 +97,8 @@ class Adaptable(RatioDecision):
             seen = self._own_counts(X, sample_weight)
         else:
             seen = self.count(X, sample_weight=sample_weight)
-        adapted = AdaptedClassifier(self, self._core.prior_of(seen, level=level), cost=cost)
-        adapted.shift_test_ = mixture_test(seen, self._core.tails)
+        adapted = AdaptedClassifier(self, self.fitted_.prior_of(seen, level=level), cost=cost)
+        adapted.shift_test_ = mixture_test(seen, self.fitted_.tails)
         _warn_of_other_shift(adapted.shift_test_)
         return adapted
 
@@ -106,23 +113,21 @@ class Adaptable(RatioDecision):
         Read from held-out positives and unlabeled training rows: it holds while the
         prior is all that has changed.
         """
-        core, at = self._counts_threshold()
+        fitted, at = self._counts_threshold()
         return expected_performance(
-            core.tails, core.unlabeled_prior.value, self._current_prior.value, at, cost=self._current_cost
+            fitted.tails, fitted.unlabeled_prior.value, self.test_prior_.value, at, cost=self.cost_
         )
 
     def expected_range(self) -> tuple[Performance, Performance]:
         """Least and largest of each figure while both priors stay within their intervals."""
-        core, at = self._counts_threshold()
-        return performance_limits(
-            core.tails, core.unlabeled_prior, self._current_prior, at, cost=self._current_cost
-        )
+        fitted, at = self._counts_threshold()
+        return performance_limits(fitted.tails, fitted.unlabeled_prior, self.test_prior_, at, cost=self.cost_)
 
     @property
     def threshold_interval_(self) -> tuple[float, float]:
         """Least and largest threshold while both priors stay within their intervals."""
         self._check_fitted()
-        return threshold_limits(self._core.prior, self._current_prior, cost=self._current_cost)
+        return threshold_limits(self.fitted_.train_prior, self.test_prior_, cost=self.cost_)
 
     def uncertain(self, X: Rows) -> BoolArray:
         """Rows whose label would change somewhere inside the interval of the current prior.
@@ -130,9 +135,9 @@ class Adaptable(RatioDecision):
         The training prior is taken at its value; what is marked is what the new
         prior leaves open.
         """
-        prior, train = self._current_prior, self._core_checked().prior.value
-        level = self.decision_function(X) + _log_level(train, prior.value, self._current_cost)
-        ends = [_log_level(train, end, self._current_cost) for end in (prior.high, prior.low)]
+        prior, train = self.test_prior_, self._checked().train_prior.value
+        level = self.decision_function(X) + _log_level(train, prior.value, self.cost_)
+        ends = [_log_level(train, end, self.cost_) for end in (prior.high, prior.low)]
         return np.asarray((level > ends[0]) & (level <= ends[1]))
 
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
@@ -141,7 +146,7 @@ class Adaptable(RatioDecision):
             raise ParameterError(
                 "sample_weight must be None with counts: rows are weighted when they are counted."
             )
-        if not self._core.no_counts().same_cells(tails):
+        if not self.fitted_.no_counts().same_cells(tails):
             raise DataError(
                 "these counts were not made by this classifier: make them with its own count method."
             )
@@ -149,14 +154,14 @@ class Adaptable(RatioDecision):
             raise DataError("these counts are empty: count at least one row before adapting to them.")
         return tails
 
-    def _counts_threshold(self) -> tuple[RatioCore, float]:
-        core = self._core_checked()
+    def _counts_threshold(self) -> tuple[FittedRatio, float]:
+        fitted = self._checked()
         threshold = self.threshold_
-        return core, threshold if np.isinf(threshold) else core.score_above(threshold)
+        return fitted, threshold if np.isinf(threshold) else fitted.score_above(threshold)
 
-    def _core_checked(self) -> RatioCore:
+    def _checked(self) -> FittedRatio:
         self._check_fitted()
-        return self._core
+        return self.fitted_
 
 
 class AdaptedClassifier(Adaptable):
@@ -177,10 +182,14 @@ class AdaptedClassifier(Adaptable):
 
     Attributes
     ----------
-    prior_ : PriorEstimate
-        Prior of the rows to classify.
+    test_prior_, prior_ : PriorEstimate
+        Prior of the rows to classify; ``prior_`` is the shorthand.
     train_prior_ : PriorEstimate
         Prior of the training population.
+    cost_ : float
+        False-positive cost.
+    fitted_ : FittedRatio
+        What is kept of training, shared with the classifier that this one came from.
     threshold_ : float
         Ratio above which a row is called positive.
     classes_ : ndarray of shape (2,)
@@ -198,8 +207,8 @@ class AdaptedClassifier(Adaptable):
     ) -> None:
         classifier._check_fitted()
         self.prior = as_prior("prior", prior)
-        self.cost = check_fraction("cost", classifier._current_cost if cost is None else cost)
-        self._core = classifier._core
+        self.cost = check_fraction("cost", classifier.cost_ if cost is None else cost)
+        self.fitted_ = classifier.fitted_
         self.n_features_in_: int = classifier.n_features_in_
         if hasattr(classifier, "feature_names_in_"):
             self.feature_names_in_ = classifier.feature_names_in_
@@ -212,15 +221,30 @@ class AdaptedClassifier(Adaptable):
     @property
     def train_prior_(self) -> PriorEstimate:
         """Prior of the training population."""
-        return self._core.prior
+        return self.fitted_.train_prior
 
     @property
-    def _current_prior(self) -> PriorEstimate:
+    def test_prior_(self) -> PriorEstimate:
+        """Prior of the rows to classify."""
         return self.prior
 
     @property
-    def _current_cost(self) -> float:
+    def cost_(self) -> float:
+        """False-positive cost in use."""
         return self.cost
+
+    def state(self) -> ModelState:  # noqa: D102
+        config = {"test_prior": asdict(self.prior), "cost": self.cost} | self._column_config()
+        return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+        adapted = object.__new__(cls)
+        adapted.fitted_ = FittedRatio.from_state(state.parts["fitted"], module=module)
+        adapted.prior = PriorEstimate(**state.config["test_prior"])
+        adapted.cost = check_fraction("cost", state.config["cost"])
+        adapted._read_columns(state.config)
+        return adapted
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The prior and the cost; there is nothing to set."""

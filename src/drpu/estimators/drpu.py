@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice, check_fraction
 from drpu._samples import SamplePair
+from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
-from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.prior import METHODS, PriorEstimate, as_prior, prior_from_tails
 from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
-from drpu.estimators._core import RatioCore, with_labelled, without_labelled
+from drpu.estimators._kept import plain_parameters, read_parameters
+from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
+from drpu.estimators.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.exceptions import (
     AlphaWarning,
     FewPositivesWarning,
@@ -33,6 +38,7 @@ from drpu.models.resolve import resolve_model, seeded
 
 __all__ = ["DRPUClassifier"]
 
+TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 FEW_POSITIVES = 100  # below it, priors and intervals are wide enough to deserve a word
 
 
@@ -59,8 +65,13 @@ class DRPUClassifier(Adaptable):
         Whether scores are mapped to ratios by held-out rows. The ranking and the
         priors stay as they are.
     prior : "auto", str, float, PriorEstimate or callable, default="auto"
-        Share of positives in the training population: how to estimate it, or its
-        value. See :func:`drpu.estimate_prior` for the methods.
+        Class prior of the training population: how to estimate it, or its value. The
+        methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
+        ``"km1"`` (kernel means of the rows, :class:`drpu.KernelMeanPrior`).
+    adapt_method : str, default="auto"
+        How :meth:`adapt` estimates the prior of new rows: any method of
+        :func:`drpu.estimate_prior`. Methods that compare the new rows with the training
+        rows (``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``) start from the training prior.
     test_prior : float or PriorEstimate, optional
         Prior at which :meth:`predict` works; the training prior when left out.
     cost : float, default=0.5
@@ -81,8 +92,13 @@ class DRPUClassifier(Adaptable):
 
     Attributes
     ----------
-    prior_ : PriorEstimate
+    train_prior_ : PriorEstimate
         Prior of the training population.
+    test_prior_, prior_ : PriorEstimate
+        Prior that :meth:`predict` works at: ``test_prior`` where it was given, else the
+        training prior. ``prior_`` is the shorthand.
+    cost_ : float
+        False-positive cost.
     threshold_ : float
         Ratio above which a row is called positive.
     classes_ : ndarray of shape (2,)
@@ -91,6 +107,8 @@ class DRPUClassifier(Adaptable):
         The fitted models, one for each fold.
     tails_ : ScoreTails
         Held-out positive scores, and the unlabeled training rows counted over them.
+    fitted_ : FittedRatio
+        All that is kept of training, without rows.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray
@@ -118,6 +136,7 @@ class DRPUClassifier(Adaptable):
         holdout: Any = "auto",
         calibrate: bool = True,
         prior: Any = "auto",
+        adapt_method: str = "auto",
         test_prior: float | PriorEstimate | None = None,
         cost: float = 0.5,
         scenario: str = "case-control",
@@ -130,6 +149,7 @@ class DRPUClassifier(Adaptable):
         self.holdout = holdout
         self.calibrate = calibrate
         self.prior = prior
+        self.adapt_method = adapt_method
         self.test_prior = test_prior
         self.cost = cost
         self.scenario = scenario
@@ -188,44 +208,63 @@ class DRPUClassifier(Adaptable):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        share = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
+        fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         tails = ScoreTails(held.positive, held.positive_weight).update(held.unlabeled, held.unlabeled_weight)
-        prior = self._resolve_prior(tails, share)
-        _warn_of_alpha(folds, without_labelled(prior, share))
-        calibration = self._calibration(tails, prior, share) if self.calibrate else None
-        method = self.prior if isinstance(self.prior, str) else "auto"
+        prior = self._resolve_prior(tails, fraction, pair, rng)
+        _warn_of_alpha(folds, without_labelled(prior, fraction))
+        calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
         grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
             print(f"drpu: {len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
             print(f"drpu: {folds.describe()}; training prior {prior} ({prior.method})")
-        self._core = RatioCore(folds, calibration, tails, prior, share, classes, method, grid)
+        self.fitted_ = FittedRatio(
+            folds, calibration, tails, prior, fraction, classes, self.adapt_method, grid
+        )
         return self
-
-    @property
-    def prior_(self) -> PriorEstimate:
-        """Prior of the training population."""
-        self._check_fitted()
-        return self._core.prior
 
     @property
     def model_(self) -> FoldedRatio:
         """The fitted models, one for each fold."""
         self._check_fitted()
-        return self._core.model
+        return self.fitted_.model
 
     @property
     def tails_(self) -> ScoreTails:
         """Held-out positive scores, and the unlabeled training rows counted over them."""
         self._check_fitted()
-        return self._core.tails
+        return self.fitted_.tails
 
     @property
-    def _current_prior(self) -> PriorEstimate:
-        return self._core.prior if self.test_prior is None else as_prior("test_prior", self.test_prior)
+    def test_prior_(self) -> PriorEstimate:
+        """Prior of the rows to classify: ``test_prior`` where it was given, else the training prior."""
+        self._check_fitted()
+        if self.test_prior is None:
+            return self.fitted_.train_prior
+        return as_prior("test_prior", self.test_prior)
 
     @property
-    def _current_cost(self) -> float:
-        return self.cost
+    def cost_(self) -> float:
+        """False-positive cost in use."""
+        return check_fraction("cost", self.cost)
+
+    def state(self) -> ModelState:  # noqa: D102
+        self._check_fitted()
+        parameters = plain_parameters(self, model="model")
+        if callable(parameters["prior"]):
+            parameters["prior"] = asdict(self.train_prior_)
+        config = {"parameters": parameters} | self._column_config()
+        return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+        fitted = FittedRatio.from_state(state.parts["fitted"], module=module)
+        parameters = read_parameters(state.config["parameters"])
+        if parameters["model"] is None:  # it was an object: use a clone of the fitted model
+            parameters["model"] = clone(fitted.model.models[0])
+        classifier = cls(**parameters)
+        classifier.fitted_ = fitted
+        classifier._read_columns(state.config)
+        return classifier
 
     def _check_parameters(self) -> None:
         check_fraction("cost", self.cost)
@@ -233,23 +272,30 @@ class DRPUClassifier(Adaptable):
         if self.test_prior is not None:
             as_prior("test_prior", self.test_prior)
         if isinstance(self.prior, str):
-            check_choice("prior", self.prior, ("auto", *PROPORTIONS))
+            check_choice("prior", self.prior, TRAIN_METHODS)
         elif not callable(self.prior):
             as_prior("prior", self.prior)
+        check_choice("adapt_method", self.adapt_method, METHODS)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
 
-    def _resolve_prior(self, tails: ScoreTails, share: float) -> PriorEstimate:
-        """Prior of the population, whose labelled rows are positive for certain."""
+    def _resolve_prior(
+        self, tails: ScoreTails, fraction: float, pair: SamplePair, rng: np.random.RandomState
+    ) -> PriorEstimate:
+        """Prior of the training population, whose labelled rows are known to be positive."""
         if not isinstance(self.prior, str) and not callable(self.prior):
             prior = as_prior("prior", self.prior)
-            if prior.value < share:
+            if prior.value < fraction:
                 raise PriorError(
-                    f"prior must be at least {share:.4f}, the share of labelled positives in a single "
+                    f"prior must be at least {fraction:.4f}, the fraction of labelled positives in a single "
                     f"sample, got {prior.value!r}."
                 )
             return prior
-        prior = with_labelled(prior_from_tails(tails, method=self.prior), share)
+        if isinstance(self.prior, str) and self.prior in KERNEL_MEANS:
+            estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
+        else:
+            estimate = prior_from_tails(tails, method=self.prior)
+        prior = with_labelled(estimate, fraction)
         if not 0.005 < prior.value < 0.995:
             warnings.warn(
                 f"the training prior is estimated as {prior.value:.3f}, at the edge of what it can be: "
@@ -259,9 +305,9 @@ class DRPUClassifier(Adaptable):
             )
         return prior
 
-    def _calibration(self, tails: ScoreTails, prior: PriorEstimate, share: float) -> Calibration:
-        unlabeled_prior = without_labelled(prior, share).value
-        return calibrate(tails, unlabeled_prior, labelled_share=share)
+    def _calibration(self, tails: ScoreTails, prior: PriorEstimate, fraction: float) -> Calibration:
+        unlabeled_prior = without_labelled(prior, fraction).value
+        return calibrate(tails, unlabeled_prior, labelled_share=fraction)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -259,10 +259,10 @@ class GenPUClassifier(ScoredRival):
         if self.test_prior is not None:
             _open_prior("test_prior", self.test_prior)
 
-    def _plain_parameters(self) -> dict[str, Any]:
-        parameters = super()._plain_parameters()
-        parameters["device"] = "auto"  # another machine may not have this device
-        return parameters
+    def state(self) -> ModelState:  # noqa: D102
+        state = super().state()
+        state.config["parameters"]["device"] = "auto"  # the device is chosen anew on another machine
+        return state
 
     def _learnt(self) -> dict[str, Any]:
         return {"test_prior": asdict(self.test_prior_)}

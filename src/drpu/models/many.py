@@ -56,7 +56,7 @@ def fit_many(
         Samples for all models, or a list or tuple with one array for each. Samples of
         different models must be of the same size.
     objectives : PUObjective or a sequence of them, optional
-        What each :class:`drpu.NetworkScore` is trained for. Those of one stack are of
+        What each :class:`drpu.models.network_score.NetworkScore` is trained for. Those of one stack are of
         one kind and may differ in their priors. Density ratios have an objective of their own.
     holdout : pair of rows, or a list of pairs, optional
         As in ``fit_ratio``, for all models or a list with one pair for each.
@@ -84,7 +84,10 @@ def fit_many(
     Examples
     --------
     >>> import numpy as np
-    >>> from drpu import NetworkRatio, NetworkScore, ShiftedRisk, fit_many
+    >>> from drpu import NetworkRatio
+    >>> from drpu.core.objective import ShiftedRisk
+    >>> from drpu.models.many import fit_many
+    >>> from drpu.models.network_score import NetworkScore
     >>> rng = np.random.default_rng(0)
     >>> positive, unlabeled = rng.normal(1, 1, (50, 2)), rng.normal(0, 1, (200, 2))
     >>> models = [NetworkRatio(hidden=(8,), alpha=0.2, epochs=2, random_state=s) for s in range(3)]

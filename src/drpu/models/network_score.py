@@ -33,8 +33,8 @@ _RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers", "rounds", "stu
 class NetworkScore(ScoreModel, kind="network-score"):
     """Score from a neural network, trained for an objective by paired batches.
 
-    What the classifiers of nnPU, PUa and VPU train inside; with :func:`drpu.fit_many` a stack
-    of them can be trained at once, each for its own :class:`drpu.ShiftedRisk`, say. The
+    What the classifiers of nnPU, PUa and VPU train inside; with :func:`drpu.models.many.fit_many` a stack
+    of them can be trained at once, each for its own :class:`drpu.core.objective.ShiftedRisk`, say. The
     parameters are those of :class:`drpu.NetworkRatio` and mean the same, less those that
     only a density ratio has.
 

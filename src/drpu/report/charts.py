@@ -10,7 +10,7 @@ import numpy as np
 from drpu.core.diagnostics import Performance
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
-from drpu.estimators._core import RatioCore
+from drpu.estimators.fitted import FittedRatio
 from drpu.report.summary import calibration_bins, outlook, ratio_curve, roc, score_bins
 from drpu.report.svg import Chart, percent
 
@@ -19,7 +19,7 @@ __all__ = ["area", "calibration", "outlook_chart", "priors", "ratio", "roc_chart
 UNIT = (0.0, 1.0)
 
 
-def area(core: RatioCore) -> float:
+def area(core: FittedRatio) -> float:
     """Area under the ROC curve, positives against negatives."""
     return roc(core.tails, core.unlabeled_prior.value).area
 
@@ -62,7 +62,7 @@ def scores(tails: ScoreTails, new: ScoreTails | None, cut: float) -> str:
     return chart.rule(place, "cut", name="scores-cut").draw()
 
 
-def ratio(core: RatioCore) -> str:
+def ratio(core: FittedRatio) -> str:
     """The curve whose lowest point is the prior, and where it was read."""
     curve, prior = ratio_curve(core.tails), core.unlabeled_prior
     top = float(min(max(1.05, 1.3 * prior.high), 1.4))
@@ -78,7 +78,7 @@ def ratio(core: RatioCore) -> str:
     return chart.draw(percent)
 
 
-def roc_chart(core: RatioCore, expected: Performance) -> str:
+def roc_chart(core: FittedRatio, expected: Performance) -> str:
     """ROC curve from positives and unlabeled rows, with the current point on it."""
     curve = roc(core.tails, core.unlabeled_prior.value)
     chart = Chart(
@@ -91,7 +91,7 @@ def roc_chart(core: RatioCore, expected: Performance) -> str:
     return chart.draw(percent, percent)
 
 
-def calibration(core: RatioCore) -> str:
+def calibration(core: FittedRatio) -> str:
     """Probabilities said and shares seen."""
     bins = calibration_bins(core)
     chart = Chart(

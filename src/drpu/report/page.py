@@ -21,8 +21,8 @@ from drpu.core.diagnostics import Performance, expected_performance
 from drpu.core.interval import ratio_limits
 from drpu.core.prior import WEAK_SEPARATION, PriorEstimate
 from drpu.core.tails import ScoreTails
-from drpu.estimators._core import RatioCore
 from drpu.estimators.adapted import OTHER_SHIFT
+from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DRPUWarning
 from drpu.report import charts
 from drpu.report.summary import count_rows, level_ratios
@@ -117,7 +117,7 @@ def _render(classifier: Any, X: Rows | None, cost: float | None, level: float, t
 class View:
     """A classifier before and after new rows were seen."""
 
-    core: RatioCore
+    core: FittedRatio
     before: Any
     current: Any
     new: ScoreTails | None
@@ -126,18 +126,18 @@ class View:
     @property
     def train(self) -> PriorEstimate:
         """Prior of the training population."""
-        return self.core.prior
+        return self.core.train_prior
 
     @property
     def prior(self) -> PriorEstimate:
         """Prior that the page is about."""
-        found: PriorEstimate = self.current._current_prior
+        found: PriorEstimate = self.current.test_prior_
         return found
 
     @property
     def cost(self) -> float:
         """False-positive cost that the page starts with."""
-        return float(self.current._current_cost)
+        return float(self.current.cost_)
 
     @property
     def threshold(self) -> float:
@@ -161,10 +161,10 @@ class View:
 
 
 def _look(classifier: Any, X: Rows | None, cost: float | None, level: float) -> View:
-    before = classifier.at_prior(classifier._core.prior, cost=cost)
+    before = classifier.at_prior(classifier.fitted_.train_prior, cost=cost)
     if X is None:
-        current = before if cost is None else classifier.at_prior(classifier._current_prior, cost=cost)
-        return View(classifier._core, before, classifier if cost is None else current, None, [])
+        current = before if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
+        return View(classifier.fitted_, before, classifier if cost is None else current, None, [])
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DRPUWarning)
         current = classifier.adapt(X, cost=cost, level=level)
@@ -172,7 +172,7 @@ def _look(classifier: Any, X: Rows | None, cost: float | None, level: float) -> 
     for warning in caught:
         warnings.warn(warning.message, stacklevel=4)
     said = [" ".join(str(w.message).split()) for w in caught if isinstance(w.message, DRPUWarning)]
-    return View(classifier._core, before, current, new, list(dict.fromkeys(said)))
+    return View(classifier.fitted_, before, current, new, list(dict.fromkeys(said)))
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -241,8 +241,8 @@ def _facts(view: View) -> list[tuple[str, str]]:
         columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
     scenario = (
         "case-control: the unlabeled rows are a sample of the population"
-        if core.labelled_share == 0
-        else f"single sample: {core.labelled_share:.1%} of the population carry a label"
+        if core.labelled_fraction == 0
+        else f"single sample: {core.labelled_fraction:.1%} of the population carry a label"
     )
     facts = [
         ("Model", f"{type(core.model.models[0]).__name__}, {len(core.model.models)} fitted"),

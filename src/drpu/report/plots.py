@@ -87,7 +87,7 @@ class PriorDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None) -> Self:
         """Priors of the training rows and of each sample of new rows, by name."""
-        priors = {"training": classifier._core.prior}
+        priors = {"training": classifier.fitted_.train_prior}
         for name, rows in samples.items():
             priors[name] = classifier.adapt(rows).prior_
         return cls(priors).plot(ax)
@@ -120,7 +120,7 @@ class ScoreDisplay(Display):
     ) -> Self:
         """Distributions of a classifier's training counts and, if given, of new rows."""
         new = None if X is None else count_rows(classifier, X)
-        return cls(score_bins(classifier._core.tails, new, bins=bins)).plot(ax)
+        return cls(score_bins(classifier.fitted_.tails, new, bins=bins)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         samples = [
@@ -154,7 +154,7 @@ class TailRatioDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The curve of the unlabeled training rows."""
-        core = classifier._core
+        core = classifier.fitted_
         return cls(ratio_curve(core.tails), core.unlabeled_prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -188,7 +188,7 @@ class RocDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The curve of a classifier, with its current decision on it."""
-        core, expected = classifier._core, classifier.expected_performance()
+        core, expected = classifier.fitted_, classifier.expected_performance()
         point = (float(expected.false_positive_rate), float(expected.recall))
         return cls(roc(core.tails, core.unlabeled_prior.value), point).plot(ax)
 
@@ -217,7 +217,7 @@ class CalibrationDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, bins: int = 10, ax: Any = None) -> Self:
         """Calibration on the rows that were kept out of training."""
-        return cls(calibration_bins(classifier._core, bins=bins)).plot(ax)
+        return cls(calibration_bins(classifier.fitted_, bins=bins)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         errors = [self.bins.seen - self.bins.low, self.bins.high - self.bins.seen]

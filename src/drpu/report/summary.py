@@ -14,8 +14,8 @@ from drpu.core.diagnostics import Performance, expected_performance
 from drpu.core.interval import ratio_limits
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
-from drpu.estimators._core import RatioCore
 from drpu.estimators._validation import check_rows
+from drpu.estimators.fitted import FittedRatio
 
 __all__ = [
     "CalibrationBins",
@@ -35,11 +35,11 @@ __all__ = [
 
 def count_rows(classifier: Any, X: Rows) -> ScoreTails:
     """Counts of new rows over the held-out positives of a fitted classifier."""
-    core: RatioCore = classifier._core
+    core: FittedRatio = classifier.fitted_
     return core.count(check_rows(classifier, X, model=core.model))
 
 
-def level_ratios(core: RatioCore) -> FloatArray:
+def level_ratios(core: FittedRatio) -> FloatArray:
     """Density ratio at each held-out positive score."""
     return core._ratios(core.tails.levels)
 
@@ -152,9 +152,9 @@ class CalibrationBins:
     high: FloatArray
 
 
-def calibration_bins(core: RatioCore, *, bins: int = 10) -> CalibrationBins:
+def calibration_bins(core: FittedRatio, *, bins: int = 10) -> CalibrationBins:
     """Probabilities of the training population beside the shares that the counts show."""
-    tails, share, pi = core.tails, core.labelled_share, core.prior.value
+    tails, share, pi = core.tails, core.labelled_fraction, core.train_prior.value
     start = _equal_mass(tails, bins)
     b = np.add.reduceat(tails.positive_counts / tails.positive_counts.sum(), start)
     a = np.add.reduceat(tails.counts / tails.counts.sum(), start)
@@ -194,10 +194,10 @@ class Outlook:
 
 def outlook(classifier: Any, *, cost: float | None = None, points: int = 99) -> Outlook:
     """What to expect at each test prior: threshold moved along, or left as trained."""
-    core: RatioCore = classifier._core
-    c = classifier._current_cost if cost is None else cost
+    core: FittedRatio = classifier.fitted_
+    c = classifier.cost_ if cost is None else cost
     priors = np.linspace(0, 1, points + 2)[1:-1]
-    fixed = _performance(core, core.prior, c, priors)
+    fixed = _performance(core, core.train_prior, c, priors)
     moved = [_performance(core, PriorEstimate.given(float(q)), c, np.array([q])) for q in priors]
     adapted = Performance(
         *(np.concatenate([getattr(one, field.name) for one in moved]) for field in fields(Performance))
@@ -205,9 +205,9 @@ def outlook(classifier: Any, *, cost: float | None = None, points: int = 99) -> 
     return Outlook(priors, adapted, fixed)
 
 
-def _performance(core: RatioCore, tuned: PriorEstimate, cost: float, priors: FloatArray) -> Performance:
+def _performance(core: FittedRatio, tuned: PriorEstimate, cost: float, priors: FloatArray) -> Performance:
     """Performance at each prior with the threshold that is right for ``tuned``."""
-    theta = ratio_threshold(core.prior.value, tuned.value, cost=cost)
+    theta = ratio_threshold(core.train_prior.value, tuned.value, cost=cost)
     at = theta if np.isinf(theta) else core.score_above(theta)
     each = [
         expected_performance(core.tails, core.unlabeled_prior.value, float(q), at, cost=cost) for q in priors

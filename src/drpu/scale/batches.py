@@ -76,7 +76,7 @@ def count_batches(
     if cluster is not None:
         counted: ScoreTails = cluster.count(classifier, source, columns, weight)
         return counted
-    total = classifier._core.no_counts()
+    total = classifier.fitted_.no_counts()
     for part in _parts(classifier, source, columns, weight, batch_size, verbose):
         if part.n:
             total.merge(classifier.count(part.rows, sample_weight=part.weight))

@@ -74,7 +74,7 @@ def _count(part: Any, classifier: Adaptable, columns: Sequence[str] | None, weig
     picked = pick(part, classifier, columns, weight)
     if picked.n:
         return classifier.count(picked.rows, sample_weight=picked.weight)
-    return classifier._core.no_counts()
+    return classifier.fitted_.no_counts()
 
 
 def _add(parts: Sequence[ScoreTails]) -> ScoreTails:

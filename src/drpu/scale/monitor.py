@@ -99,7 +99,7 @@ class PriorMonitor:
         self.window = None if window is None else check_integer("window", window, low=1)
         self.level = check_fraction("level", level)
         self.readings: deque[PriorReading] = deque(maxlen=check_integer("keep", keep, low=1))
-        self.tails = classifier._core.no_counts()
+        self.tails = classifier.fitted_.no_counts()
         self._batches: deque[ScoreTails] = deque()
         self._seen = 0
 
@@ -125,13 +125,13 @@ class PriorMonitor:
             batch = self.classifier.count(X, sample_weight=sample_weight)
         self._seen += 1
         self._push(batch)
-        core = self.classifier._core
+        core = self.classifier.fitted_
         prior = core.prior_of(self.tails, level=self.level)
         reading = PriorReading(
             when=self._seen if when is None else when,
             n=self.tails.n,
             prior=prior,
-            moved=not prior.low <= self.classifier._current_prior.value <= prior.high,
+            moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
             shift=mixture_test(self.tails, core.tails),
         )
         self.readings.append(reading)

@@ -28,26 +28,26 @@ def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weig
     def counts(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        total = classifier._core.no_counts()
+        total = classifier.fitted_.no_counts()
         for batch in batches:
             part = pick(batch, classifier, names, weight)
             if part.n:
                 total.merge(classifier.count(part.rows, sample_weight=part.weight))
         state = total.state()
         line = {
-            "counts": [state["counts"].astype(np.float64).tolist()],
-            "squares": [float(state["weight_squares"])],
+            "counts": [state.arrays["counts"].astype(np.float64).tolist()],
+            "squares": [float(state.config["weight_squares"])],
             "weighted": [bool(total.weighted)],
         }
         yield pa.RecordBatch.from_pydict(line)
 
-    total = classifier._core.no_counts()
+    total = classifier.fitted_.no_counts()
     for line in frame.select(*kept).mapInArrow(counts, COUNTED).toLocalIterator():
         # whole numbers of rows stay exact in doubles up to 2**53
         values = np.asarray(line["counts"])
-        state = total.empty().state()
-        state["counts"] = values if line["weighted"] else values.astype(np.int64)
-        total.merge(ScoreTails.from_state(state | {"weight_squares": line["squares"]}))
+        counted = values if line["weighted"] else values.astype(np.int64)
+        state = total.empty().state().replaced(counts=counted, weight_squares=line["squares"])
+        total.merge(ScoreTails.from_state(state))
     return total
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from drpu._output import write_output
 from drpu.core.calibration import Calibration
-from drpu.estimators._core import RatioCore
+from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataTypeError
 from drpu.models._onnx.graph import Graph
 from drpu.models.base import LOG_LIMIT, RatioModel
@@ -52,10 +52,10 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     >>> os.path.getsize(path) > 1000
     True
     """
-    if not isinstance(getattr(classifier, "_core", None), RatioCore):
+    if not isinstance(getattr(classifier, "fitted_", None), FittedRatio):
         given = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
-    core: RatioCore = classifier._core
+    core: FittedRatio = classifier.fitted_
     graph = Graph()
     parts = [_ratio(graph, core, _scores(graph, model)) for model in core.model.models]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
@@ -66,9 +66,9 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
         {"X": ["rows", classifier.n_features_in_], "prior": [1], "cost": [1]},
         {"ratio": double, "probability": double, "label": kind},
         {
-            "drpu.prior": repr(classifier._current_prior.value),
-            "drpu.cost": repr(float(classifier._current_cost)),
-            "drpu.train_prior": repr(core.prior.value),
+            "drpu.prior": repr(classifier.test_prior_.value),
+            "drpu.cost": repr(float(classifier.cost_)),
+            "drpu.train_prior": repr(core.train_prior.value),
             "drpu.classes": json.dumps(core.classes.tolist()),
         },
     )
@@ -81,9 +81,9 @@ def _scores(graph: Graph, model: RatioModel) -> str:
     return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 
-def _decide(graph: Graph, core: RatioCore, mean: str) -> int:
+def _decide(graph: Graph, core: FittedRatio, mean: str) -> int:
     """Ratio, probability and label; returns the type of the label."""
-    op, pi = graph.op, core.prior.value
+    op, pi = graph.op, core.train_prior.value
     ratio = op("Min", mean, [1 / max(pi, 1e-12)], output="ratio")
     others = op("Sub", 1.0, "prior")
 
@@ -107,10 +107,10 @@ def _decide(graph: Graph, core: RatioCore, mean: str) -> int:
     return int(graph.onnx.TensorProto.INT64)
 
 
-def _ratio(graph: Graph, core: RatioCore, scores: str) -> str:
+def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
     if core.calibration is None:
-        return _against_population(graph, graph.op("Exp", scores), core.labelled_share)
+        return _against_population(graph, graph.op("Exp", scores), core.labelled_fraction)
     network = any(type(model).__name__ == "NetworkRatio" for model in core.model.models)
     return _calibrated(graph, core.calibration, scores, _NEAR_NETWORK if network else _NEAR)
 

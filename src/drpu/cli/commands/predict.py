@@ -59,7 +59,7 @@ def predict(
     if adapt:
         classifier = classifier.adapt(X, cost=cost, level=level)
     elif prior is not None or cost is not None:
-        classifier = classifier.at_prior(classifier._current_prior if prior is None else prior, cost=cost)
+        classifier = classifier.at_prior(classifier.test_prior_ if prior is None else prior, cost=cost)
 
     answers = answers_for(classifier, X, prefix)
     labels = answers[f"{prefix}label"]
@@ -74,7 +74,7 @@ def predict(
         return
     show.say(
         f"{flagged:,} of {len(labels):,} rows flagged ({show.share(flagged / max(len(labels), 1))}); "
-        f"share of positives {show.prior(classifier._current_prior)}"
+        f"share of positives {show.prior(classifier.test_prior_)}"
         + ("" if out == PIPE else f"; written to {out}"),
         aside=out == PIPE,
     )

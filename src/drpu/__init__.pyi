@@ -1,0 +1,45 @@
+# The public names of the package, written once: editors and type checkers read this file,
+# and __init__.py imports each name from the module stated here when it is first used.
+
+from . import exceptions as exceptions
+from . import plots as plots
+from .artifact.onnx.export import export_onnx as export_onnx
+from .artifact.store import load as load
+from .artifact.store import save as save
+from .core.budget import Budget as Budget
+from .core.calibration import calibrate as calibrate
+from .core.costs import Costs as Costs
+from .core.decision import ratio_threshold as ratio_threshold
+from .core.decision import shift_posterior as shift_posterior
+from .core.diagnostics import Performance as Performance
+from .core.groups import GroupPriors as GroupPriors
+from .core.kernel_mean import KernelMeanPrior as KernelMeanPrior
+from .core.prior import PriorEstimate as PriorEstimate
+from .core.prior import estimate_prior as estimate_prior
+from .core.tails import ScoreTails as ScoreTails
+from .datasets.sampling import make_pu as make_pu
+from .datasets.toys import make_gaussian_pu as make_gaussian_pu
+from .estimators.adapted import AdaptedClassifier as AdaptedClassifier
+from .estimators.classic import ElkanNotoClassifier as ElkanNotoClassifier
+from .estimators.drpu import DRPUClassifier as DRPUClassifier
+from .estimators.fitted import FittedRatio as FittedRatio
+from .estimators.generative import GenPUClassifier as GenPUClassifier
+from .estimators.margin import PULDClassifier as PULDClassifier
+from .estimators.risk import NNPUClassifier as NNPUClassifier
+from .estimators.risk import PUaClassifier as PUaClassifier
+from .estimators.risk import UPUClassifier as UPUClassifier
+from .estimators.scoring import AUCScorer as AUCScorer
+from .estimators.scoring import CostScorer as CostScorer
+from .estimators.scoring import ratio_risk_scorer as ratio_risk_scorer
+from .estimators.variational import VPUClassifier as VPUClassifier
+from .models.base import RatioModel as RatioModel
+from .models.boosting import BoostedRatio as BoostedRatio
+from .models.classifier import ClassifierRatio as ClassifierRatio
+from .models.kernel import KernelRatio as KernelRatio
+from .models.network import NetworkRatio as NetworkRatio
+from .scale.batches import count_batches as count_batches
+from .scale.batches import score_batches as score_batches
+from .scale.monitor import PriorMonitor as PriorMonitor
+
+__version__: str
+__all__: list[str]

@@ -1,0 +1,96 @@
+"""What every classifier of the package writes into its state: parameters, labels and columns."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from drpu._state import ModelState, declare
+from drpu.core.prior import PriorEstimate
+
+__all__ = ["KeptClassifier", "plain_parameters", "read_classes", "read_parameters", "write_classes"]
+
+
+class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that can be saved and loaded; every public subclass is known by its name.
+
+    A subclass writes ``state`` and ``from_state``. Loading finds the class by the kind of the
+    state, which is the name of the class.
+    """
+
+    n_features_in_: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        declare("drpu.estimators", cls.__name__, cls)
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the fitted classifier holds training rows as they were."""
+        return False
+
+    def state(self) -> ModelState:
+        """All that the fitted classifier needs to predict elsewhere."""
+        raise NotImplementedError
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Any:
+        """The fitted classifier that gave ``state``."""
+        raise NotImplementedError
+
+    def _column_config(self) -> dict[str, Any]:
+        config: dict[str, Any] = {"columns": self.n_features_in_}
+        if hasattr(self, "feature_names_in_"):
+            config["names"] = self.feature_names_in_.tolist()
+        return config
+
+    def _read_columns(self, config: dict[str, Any]) -> None:
+        self.n_features_in_ = int(config["columns"])
+        if "names" in config:
+            self.feature_names_in_ = np.array(config["names"], dtype=object)
+
+
+def write_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
+    """The two labels as JSON."""
+    return {"dtype": classes.dtype.str, "values": classes.tolist()}
+
+
+def read_classes(config: dict[str, Any]) -> np.ndarray[Any, Any]:
+    """The labels that :func:`write_classes` wrote."""
+    return np.array(config["values"], dtype=np.dtype(config["dtype"]))
+
+
+def plain_parameters(estimator: BaseEstimator, *, model: str) -> dict[str, Any]:
+    """Constructor parameters as JSON.
+
+    A model that is an object becomes None: ``from_state`` puts a clone of the fitted model
+    there. A random state that is not an integer becomes None.
+    """
+    parameters = estimator.get_params(deep=False)
+    if not isinstance(parameters["random_state"], (int, np.integer)):
+        parameters["random_state"] = None
+    if not isinstance(parameters[model], str):
+        parameters[model] = None
+    return {name: _plain(value) for name, value in parameters.items()}
+
+
+def read_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
+    """The parameters that :func:`plain_parameters` wrote."""
+    return {name: _read(value) for name, value in parameters.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, PriorEstimate):
+        return asdict(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _read(value: Any) -> Any:
+    if isinstance(value, dict):
+        return PriorEstimate(**value)
+    return tuple(value) if isinstance(value, list) else value

@@ -1,0 +1,183 @@
+"""What a fitted classifier keeps of its training data: a model, counts and a prior, and no rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drpu._checks import check_choice
+from drpu._samples import n_rows
+from drpu._state import ModelState
+from drpu._typing import FloatArray, Rows
+from drpu.core.calibration import Calibration, calibrate, population_ratio
+from drpu.core.prior import METHODS, PriorEstimate, prior_from_tails
+from drpu.core.privacy import GridCounts, Protection
+from drpu.core.tails import ScoreTails
+from drpu.estimators._kept import read_classes, write_classes
+from drpu.exceptions import DataError
+from drpu.models.folds import FoldedRatio
+
+__all__ = ["FittedRatio", "with_labelled", "without_labelled"]
+
+_CHUNK = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRatio:
+    """The part of a fitted classifier that does not depend on the prior of new rows.
+
+    It is the attribute ``fitted_`` of :class:`drpu.DRPUClassifier` and of
+    :class:`drpu.AdaptedClassifier`; a classifier and its adaptations share one. Reports,
+    artifacts, exports and cluster code need nothing else. It is immutable.
+
+    Attributes
+    ----------
+    model : FoldedRatio
+        Scores rows: log p(x | positive) / p(x | unlabeled), one score for each fold model.
+    calibration : Calibration or None
+        Maps scores to ratios against the training population.
+    tails : ScoreTails
+        Held-out positives, and the unlabeled training rows counted over them.
+    train_prior : PriorEstimate
+        Prior of the training population.
+    labelled_fraction : float
+        Fraction of the training population that carries a label: 0 in a case-control study.
+    classes : ndarray of shape (2,)
+        The user's labels, negative first.
+    adapt_method : str
+        How priors of new rows are estimated.
+    grid : GridCounts or None
+        The rows of ``tails`` on cells that do not depend on them, for an artifact with
+        differential privacy; None where rows had weights.
+    protection : Protection or None
+        What was done to ``tails`` when they were saved; None where they are exact.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0)
+    >>> fitted = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).fitted_
+    >>> fitted.count(data.unlabeled[:10]).n
+    10.0
+    """
+
+    model: FoldedRatio
+    calibration: Calibration | None
+    tails: ScoreTails
+    train_prior: PriorEstimate
+    labelled_fraction: float
+    classes: np.ndarray[Any, Any]
+    adapt_method: str = "auto"
+    grid: GridCounts | None = None
+    protection: Protection | None = None
+
+    def log_ratio(self, X: Rows) -> FloatArray:
+        """Log of the mean ratio over the fold models, without a ceiling."""
+        parts = [self._ratios(self.model.fold_scores(rows)).mean(axis=1) for _, rows in _chunks(X)]
+        return np.asarray(np.log(np.maximum(np.concatenate(parts), 1e-300)))
+
+    def no_counts(self) -> ScoreTails:
+        """Empty counts for new rows; each row counts once for each fold model."""
+        return self.tails.empty(copies=len(self.model.models))
+
+    def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
+        """Counts of the scores of new rows."""
+        tails = self.no_counts()
+        for at, rows in _chunks(X):
+            scores = self.model.fold_scores(rows)
+            tails.update(scores.ravel(), None if weight is None else np.repeat(weight[at], tails.copies))
+        return tails
+
+    def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
+        """Prior of the rows counted in ``tails``, estimated beside the unlabeled training rows."""
+        return prior_from_tails(
+            tails,
+            method=self.adapt_method,
+            level=level,
+            reference=self.tails,
+            train_prior=self.unlabeled_prior,
+        )
+
+    @property
+    def unlabeled_prior(self) -> PriorEstimate:
+        """Prior of the unlabeled training rows: those that the tails count."""
+        return without_labelled(self.train_prior, self.labelled_fraction)
+
+    def score_above(self, ratio: float) -> float:
+        """Smallest held-out positive score whose ratio lies above ``ratio``; infinite when none does."""
+        above = np.flatnonzero(self._ratios(self.tails.levels) > ratio)
+        return float(self.tails.levels[above[0]]) if above.size else float("inf")
+
+    def at_train_prior(self, prior: PriorEstimate) -> FittedRatio:
+        """The same with another training prior; the calibration follows it."""
+        calibration = None
+        if self.calibration is not None:
+            unlabeled = without_labelled(prior, self.labelled_fraction).value
+            calibration = calibrate(self.tails, unlabeled, labelled_share=self.labelled_fraction)
+        return replace(self, train_prior=prior, calibration=calibration)
+
+    def state(self) -> ModelState:
+        """The state from which :meth:`from_state` makes an equal object."""
+        config: dict[str, Any] = {
+            "train_prior": asdict(self.train_prior),
+            "labelled_fraction": self.labelled_fraction,
+            "classes": write_classes(self.classes),
+            "adapt_method": self.adapt_method,
+        }
+        if self.protection is not None:
+            config["protection"] = asdict(self.protection)
+        parts = {"model": self.model.state(), "tails": self.tails.state()}
+        if self.calibration is not None:
+            parts["calibration"] = self.calibration.state()
+        if self.grid is not None:
+            parts["grid"] = self.grid.state()
+        return ModelState("fitted-ratio", config, parts=parts)
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> FittedRatio:
+        """The object that gave ``state``; ``module`` makes the torch module of a user's network."""
+        config, parts = state.config, state.parts
+        fraction = float(config["labelled_fraction"])
+        if not 0 <= fraction < 1:
+            raise DataError(f"labelled_fraction must be at least 0 and below 1, got {fraction!r}.")
+        return cls(
+            FoldedRatio.from_state(parts["model"], module=module),
+            Calibration.from_state(parts["calibration"]) if "calibration" in parts else None,
+            ScoreTails.from_state(parts["tails"]),
+            PriorEstimate(**config["train_prior"]),
+            fraction,
+            read_classes(config["classes"]),
+            check_choice("adapt_method", config["adapt_method"], METHODS),
+            GridCounts.from_state(parts["grid"]) if "grid" in parts else None,
+            Protection(**config["protection"]) if "protection" in config else None,
+        )
+
+    def _ratios(self, scores: FloatArray) -> FloatArray:
+        if self.calibration is not None:
+            return self.calibration(scores.ravel()).reshape(scores.shape)
+        return population_ratio(np.exp(scores), self.labelled_fraction)
+
+
+def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:
+    """Rows in blocks, so that memory holds the scores of one block only."""
+    for start in range(0, n_rows(X), _CHUNK):
+        at = slice(start, start + _CHUNK)
+        yield at, X[at]
+
+
+def with_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
+    """Prior of a population, from that of its unlabeled rows."""
+    return _affine(prior, fraction, 1 - fraction)
+
+
+def without_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
+    """Prior of the unlabeled rows of a population, from that of the population."""
+    return _affine(prior, -fraction / (1 - fraction), 1 / (1 - fraction))
+
+
+def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
+    value, low, high = (min(max(shift + scale * x, 0.0), 1.0) for x in (prior.value, prior.low, prior.high))
+    return replace(prior, value=value, low=low, high=high)
