@@ -15,6 +15,7 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ParameterError
 from drpu.models import teaching
 from drpu.models._holdout import carve
+from drpu.models.many import fit_many
 from drpu.models.teaching import student_weights
 
 DATA = make_gaussian_pu(
