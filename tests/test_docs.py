@@ -135,6 +135,27 @@ def test_a_page_that_needs_the_network_fails_the_build():
         offline.on_post_page('<script src="https://example.org/x.js"></script>', page=page)
 
 
+def test_every_module_is_listed_with_what_it_holds():
+    listed = load_file("modules").summaries()
+    assert [name for name, summary in listed.items() if not summary] == []
+    page = load_file("modules").on_page_markdown("<!-- modules -->")
+    assert all(f"| `{name}` |" in page for name in listed)
+
+
+def test_the_design_names_every_package_and_numbers_its_decisions():
+    design = (ROOT / "DESIGN.md").read_text()
+    top = {
+        path.stem
+        for path in (ROOT / "src" / "drpu").iterdir()
+        if path.name not in ("__init__.py", "py.typed")
+    }
+    assert [name for name in sorted(top - {"__pycache__"}) if f"`{name}`" not in design] == []
+    records = design.split("\n### ")[1:]
+    assert [int(record.split(".")[0]) for record in records] == list(range(1, len(records) + 1))
+    for record in records:
+        assert all(f"*{part}.*" in record for part in ("Context", "Choice", "Consequence")), record
+
+
 def test_result_tables_come_from_result_files():
     results = load_file("results")
     page = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("benchmarks", "comparison"))
