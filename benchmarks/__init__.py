@@ -1,1 +1,1 @@
-"""Speed and accuracy, beside what a user would take instead. ``python -m benchmarks`` runs all of it."""
+"""Benchmarks of speed and accuracy, with comparisons. ``python -m benchmarks`` runs all of them."""

@@ -1,4 +1,4 @@
-"""Run every benchmark, then refresh what quotes them."""
+"""Run every benchmark, then update the pages that show their results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Families of scores whose laws are known: survival functions, draws, and the priors they show."""
+"""Families of score distributions: survival functions, samples and identified priors."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ DRAW: dict[str, Callable[[np.random.Generator, int], Array]] = {
     "gamma6": lambda rng, n: rng.gamma(6, size=n),
 }
 
-Mixture = tuple[tuple[float, str, float, float], ...]  # (share, shape, location, scale)
+Mixture = tuple[tuple[float, str, float, float], ...]  # (proportion, shape, location, scale)
 
 
 def mixture_survival(parts: Mixture, at: Array) -> Array:
@@ -53,30 +53,30 @@ def draw_mixture(parts: Mixture, rng: np.random.Generator, n: int) -> Array:
 
 @dataclass(frozen=True)
 class Family:
-    """Laws of the score in the two classes; ``cuts`` make it discrete, ``cap`` saturates it."""
+    """Score distributions of the two classes; ``cuts`` make the score discrete, ``cap`` limits it."""
 
     name: str
     positive: Mixture
     negative: Mixture
     cuts: tuple[float, ...] = ()
     cap: float = math.inf
-    chosen_on: bool = field(default=False)  # one of the families that the rules were chosen on
+    chosen_on: bool = field(default=False)  # one of the families used to choose the rules
 
     def scores(self, latent: Array) -> Array:
-        """The scores that latent ones are seen as."""
+        """The observed scores of latent ones."""
         if self.cuts:
             return np.searchsorted(self.cuts, latent, side="right").astype(float)
         return np.asarray(np.minimum(latent, self.cap))
 
     def survival(self, of: str, levels: Array) -> Array:
-        """Share of a class that scores at least each level."""
+        """Probability that a class scores at least each level."""
         at = levels
         if self.cuts:
             at = np.concatenate(([-np.inf], self.cuts))[levels.astype(int)]
         return mixture_survival(self.positive if of == "positive" else self.negative, at)
 
     def thresholds(self) -> Array:
-        """A fine grid of scores, or all of them."""
+        """A fine grid of scores, or all scores if they are discrete."""
         if self.cuts:
             return np.arange(len(self.cuts) + 1.0)
         grid = np.linspace(-12, 60, 40_001)
@@ -91,12 +91,12 @@ class Family:
 
     @property
     def overlap(self) -> float:
-        """The least share of negatives for one of positives above any threshold."""
+        """The infimum over thresholds of the survival function of negatives divided by that of positives."""
         at = self.thresholds()
         return min(1.0, float((self.survival("negative", at) / self.survival("positive", at)).min()))
 
     def tails(self, rng: np.random.Generator, n_positive: int) -> ScoreTails:
-        """Tails of fresh positives, with nothing counted yet."""
+        """Tails of newly drawn positives, without counts."""
         return ScoreTails(self.scores(draw_mixture(self.positive, rng, n_positive)))
 
 
@@ -105,7 +105,7 @@ def normal(loc: float, scale: float = 1.0) -> Mixture:
 
 
 QUARTERS = tuple(np.arange(-6, 12, 0.25))
-PERCENTS = tuple(2 + logit((np.arange(100) + 0.5) / 100) / 2)  # a probability printed with two decimals
+PERCENTS = tuple(2 + logit((np.arange(100) + 0.5) / 100) / 2)  # a probability rounded to two decimals
 
 FAMILIES = {
     family.name: family

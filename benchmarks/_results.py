@@ -1,4 +1,4 @@
-"""Result files: what was measured, by which command, with which versions."""
+"""Result files: measurements, the command that made them, and versions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def write_results(name: str, command: str, **content: Any) -> Path:
 
 
 def read_results(name: str) -> dict[str, Any]:
-    """What :func:`write_results` wrote last."""
+    """The content that :func:`write_results` wrote last."""
     record: dict[str, Any] = json.loads((RESULTS / f"{name}.json").read_text())
     return record
 

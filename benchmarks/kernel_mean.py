@@ -1,13 +1,13 @@
-"""KM2 beside its quadratic programs solved one by one: the same answer, and how much faster.
+"""KM2 compared with solving all of its quadratic programs: equal results, and the speed-up.
 
     python -m benchmarks.kernel_mean [speed] [agreement] [accuracy]
 
 The baseline is the published procedure with a dense interior-point method: two
 programs for each of eight halvings of [1, 8] and one for the slope at the start. On
-small samples it is run in full, and the answers are compared. At 2000 + 2000 rows one
-program is solved at each of two lambdas, the longest bracket's middle and the start,
-and their mean is multiplied by the number of programs: a full run takes too long.
-The kernel is given to the baseline for nothing; the time of KernelMeanPrior includes it.
+small samples it is run completely, and the results are compared. At 2000 + 2000 rows a full
+run takes too long: one program is solved at each of two lambdas, the middle of the longest
+bracket and the start, and their mean time is multiplied by the number of programs. The time
+of the baseline does not include the kernel; that of KernelMeanPrior does.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def published(positive: FloatArray, unlabeled: FloatArray) -> float:
     n, m = len(unlabeled), len(positive)
 
     def distance(lam: float) -> float:
-        # Where the slope is nearly flat, answers move by many steps at 1e-7.
+        # Where the slope is nearly constant, a tolerance of 1e-7 changes the result by several steps.
         return program(K, np.repeat([lam / n, (1 - lam) / m], [n, m]), tolerance=1e-11)
 
     stop = 0.8 * distance(1.05) / 0.05 + 0.2 * scale
@@ -162,7 +162,7 @@ def main(names: Sequence[str]) -> None:
     except (FileNotFoundError, KeyError):
         results = {}
     for name in names:
-        # The load says how much other work slowed both sides.
+        # The load average shows whether other processes slowed down both.
         results[name] = {"cpus": os.cpu_count(), "load": os.getloadavg()[0], "rows": parts[name]()}
         write_results("kernel_mean", "python -m benchmarks.kernel_mean", **results)
 

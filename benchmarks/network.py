@@ -1,11 +1,11 @@
-"""Seconds an epoch: our training loop beside a plain DataLoader loop over the same tensors.
+"""Seconds per epoch of the training loop of drpu and of a simple loop with DataLoaders.
 
     python -m benchmarks.network [--rows 50000]
 
-A density ratio and nnPU, each by a plain loop and by ours, and stacks of models, alternating
-in one run; the least of several repeats counts. The bare float32 matrix products of an epoch
-are timed beside them: no loop goes below these. Rows of 784 columns are MNIST where
-``DRPU_DATA`` names a folder with ``mnist.npz``, random numbers otherwise.
+A density ratio and nnPU, each with both loops, and stacks of models, alternating in one run;
+the minimum of several repeats is reported. The float32 matrix products of an epoch are timed
+as well, as a lower bound for every loop. Rows of 784 columns are MNIST if ``DRPU_DATA`` names
+a folder with ``mnist.npz``, and random numbers otherwise.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ STACK = 4
 PRIOR = 0.5
 ALPHA = 0.4
 CASES = {"784 columns, 300-300-300": (784, (300, 300, 300)), "20 columns, 32-32": (20, (32, 32))}
-PLAIN = {  # what each of our runs is compared with; products with what they are the floor of
+PLAIN = {  # the baseline of each run
     "ratio": "plain_ratio",
     "ratio_stack": "plain_ratio",
     "nnpu": "plain_nnpu",
     "nnpu_stack": "plain_nnpu",
     "products": "plain_nnpu",
 }
-FEW, MANY = 1, 3  # epochs of a short and of a long run: their difference leaves setting up out
+FEW, MANY = 1, 3  # epochs of a short and of a long run; their difference excludes the set-up time
 REPEATS = 4
 OPTIONS: dict[str, Any] = {"batch_size": BATCH, "early_stopping": False, "ema": None, "device": "cpu"}
 
@@ -62,7 +62,7 @@ def network(columns: int, hidden: Sequence[int]) -> nn.Module:
 
 
 def samples(columns: int, rows: int) -> tuple[Rows, Rows, str]:
-    """Positive and unlabeled rows, and what they are."""
+    """Positive and unlabeled rows, and a description."""
     rng = np.random.default_rng(0)
     folder = os.environ.get("DRPU_DATA")
     if columns == 784 and folder and (Path(folder) / "mnist.npz").is_file():
@@ -90,7 +90,7 @@ def plain_epochs(
     unlabeled: Rows,
     epochs: int,
 ) -> None:
-    """What a first script looks like: two loaders, one optimiser, one sync a step."""
+    """A simple script: two loaders, one optimiser, one synchronisation per step."""
     steps = len(unlabeled) // BATCH
     module = make()
     optimizer = torch.optim.AdamW(module.parameters(), lr=1e-3, weight_decay=1.0)
@@ -107,14 +107,14 @@ def plain_epochs(
 
 
 def ratio_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
-    """The same through NetworkRatio, one model or a stack."""
+    """The same with NetworkRatio, for one model or a stack."""
     options = OPTIONS | {"alpha": ALPHA, "head": "exp", "generator": "bkl", "epochs": epochs}
     stack = [NetworkRatio(make, random_state=seed, **options) for seed in range(models)]
     fit_many(stack, positive, unlabeled)
 
 
 def score_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
-    """The same through nnPU's network, one model or a stack."""
+    """The same with the network of nnPU, for one model or a stack."""
     objective = ShiftedRisk(PRIOR, PRIOR, corrected=True)
     stack = [NetworkScore(make, random_state=seed, epochs=epochs, **OPTIONS) for seed in range(models)]
     fit_many(stack, positive, unlabeled, objectives=objective)
@@ -122,7 +122,7 @@ def score_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epoch
 
 @torch.no_grad()
 def product_epochs(widths: Sequence[int], n_positive: int, n_unlabeled: int, epochs: int) -> None:
-    """The products of an epoch and nothing else: outputs, slopes by weights, slopes by inputs."""
+    """Only the matrix products of an epoch: outputs, gradients of weights, gradients of inputs."""
     steps = n_unlabeled // BATCH
     n = BATCH + n_positive // steps
     layers = [(torch.randn(n, a), torch.randn(b, a), torch.randn(n, b)) for a, b in pairwise((*widths, 1))]
@@ -130,12 +130,12 @@ def product_epochs(widths: Sequence[int], n_positive: int, n_unlabeled: int, epo
         for i, (inputs, weight, slopes) in enumerate(layers):
             torch.mm(inputs, weight.t())
             torch.mm(slopes.t(), inputs)
-            if i > 0:  # nobody asks for slopes by the rows
+            if i > 0:  # gradients with respect to the rows are not needed
                 torch.mm(slopes, weight)
 
 
 def least_seconds(runs: dict[str, Run]) -> dict[str, FloatArray]:
-    """Wall and processor seconds of one more epoch, the least of all repeats; runs alternate."""
+    """Wall-clock and processor seconds per epoch, the minimum of all repeats; runs alternate."""
 
     def timed(run: Run, epochs: int) -> FloatArray:
         start = np.array([time.perf_counter(), time.process_time()])
@@ -155,7 +155,7 @@ def least_seconds(runs: dict[str, Run]) -> dict[str, FloatArray]:
 
 
 def measure(columns: int, hidden: Sequence[int], rows: int) -> dict[str, Any]:
-    """Seconds an epoch of every run on one network, and how they compare."""
+    """Seconds per epoch of every run on one network, and their ratios."""
     positive, unlabeled, what = samples(columns, rows)
     data = partial(network, columns, hidden), positive, unlabeled
     seconds = least_seconds(
@@ -169,7 +169,7 @@ def measure(columns: int, hidden: Sequence[int], rows: int) -> dict[str, Any]:
             "products": partial(product_epochs, (columns, *hidden), len(positive), len(unlabeled)),
         }
     )
-    for name in ("ratio_stack", "nnpu_stack"):  # a model
+    for name in ("ratio_stack", "nnpu_stack"):  # per model
         seconds[name] = seconds[name] / STACK
     both = [{name: float(s[side]) for name, s in seconds.items()} for side in (0, 1)]
     faster, faster_cpu = ({name: side[plain] / side[name] for name, plain in PLAIN.items()} for side in both)
@@ -178,7 +178,7 @@ def measure(columns: int, hidden: Sequence[int], rows: int) -> dict[str, Any]:
         "n_positive": len(positive),
         "n_unlabeled": len(unlabeled),
         "seconds": both[0],
-        "cpu_seconds": both[1],  # other work on the machine stretches the first only
+        "cpu_seconds": both[1],  # not affected by other processes
         "faster": faster,
         "faster_cpu": faster_cpu,
     }

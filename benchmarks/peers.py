@@ -1,10 +1,10 @@
-"""Accuracy, priors and time beside the libraries that a user could take instead.
+"""Accuracy, priors and time compared with other libraries.
 
     python -m benchmarks.peers [--seeds 10]
 
-The protocol of ``benchmarks.shift`` in a single sample, on standardised rows. Every contender is
-fitted to the same rows and asked about the same test rows, one after the other, so that times
-compare. The peers are no requirement of drpu; what is not installed is left out and named:
+The protocol of ``benchmarks.shift`` with a single sample, on standardised rows. All classifiers are
+fitted to the same rows and tested on the same rows, one after the other, so that times are
+comparable. drpu does not require the other libraries; those not installed are left out and named:
 
     pip install pulearn==0.2.0 pu-toolbox==1.11.0 quapy==0.2.3
 """
@@ -49,7 +49,7 @@ class Sample:
 
     @property
     def prior(self) -> float:
-        """Share of positives among all training rows."""
+        """Prior of all training rows."""
         return float(np.mean(self.y_true))
 
     @property
@@ -64,13 +64,13 @@ class Sample:
 
     @property
     def rest(self) -> float:
-        """Share of positives among the rows that carry no label."""
+        """Prior of the unlabeled rows."""
         return float(np.mean(self.y_true[self.y == 0]))
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one contender on one sample, as far as it offers that."""
+    """Results of one method on one sample; None where the method does not provide them."""
 
     fit_seconds: float
     predict_seconds: float | None = None
@@ -81,17 +81,17 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Contender:
-    """A way to an outcome, and what a reader wants to know of it."""
+    """A method of a library, the information it is given, and how to run it."""
 
     library: str
     name: str
     told: str
     run: Callable[[Sample, int], Outcome]
-    seeds: int | None = field(default=None)  # at most; the slow ones run on fewer
+    seeds: int | None = field(default=None)  # at most; slow methods run on fewer seeds
 
 
 def draw(X: Any, y: Any, seed: int) -> Sample:
-    """Rows of prior 0.5 with 30 % of the positives labelled, and three test samples beside them."""
+    """Training rows of prior 0.5 with 30 % of the positives labelled, and three test samples."""
     X_train, X_test, y_train, y_test = train_test_split(X, y, test_size=0.3, stratify=y, random_state=seed)
     train = drpu.make_pu(X_train, y_train, prior=0.5, labelled=0.3, scenario=SINGLE, random_state=seed)
     scale = StandardScaler().fit(train.X).transform
@@ -106,7 +106,7 @@ def classifier(
     adapts: bool = False,
     reports_prior: bool = False,
 ) -> Callable[[Sample, int], Outcome]:
-    """A run that fits, and labels every test sample; with ``adapts`` it reads their priors first."""
+    """A run that fits and predicts every test sample, after adapting to it if ``adapts``."""
 
     def run(sample: Sample, seed: int) -> Outcome:
         start = time.perf_counter()
@@ -119,7 +119,7 @@ def classifier(
         return Outcome(
             fitted - start,
             seconds,
-            # Some peers call their negatives -1, so only positives are looked for.
+            # Some libraries use -1 for negatives, so labels are compared with 1.
             [
                 float(np.mean((np.asarray(found) == 1) == truth))
                 for found, (_, truth) in zip(labels, sample.tests, strict=True)
@@ -134,9 +134,9 @@ def classifier(
 def mixture(
     share: Callable[[Any, Any, int], float],
 ) -> Callable[[Sample, int], Outcome]:
-    """A run of an estimator of the share of positives among unlabeled rows.
+    """A run of an estimator of the prior of unlabeled rows.
 
-    For a test sample it is given the training positives once more, and the test rows as unlabeled.
+    For a test sample it gets the training positives again, and the test rows as unlabeled rows.
     """
 
     def run(sample: Sample, seed: int) -> Outcome:
@@ -156,7 +156,7 @@ def mixture(
 
 
 def quantifier(sample: Sample, seed: int) -> Outcome:
-    """QuaPy's EM on its default kind of classifier, with the true labels of all training rows."""
+    """EM of QuaPy with its default kind of classifier, and the true labels of all training rows."""
     start = time.perf_counter()
     em = import_module("quapy.method.aggregative").EMQ(LogisticRegression(max_iter=2000))
     em.fit(sample.X, sample.y_true)
@@ -170,7 +170,7 @@ def forest(seed: int) -> Any:
 
 
 def readme_machine(seed: int) -> Any:
-    """The base classifier of pulearn's README."""
+    """The base classifier in the README of pulearn."""
     return SVC(C=10, kernel="rbf", gamma=0.4, probability=True, random_state=seed)
 
 
@@ -202,7 +202,7 @@ NOISE, LABELS = "share of positives without label", "every true label"
 
 
 def ours() -> list[Contender]:
-    """The classifiers of drpu at their defaults; nnPU is told the training prior."""
+    """The classifiers of drpu with default settings; nnPU is given the training prior."""
     return [
         Contender(
             "drpu", "DRPUClassifier, adapted", NOTHING,
@@ -236,7 +236,7 @@ def ours() -> list[Contender]:
 
 
 def pulearn() -> list[Contender]:
-    """All classifiers of pulearn, and its two estimators of the prior that look at the rows."""
+    """All classifiers of pulearn, and its two prior estimators that use the rows."""
     makers: list[tuple[str, str, Callable[[Sample, int], Any]]] = [
         ("ElkanotoPuClassifier, forest", NOTHING,
          lambda s, seed: _pulearn("ElkanotoPuClassifier", forest(seed), random_state=seed)),
@@ -270,7 +270,7 @@ def pulearn() -> list[Contender]:
 
 
 def toolbox() -> list[Contender]:
-    """What pu-toolbox offers for rows of numbers with labels of positives only."""
+    """The methods of pu-toolbox for numeric rows with labelled positives only."""
     told_prior = ("NonNegativePUClassifier", "DistPUClassifier", "SelfPUClassifier", "UPUClassifier",
                   "InfoMaxPUClassifier", "WeightedContrastivePUClassifier")  # fmt: skip
     told_noise = ("LDCEClassifier", "KLDCEClassifier")
@@ -296,7 +296,7 @@ def toolbox() -> list[Contender]:
             for n in ("LBEClassifier", "PUSBClassifier")
         ),
         *(contender(n, PRIOR, make(n, lambda s: {"class_prior": s.prior})) for n in told_prior),
-        # Most of their methods were made for two samples, where the unlabeled rows are the population.
+        # Most of these methods assume two samples, where the unlabeled rows are the population.
         *(contender(n, REST, make(n, lambda s: {"class_prior": s.rest})) for n in told_prior[:-1]),
         *(
             contender(n, NOISE, make(n, lambda s: {"flip_probability": 1 - s.labelled / s.y_true.sum()}))
@@ -320,7 +320,7 @@ PEERS: dict[str, Callable[[], list[Contender]]] = {
 
 
 def installed() -> dict[str, str]:
-    """Versions of the peers that are here; a sentence is printed for every other."""
+    """Versions of the installed libraries; prints a line for every other one."""
     found = {}
     for library, module in MODULES.items():
         if find_spec(module) is None:
@@ -331,7 +331,7 @@ def installed() -> dict[str, str]:
 
 
 def compete(contenders: list[Contender], sample: Sample, seed: int) -> list[dict[str, Any]]:
-    """Outcomes of all contenders on one sample beside the times of the first; an error is kept as text."""
+    """Results of all methods on one sample, with the times of the first; errors are kept as text."""
     rows: list[dict[str, Any]] = []
     for c in contenders:
         if c.seeds is not None and seed >= c.seeds:
@@ -349,7 +349,7 @@ def compete(contenders: list[Contender], sample: Sample, seed: int) -> list[dict
 
 
 def summary(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """One line a contender, in order; the first is the one that times are compared with."""
+    """One line per method, in order; times are compared with the first one."""
     groups: dict[tuple[str, str, str], list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((row["library"], row["name"], row["told"]), []).append(row)
@@ -389,7 +389,7 @@ def _prior_errors(mine: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def _times(mine: list[dict[str, Any]]) -> dict[str, float]:
-    """Seconds of the first contender over those of this one: the median over seeds."""
+    """Seconds of the first method divided by those of this one: the median over seeds."""
     first = np.array([row["first_seconds"] for row in mine])
     ratios = first / [[row["fit_seconds"], row["predict_seconds"]] for row in mine]
     return dict(zip(("fit_ratio", "predict_ratio"), np.median(ratios, axis=0).tolist(), strict=True))
@@ -404,11 +404,11 @@ def main() -> None:
         "--again", nargs="+", default=[], help="libraries or classifiers to run again; other rows are kept"
     )
     options = parser.parse_args()
-    warnings.simplefilter("ignore")  # few positives are part of the protocol, and peers warn of much
+    warnings.simplefilter("ignore")  # few positives are intended here, and other libraries warn often
 
     peers = installed()
     if not peers:
-        print("No peer is installed, so there is nothing to compare; the result file is left as it is.")
+        print("None of the other libraries is installed; the result file is not changed.")
         return
     contenders = [*ours(), *(c for library in peers for c in PEERS[library]())]
     kept: dict[str, list[dict[str, Any]]] = {}
@@ -436,7 +436,7 @@ def main() -> None:
 
 
 def _import_all(peers: dict[str, str]) -> None:
-    """Load what is loaded on first use: imports are nobody's fitting time."""
+    """Import everything now, so that import times are not part of fitting times."""
     for module in ("torch", "lightgbm", *(MODULES[library] for library in peers)):
         if find_spec(module) is not None:
             import_module(module)

@@ -1,11 +1,11 @@
-"""What privacy costs: error of priors from artifacts that keep fewer levels, or noisy counts.
+"""Cost of privacy: errors of priors from artifacts with fewer levels or noisy counts.
 
     python -m benchmarks.privacy [--runs 20]
-    python -m benchmarks.privacy --docs    # put the table of the result file into docs/privacy.md
+    python -m benchmarks.privacy --docs    # write the table of the result file into docs/privacy.md
 
-Scores are log-ratios of two normal classes 2.5 apart, seen through noise of 0.3 as a
-model would give them. Training rows have one prior, test rows another; both are read
-from the counts that an artifact keeps. Means over the priors and the runs.
+Scores are log-ratios of two normal classes 2.5 apart, with added noise of 0.3 to imitate a
+model. Training and test rows have different priors; both are estimated from the counts of
+an artifact. Means over the priors and the runs.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MARKS = "<!-- table -->", "<!-- end of table -->"
 
 
 def scores(rng: np.random.Generator, n: int, share: float, train_prior: float) -> Any:
-    """Blurred log-ratios, against the training population, of rows of which ``share`` are positive."""
+    """Log-ratios with noise, relative to the training population, of rows with the prior ``share``."""
     latent = rng.normal(0, 1, n) + APART * (rng.random(n) < share)
     ratio = np.exp(APART * latent - APART**2 / 2)
     return np.log(ratio / (train_prior * ratio + 1 - train_prior)) + rng.normal(0, BLUR, n)
@@ -104,7 +104,7 @@ def line(row: dict[str, Any]) -> str:
 
 
 def write_docs(record: dict[str, Any]) -> None:
-    """Replace what stands between the marks in the page."""
+    """Replace the text between the marks of the page."""
     columns = ("train_error", "test_error", "train_covered", "test_covered", "lost")
     lines = ["| positives | unlabeled | kept | " + " | ".join(c.replace("_", " ") for c in columns) + " |"]
     lines.append("|---:|---:|---|" + "---:|" * len(columns))
@@ -127,7 +127,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.docs:
         return write_docs(read_results("privacy"))
-    warnings.simplefilter("ignore", DRPUWarning)  # overlap is part of the protocol
+    warnings.simplefilter("ignore", DRPUWarning)  # overlapping classes are intended here
     start = time.perf_counter()
     rows = [row for size in SIZES for row in cell(*size, options.runs)]
     print(f"{time.perf_counter() - start:.0f} s")

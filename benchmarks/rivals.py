@@ -1,8 +1,8 @@
-"""Every classifier on every data set, with and without prior shift, with its time.
+"""Accuracy and time of every classifier on every data set, with and without prior shift.
 
-``python -m benchmarks.rivals`` writes ``results/rivals.json`` beside this file, one data set and
-method after the other; what is there already is not run again. ``--docs`` turns it into
-``docs/rivals.md``. MNIST takes part where ``DRPU_DATA`` names a folder that holds it.
+``python -m benchmarks.rivals`` writes ``benchmarks/results/rivals.json``, one data set and method
+after the other; results that exist are not computed again. ``--docs`` writes ``docs/rivals.md``.
+MNIST is included if ``DRPU_DATA`` names a folder that contains it.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def digits(seed: int) -> Sample:
 
 
 def many_digits(seed: int) -> Sample:
-    """More rows: 1,300 at their own prior, of which 250 positives are labelled and the rest is not."""
+    """More rows: 1,300 at their original prior, with 250 labelled positives."""
     X, digit = load_digits(return_X_y=True)
     even = digit % 2 == 0
     train, test = np.split(np.random.default_rng(seed).permutation(len(X)), [1300])
@@ -78,7 +78,7 @@ def many_digits(seed: int) -> Sample:
 
 
 def threes(seed: int) -> Sample:
-    """Two shapes that are much alike, and 100 labelled rows: a case within the range of GenPU."""
+    """Two similar digits and 100 labelled rows, a problem suited to GenPU."""
     X, digit = load_digits(return_X_y=True)
     chosen = np.isin(digit, (3, 5))
     return _split(X[chosen], (digit[chosen] == 3).astype(int), 300, 100, seed)
@@ -131,7 +131,7 @@ Make = Callable[[float, int], Any]  # of the training prior and a seed
 
 @dataclass(frozen=True)
 class Method:
-    """A classifier, and what a reader wants to know of it."""
+    """A classifier and its properties."""
 
     make: Make
     bound: str
@@ -189,7 +189,7 @@ def paper_network() -> Any:
     return network(784, (300, 300, 300))
 
 
-# Those that are trained on the largest sample, with the paper's network.
+# The methods for the largest sample, with the network of the paper.
 WITH_PAPER_NETWORK: dict[str, Make] = {
     "nnPU, paper's network": lambda pi, seed: drpu.NNPUClassifier(
         paper_network(), prior=pi, random_state=seed
@@ -199,7 +199,7 @@ WITH_PAPER_NETWORK: dict[str, Make] = {
 
 
 def tried_on(data: str) -> dict[str, Make]:
-    """What makes the classifiers that a data set is for."""
+    """Functions that make the classifiers for a data set."""
     return WITH_PAPER_NETWORK if data == LARGEST else {name: m.make for name, m in METHODS.items()}
 
 
@@ -217,7 +217,7 @@ def run_one(data: str, method: str, seed: int) -> dict[str, Any]:
         ready = clf
         if method == "DRPU":
             ready = clf.adapt(X)
-        elif method == "PUa":  # told the test prior, as the others are told the training prior
+        elif method == "PUa":  # given the test prior, as others are given the training prior
             start = time.perf_counter()
             ready = clf.set_params(test_prior=prior).fit(sample.X, sample.y)
             seconds += (time.perf_counter() - start) / len(SHIFTS)
@@ -250,16 +250,16 @@ def run(names: list[str]) -> None:
 
 
 def docs() -> str:
-    """The page: what each method is, and how it did."""
+    """The page: properties and results of each method."""
     results = read_results("rivals")
     return "\n".join([*_features(), "", *_accuracies(results["runs"]), "", *_remarks(results["machine"]), ""])
 
 
 def _features() -> list[str]:
     head = ["method", "bound", "needs a prior", "adapts at test time", "probabilities", "interval", "torch"]
-    lines = ["# The other classifiers", "", "<!-- written by python -m benchmarks.rivals --docs -->", ""]
+    lines = ["# The other PU methods", "", "<!-- written by python -m benchmarks.rivals --docs -->", ""]
     lines += [
-        "What each of them offers. The first three columns are the paper's, which does not list Elkan-Noto.",
+        "Properties of each method. The first three columns are from the paper, which does not list Elkan-Noto.",
         "",
         _row(head),
         _rule(head),
@@ -297,19 +297,19 @@ def _accuracies(runs: dict[str, Any]) -> list[str]:
 
 def _remarks(machine: dict[str, Any]) -> list[str]:
     threads, most = machine["threads"] or "all", SEEDS_OF[LARGEST]
-    text = f"""Case-control samples of training prior 0.5 (digits of 1,300 rows and MNIST of 50,000: their
-own); means over {SEEDS} seeds (MNIST: one seed of 16,000 rows, and {most} of the paper's 50,000 with its
-network), classifiers at their defaults. A test prior of 0.5 is no shift. DRPU is told no prior and
-adapts to the unlabeled test rows; PUa is told both priors and trained for each; VPU is told none; all
-others are told the training prior. Seconds to fit on {machine["cores"]} cores with {threads} thread(s), other
-work beside it.
+    text = f"""Case-control samples with a training prior of 0.5 (digits with 1,300 rows and MNIST with 50,000 rows have
+their original priors). Means over {SEEDS} seeds (MNIST: one seed with 16,000 rows, and {most} seeds with the
+50,000 rows and the network of the paper). All classifiers have default settings. A test prior of 0.5 is no
+shift. DRPU is given no prior and adapts to the unlabeled test rows. PUa is given both priors and trained for
+each. VPU is given none. All others are given the training prior. Times to fit are in seconds on
+{machine["cores"]} cores with {threads} thread(s), with other processes running.
 
-Some defaults were settled by accuracy on test rows of the data used here: the strengths of PULD and the
-forest of Elkan-Noto on digits, the steps and the rate of GenPU on all but MNIST, the rates and decays of the
-networks of nnPU and VPU on digits, breast_cancer and other splits of MNIST. Those rows flatter them a little.
+Some defaults were chosen by accuracy on test rows of the data used here: the strengths of PULD and the forest
+of Elkan-Noto on digits, the steps and the learning rate of GenPU on all but MNIST, the learning rates and weight
+decays of nnPU and VPU on digits, breast_cancer and other splits of MNIST. This favours these results slightly.
 
-GenPU and PULD are re-derivations from the published descriptions. GenPU may leave out parts of a class
-(mode collapse): where it falls behind the others, that is what it looks like."""
+GenPU and PULD are re-derivations from the published descriptions. GenPU may miss parts of a class (mode
+collapse), which explains its low accuracy in some tables."""
     return text.splitlines()
 
 

@@ -1,10 +1,10 @@
-"""Accuracy when the prior moves and nobody is told: the default, side by side.
+"""Accuracy of the default under prior shift, without given priors.
 
     python -m benchmarks.shift [--seeds 20] [--scenario single-sample]
 
 Digits (even = positive) and breast_cancer (malignant = positive): one training
 sample of prior 0.5 with 30 % of its positives labelled, unlabeled test samples of
-prior 0.2, 0.5 and 0.8 from the rows left over. Accuracy is the mean over the three.
+prior 0.2, 0.5 and 0.8 from the remaining rows. Accuracy is the mean over the three.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--scenario", choices=("single-sample", "case-control"), default="single-sample")
     options = parser.parse_args()
-    warnings.simplefilter("ignore", DRPUWarning)  # few positives are part of the protocol
+    warnings.simplefilter("ignore", DRPUWarning)  # few positives are intended here
 
     sets: dict[str, dict[str, Any]] = {}
     for name in ("digits", "breast_cancer"):

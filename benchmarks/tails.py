@@ -1,10 +1,10 @@
-"""Ten million scores: how fast priors come out of them, and in how much memory.
+"""Time and memory of estimating priors from ten million scores.
 
     python -m benchmarks.tails [--scores 10000000]
 
-ScoreTails and an estimate against ``sklearn.metrics.roc_curve`` on the same arrays in
-the same run, alternating; peak memory of counting a stream in chunks; and how long
-``import drpu`` takes on top of ``import numpy``.
+ScoreTails and an estimate are compared with ``sklearn.metrics.roc_curve`` on the same arrays,
+alternating in one run. Also measured: the peak memory of counting a stream in chunks, and the
+time of ``import drpu`` after ``import numpy``.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ REPEATS = 3
 
 
 def scores(n: int, dtype: type) -> tuple[Any, Any]:
-    """Held-out positive scores, and unlabeled ones at a prior of 0.3."""
+    """Held-out positive scores, and unlabeled scores with a prior of 0.3."""
     rng = np.random.default_rng(0)
     unlabeled = rng.standard_normal(n, dtype=np.float32) + 3 * (rng.random(n, dtype=np.float32) < 0.3)
     return rng.normal(3, 1, N_POSITIVE).astype(dtype), unlabeled.astype(dtype)
 
 
 def timed(work: Callable[[], Any]) -> tuple[float, float]:
-    """Seconds on the clock and of the processor: other work on the machine stretches the first only."""
+    """Wall-clock and processor seconds; other processes affect only the first."""
     clock, processor = time.perf_counter(), time.process_time()
     work()
     return time.perf_counter() - clock, time.process_time() - processor
@@ -74,7 +74,7 @@ def speed(n: int, dtype: type) -> dict[str, Any]:
 
 
 def streamed_peak(n: int) -> dict[str, Any]:
-    """Peak of what is allocated while chunks are made, counted and dropped."""
+    """Peak memory while chunks are made, counted and released."""
     rng = np.random.default_rng(0)
     tracemalloc.start()
     tails = ScoreTails(rng.normal(3, 1, N_POSITIVE))
@@ -87,7 +87,7 @@ def streamed_peak(n: int) -> dict[str, Any]:
 
 
 def imports(repeats: int = 15) -> dict[str, float]:
-    """Median seconds of a fresh interpreter that imports numpy, then drpu, timed inside it."""
+    """Median import times of numpy and then drpu in a new interpreter."""
     code = (
         "import time; a = time.perf_counter(); import numpy; b = time.perf_counter(); import drpu; "
         "c = time.perf_counter(); from drpu import ScoreTails; d = time.perf_counter(); print(b-a, c-b, d-c)"

@@ -1,9 +1,9 @@
-"""A network alone, and one that others teach: how well they rank, by the number of labelled positives.
+"""Ranking of networks without and with teachers, by the number of labelled positives.
 
     python -m benchmarks.teaching [--seeds 8]
 
-Area under the ROC curve on rows left over, of ``NetworkRatio`` with its defaults and with five teachers,
-on the same rows with the same seeds. Digits (even or odd) and breast_cancer are standardised, the normals
+Area under the ROC curve on held-out rows, of ``NetworkRatio`` with default settings and with five
+teachers, on the same rows with the same seeds. Digits (even or odd) and breast_cancer are standardised, the normals
 have twenty columns.
 """
 
@@ -33,7 +33,7 @@ CASES = (
 
 
 def draw(name: str, labelled: int, seed: int) -> tuple[Any, Any, Any, Any]:
-    """Labelled and unlabeled rows to learn from, and rows to rank with their classes."""
+    """Labelled and unlabeled training rows, and test rows with their classes."""
     if name == "normals":
         data = make_gaussian_pu(
             labelled,
