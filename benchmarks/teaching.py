@@ -3,8 +3,8 @@
     python -m benchmarks.teaching [--seeds 8]
 
 Area under the ROC curve on held-out rows, of ``NetworkRatio`` with default settings and with five
-teachers, on the same rows with the same seeds. Digits (even or odd) and breast_cancer are standardised, the normals
-have twenty columns.
+teachers, on the same rows with the same seeds. Digits (even or odd) and breast_cancer are standardised,
+the normals have twenty columns.
 """
 
 from __future__ import annotations
