@@ -297,17 +297,18 @@ def _accuracies(runs: dict[str, Any]) -> list[str]:
 
 def _remarks(machine: dict[str, Any]) -> list[str]:
     threads, most = machine["threads"] or "all", SEEDS_OF[LARGEST]
-    text = f"""Case-control samples with a training prior of 0.5 (digits with 1,300 rows and MNIST with
-50,000 rows have their original priors). Means over {SEEDS} seeds (MNIST: one seed with 16,000 rows, and
-{most} seeds with the 50,000 rows and the network of the paper). All classifiers have default settings. A test prior of 0.5 is no
-shift. DRPU is given no prior and adapts to the unlabeled test rows. PUa is given both priors and trained for
-each. VPU is given none. All others are given the training prior. Times to fit are in seconds on
-{machine["cores"]} cores with {threads} thread(s), with other processes running.
+    text = f"""\
+Case-control samples with a training prior of 0.5 (digits with 1,300 rows and MNIST with 50,000 rows
+have their original priors). Means over {SEEDS} seeds (MNIST: one seed with 16,000 rows, and {most}
+seeds with the 50,000 rows and the network of the paper). All classifiers have default settings. A test
+prior of 0.5 is no shift. DRPU is given no prior and adapts to the unlabeled test rows. PUa is given
+both priors and trained for each. VPU is given none. All others are given the training prior. Times to
+fit are in seconds on {machine["cores"]} cores with {threads} thread(s), with other processes running.
 
 Some defaults were chosen by accuracy on test rows of the data used here: the strengths of PULD and the
-forest of Elkan-Noto on digits, the steps and the learning rate of GenPU on all but MNIST, the learning rates
-and weight decays of nnPU and VPU on digits, breast_cancer and other splits of MNIST. This favours these
-results slightly.
+forest of Elkan-Noto on digits, the steps and the learning rate of GenPU on all but MNIST, the learning
+rates and weight decays of nnPU and VPU on digits, breast_cancer and other splits of MNIST. This favours
+these results slightly.
 
 GenPU and PULD are re-derivations from the published descriptions. GenPU may miss parts of a class (mode
 collapse), which explains its low accuracy in some tables."""
