@@ -20,6 +20,8 @@ from .core.tails import ScoreTails as ScoreTails
 from .datasets.sampling import make_pu as make_pu
 from .datasets.toys import make_gaussian_pu as make_gaussian_pu
 from .estimators.adapted import AdaptedClassifier as AdaptedClassifier
+from .estimators.audit import Audit as Audit
+from .estimators.audit import AuditPlan as AuditPlan
 from .estimators.classic import ElkanNotoClassifier as ElkanNotoClassifier
 from .estimators.drpu import DRPUClassifier as DRPUClassifier
 from .estimators.fitted import FittedRatio as FittedRatio

@@ -26,7 +26,9 @@
     ├── ExtraColumnsWarning              extra-columns
     ├── UnseenLevelsWarning              unseen-levels
     ├── KeptValuesWarning                kept-values
-    └── CollectedWarning                 collected
+    ├── CollectedWarning                 collected
+    ├── MissingAnswersWarning            missing-answers
+    └── LabelledSampleWarning            labelled-sample
 """
 
 from __future__ import annotations
@@ -47,6 +49,8 @@ __all__ = [
     "ImputationWarning",
     "KeptValuesWarning",
     "LabelError",
+    "LabelledSampleWarning",
+    "MissingAnswersWarning",
     "MissingExtraError",
     "MorePositivesWarning",
     "OutputError",
@@ -188,3 +192,15 @@ class CollectedWarning(DRPUWarning):
     """A lazy frame was collected into memory."""
 
     code = "collected"
+
+
+class MissingAnswersWarning(DRPUWarning):
+    """Some rows of an audit have no answer."""
+
+    code = "missing-answers"
+
+
+class LabelledSampleWarning(DRPUWarning):
+    """The labelled positives do not look like a fair sample of all positives."""
+
+    code = "labelled-sample"

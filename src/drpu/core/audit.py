@@ -231,6 +231,8 @@ def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Fi
     own limits. They are taken as independent, which is cautious where the share was
     measured on rows that the growth was counted on: both then err in the same direction.
     """
+    if growth == Growth(1.0):
+        return share
     lower, upper = (-float(ndtri(tail)) * growth.spread / growth.value for tail in tails)
     negative = max(1 - share.value, 1e-9)
     up = math.hypot(math.log(max(1 - share.low, 1e-9) / negative), lower)

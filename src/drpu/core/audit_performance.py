@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.optimize import brentq
 
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit_limits import Figure, both_tails, stratified_share
+from drpu.core.diagnostics import Performance
 
-__all__ = ["Answers", "Evaluation", "evaluate_answers"]
+__all__ = ["Answers", "Evaluation", "evaluate_answers", "more_precise"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,25 @@ def evaluate_answers(answers: Answers, flagged: BoolArray, *, cost: float, level
     )
 
 
+def more_precise(
+    expected: Performance, low: Performance, high: Performance, measured: Evaluation | None
+) -> tuple[Performance, Performance, Performance]:
+    """Expected performance and its range, with measured figures where their limits are narrower."""
+    if measured is None:
+        return expected, low, high
+    names = ("accuracy", "precision", "recall", "false_positive_rate", "cost")
+    better = {
+        name: figure
+        for name, figure in ((name, getattr(measured, name)) for name in names)
+        if figure.high - figure.low < getattr(high, name) - getattr(low, name)
+    }
+    return (
+        replace(expected, **{name: figure.value for name, figure in better.items()}),
+        replace(low, **{name: figure.low for name, figure in better.items()}),
+        replace(high, **{name: figure.high for name, figure in better.items()}),
+    )
+
+
 def _part(one: Figure, other: Figure, correlation: float) -> Figure:
     """Limits of ``one / (one + other)``: the values r at which (1 - r) one - r other may be 0."""
     value = one.value / (one.value + other.value) if one.value + other.value > 0 else math.nan
@@ -157,7 +177,7 @@ def _part(one: Figure, other: Figure, correlation: float) -> Figure:
         return Figure(value, 0.0, 1.0)
     high = 1.0 if above(1.0) >= 0 else float(brentq(above, value, 1.0))
     low = 0.0 if below(0.0) <= 0 else float(brentq(below, 0.0, value))
-    return Figure(value, min(low, value), max(high, value))
+    return _with_variance(value, min(low, value), max(high, value))
 
 
 def _sum(one: Figure, a: float, other: Figure, b: float) -> Figure:
@@ -165,4 +185,8 @@ def _sum(one: Figure, a: float, other: Figure, b: float) -> Figure:
     value = a * one.value + b * other.value
     down = math.hypot(a * (one.value - one.low), b * (other.value - other.low))
     up = math.hypot(a * (one.high - one.value), b * (other.high - other.value))
-    return Figure(value, max(value - down, 0.0), min(value + up, max(a, b)))
+    return _with_variance(value, max(value - down, 0.0), min(value + up, max(a, b)))
+
+
+def _with_variance(value: float, low: float, high: float) -> Figure:
+    return Figure(value, low, high, ((high - low) / 4) ** 2)

@@ -70,7 +70,7 @@ def pair_pu(
     if positive_weight is not None or unlabeled_weight is not None:
         weight = np.concatenate(
             [
-                np.ones(n_rows(part)) if given is None else check_weights(name, given, n_rows(part))
+                np.ones(n_rows(part)) if given is None else _mean_one(name, given, n_rows(part))
                 for name, given, part in (
                     ("positive_weight", positive_weight, positive),
                     ("unlabeled_weight", unlabeled_weight, unlabeled),
@@ -78,6 +78,12 @@ def pair_pu(
             ]
         )
     return SamplePair(_sample(rows, weight, first), _sample(rows, weight, ~first)), np.array([0, 1])
+
+
+def _mean_one(name: str, values: Any, n: int) -> FloatArray:
+    """Weights within one sample, which do not change how large it is beside the other."""
+    weight = check_weights(name, values, n)
+    return np.asarray(weight / weight.mean())
 
 
 def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:

@@ -12,6 +12,8 @@ from drpu._checks import check_fraction, check_weights
 from drpu._samples import n_rows
 from drpu._state import ModelState
 from drpu._typing import BoolArray, Rows
+from drpu.core.audit_fairness import FairnessTest
+from drpu.core.audit_performance import Evaluation, more_precise
 from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import (
     MixtureTest,
@@ -23,8 +25,10 @@ from drpu.core.diagnostics import (
 )
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
-from drpu.estimators._decision import RatioDecision
 from drpu.estimators._validation import check_rows
+from drpu.estimators.audit import Audit, check_audit
+from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
+from drpu.estimators.auditing import Auditable, resolve_audit
 from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataError, ParameterError, ShiftWarning
 from drpu.models.base import LOG_LIMIT
@@ -34,7 +38,7 @@ __all__ = ["Adaptable", "AdaptedClassifier"]
 OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior has moved
 
 
-class Adaptable(RatioDecision):
+class Adaptable(Auditable):
     """Classifiers that can be moved to another prior without learning again."""
 
     @property
@@ -72,6 +76,7 @@ class Adaptable(RatioDecision):
         cost: float | None = None,
         sample_weight: Any = None,
         level: float = 0.95,
+        audit: Audit | None = None,
     ) -> AdaptedClassifier:
         """Estimate the prior of the batch ``X`` and return a classifier for it.
 
@@ -85,6 +90,12 @@ class Adaptable(RatioDecision):
             Weights of the rows in the counts.
         level : float, default=0.95
             Confidence level of the interval.
+        audit : Audit, optional
+            True labels of some of these rows, from :meth:`plan_audit` or ``Audit.random``. They
+            give the prior of these rows and, through the counts, that of the training
+            population; the returned classifier and all its adaptations use both. An audited
+            training prior that this classifier already has is replaced: add audits to
+            combine them.
 
         Returns
         -------
@@ -93,6 +104,8 @@ class Adaptable(RatioDecision):
         """
         self._check_fitted()
         check_fraction("level", level)
+        if audit is not None:
+            return self._adapt_to_answers(X, check_audit(audit), cost, sample_weight, level)
         if isinstance(X, ScoreTails):
             seen = self._own_counts(X, sample_weight)
         else:
@@ -100,6 +113,34 @@ class Adaptable(RatioDecision):
         adapted = AdaptedClassifier(self, self.fitted_.prior_of(seen, level=level), cost=cost)
         adapted.shift_test_ = mixture_test(seen, self.fitted_.tails)
         _warn_of_other_shift(adapted.shift_test_)
+        return adapted
+
+    def _adapt_to_answers(
+        self, X: Rows | ScoreTails, audit: Audit, cost: float | None, sample_weight: Any, level: float
+    ) -> AdaptedClassifier:
+        if sample_weight is not None:
+            raise ParameterError("sample_weight must be None with an audit, which gives rows their chances.")
+        counted = isinstance(X, ScoreTails)
+        rows = None if counted else check_rows(self, X, model=self.fitted_.model)
+        seen = self._own_counts(X, None) if counted else self.fitted_.count(rows)
+        parts = resolve_audit(self, audit, rows, seen)
+        own = [part for part in parts if part.counts == seen]
+        if not own:
+            raise DataError(
+                "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
+                "then adapt the result to new rows, which uses the audited training prior."
+            )
+        test = mixture_test(seen, self.fitted_.tails)
+        if not any(part.seen_in_training for part in own):  # those score lower than new rows
+            _warn_of_other_shift(test, stacklevel=4)
+        priors = audited_priors(
+            parts, seen, self.fitted_, prior_shift=test.p_value >= OTHER_SHIFT, level=level
+        )
+        warn_of_unfair_labels(priors.fairness)
+        adapted = AdaptedClassifier(self, priors.test, cost=cost)
+        adapted.fitted_ = self.fitted_.at_train_prior(priors.train)
+        adapted.shift_test_, adapted.fairness_test_ = test, priors.fairness
+        adapted.evaluation_ = adapted.evaluate(Audit(tuple(own)), level=level)
         return adapted
 
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
@@ -198,9 +239,16 @@ class AdaptedClassifier(Adaptable):
         Whether the rows adapted to look like a mixture of the two training classes, as
         they should when only the prior has moved; None where no rows were seen, and after
         loading.
+    fairness_test_ : FairnessTest or None
+        Whether the labelled positives look like a fair sample of the audited ones; None
+        without an audit of new rows, and after loading.
+    evaluation_ : Evaluation or None
+        Performance measured on the audited rows; None without an audit, and after loading.
     """
 
     shift_test_: MixtureTest | None = None
+    fairness_test_: FairnessTest | None = None
+    evaluation_: Evaluation | None = None
 
     def __init__(
         self, classifier: Adaptable, prior: float | PriorEstimate, *, cost: float | None = None
@@ -232,6 +280,23 @@ class AdaptedClassifier(Adaptable):
     def cost_(self) -> float:
         """False-positive cost in use."""
         return self.cost
+
+    def expected_performance(self) -> Performance:
+        """Accuracy, precision, recall and cost to expect at the current prior.
+
+        Computed from held-out positives and unlabeled training rows, which is right while the
+        prior is all that has changed. After an audit of these rows, each figure that the
+        answers determine more precisely is the one measured on them.
+        """
+        return self._known_performance()[0]
+
+    def expected_range(self) -> tuple[Performance, Performance]:
+        """Least and largest of each figure that both priors, or the answers, allow."""
+        return self._known_performance()[1:]
+
+    def _known_performance(self) -> tuple[Performance, Performance, Performance]:
+        expected, limits = super().expected_performance(), super().expected_range()
+        return more_precise(expected, *limits, self.evaluation_)
 
     def state(self) -> ModelState:  # noqa: D102
         config = {"test_prior": asdict(self.prior), "cost": self.cost} | self._column_config()
@@ -265,7 +330,7 @@ def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
     return float(np.log(threshold))
 
 
-def _warn_of_other_shift(test: MixtureTest) -> None:
+def _warn_of_other_shift(test: MixtureTest, *, stacklevel: int = 3) -> None:
     if test.p_value >= OTHER_SHIFT:
         return
     warnings.warn(
@@ -273,5 +338,5 @@ def _warn_of_other_shift(test: MixtureTest) -> None:
         f"{test.misfit:.0%} of them would have to move): more than the prior has changed, and neither the "
         "prior found here nor the labels can be trusted. Compare the columns with those of training.",
         ShiftWarning,
-        stacklevel=3,
+        stacklevel=stacklevel,
     )

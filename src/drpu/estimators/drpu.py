@@ -23,6 +23,7 @@ from drpu.estimators._kept import plain_parameters, read_parameters
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
+from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.exceptions import (
     AlphaWarning,
@@ -189,6 +190,21 @@ class DRPUClassifier(Adaptable):
         """Learn from a positive and an unlabeled sample; labels are 1 and 0.
 
         In the single-sample scenario ``unlabeled`` holds the rows without a label only.
+
+        Parameters
+        ----------
+        positive, unlabeled : rows
+            The two samples.
+        positive_weight : array-like of shape (n_positive,), optional
+            Weights of the positives. Where positives were labelled with different, known
+            chances, one over the chance of each makes them a fair sample again. Weights
+            do not change the fraction of the population that is labelled.
+        unlabeled_weight : array-like of shape (n_unlabeled,), optional
+            Weights of the unlabeled rows.
+
+        Returns
+        -------
+        self : DRPUClassifier
         """
         self._check_parameters()
         model = resolve_model(self.model)
@@ -218,7 +234,15 @@ class DRPUClassifier(Adaptable):
             print(f"drpu: {len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
             print(f"drpu: {folds.describe()}; training prior {prior} ({prior.method})")
         self.fitted_ = FittedRatio(
-            folds, calibration, tails, prior, fraction, classes, self.adapt_method, grid
+            folds,
+            calibration,
+            tails,
+            prior,
+            fraction,
+            classes,
+            self.adapt_method,
+            grid,
+            training=TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
         )
         return self
 

@@ -12,11 +12,14 @@ from drpu._checks import check_choice
 from drpu._samples import n_rows
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
+from drpu.core.audit import carried_prior
+from drpu.core.audit_limits import Figure
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.prior import METHODS, PriorEstimate, prior_from_tails
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
 from drpu.estimators._kept import read_classes, write_classes
+from drpu.estimators.audit_rows import TrainingMark
 from drpu.exceptions import DataError
 from drpu.models.folds import FoldedRatio
 
@@ -54,6 +57,8 @@ class FittedRatio:
         differential privacy; None where rows had weights.
     protection : Protection or None
         What was done to ``tails`` when they were saved; None where they are exact.
+    training : TrainingMark or None
+        Recognises the training rows when they are passed again; None after loading.
 
     Examples
     --------
@@ -73,11 +78,15 @@ class FittedRatio:
     adapt_method: str = "auto"
     grid: GridCounts | None = None
     protection: Protection | None = None
+    training: TrainingMark | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the mean ratio over the fold models, without a ceiling."""
-        parts = [self._ratios(self.model.fold_scores(rows)).mean(axis=1) for _, rows in _chunks(X)]
-        return np.asarray(np.log(np.maximum(np.concatenate(parts), 1e-300)))
+        return np.concatenate([self.log_ratio_of(self.model.fold_scores(rows)) for _, rows in _chunks(X)])
+
+    def log_ratio_of(self, scores: FloatArray) -> FloatArray:
+        """Log of the mean ratio over the columns of ``scores``, one for each fold model."""
+        return np.asarray(np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300)))
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row counts once for each fold model."""
@@ -93,12 +102,15 @@ class FittedRatio:
 
     def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
         """Prior of the rows counted in ``tails``, estimated beside the unlabeled training rows."""
+        base = self.unlabeled_prior
+        if base.method == "audit" and self.adapt_method == "auto":
+            return _carried(tails, self.tails, base, level)
         return prior_from_tails(
             tails,
             method=self.adapt_method,
             level=level,
             reference=self.tails,
-            train_prior=self.unlabeled_prior,
+            train_prior=base,
         )
 
     @property
@@ -176,6 +188,15 @@ def with_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
 def without_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
     """Prior of the unlabeled rows of a population, from that of the population."""
     return _affine(prior, -fraction / (1 - fraction), 1 / (1 - fraction))
+
+
+def _carried(
+    tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate, level: float
+) -> PriorEstimate:
+    """Prior of new rows from an audited training prior, which needs no assumption about the top scores."""
+    known = Figure(train_prior.value, train_prior.low, train_prior.high)
+    prior = carried_prior(tails, reference, known, prior_level=train_prior.level, level=level)
+    return PriorEstimate(prior.value, prior.low, prior.high, level, "efficient")
 
 
 def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
