@@ -1,4 +1,4 @@
-"""One profile for every property test: the same examples each time, on slow machines too."""
+"""One Hypothesis profile for all tests: the same examples in every run, and no deadline."""
 
 from hypothesis import settings
 

@@ -1,4 +1,4 @@
-"""Checks: what passes, what does not, and that the message names argument, rule and value."""
+"""Checks accept and reject the right values; messages name argument, rule and value."""
 
 import numpy as np
 import pandas as pd
@@ -160,7 +160,7 @@ def test_weights_that_cannot_be_used_are_refused(values, error, words):
 # -- arrays --------------------------------------------------------------------------
 
 
-def test_tensors_come_to_the_host_and_the_rest_stays_itself():
+def test_tensors_become_arrays_and_other_objects_are_unchanged():
     x = np.arange(3)
     assert as_numpy(x) is x
     assert as_numpy([1]) == [1]

@@ -1,4 +1,4 @@
-"""The command line, used as from a shell: words in, text and exit codes out."""
+"""The command line: arguments, output and exit codes."""
 
 import io
 import json
@@ -61,7 +61,7 @@ def answer(result):
     return json.loads(out)
 
 
-# -- what the commands do -----------------------------------------------------------------------
+# -- commands ----------------------------------------------------------------------------------
 
 
 def test_fit_gives_the_classifier_that_python_gives(folder):
@@ -229,7 +229,7 @@ def test_people_are_told_what_was_found(run):
     assert "95% interval" in out
 
 
-# -- when something is wrong ------------------------------------------------------------------------
+# -- errors -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

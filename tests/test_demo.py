@@ -1,4 +1,4 @@
-"""The demo does what it says: a table, files, and the same answer from a fresh process."""
+"""The demo prints a table, writes files, and gets the same result in a new process."""
 
 import re
 import warnings

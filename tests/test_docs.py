@@ -1,4 +1,4 @@
-"""Every code block of the documentation runs, and every page is in its place."""
+"""Every code block of the documentation runs, and every page is in the navigation."""
 
 import ast
 import importlib.util
@@ -158,7 +158,7 @@ def test_result_tables_come_from_result_files():
     assert {*results.MARK.findall(page)} == {*results.TABLES}
     filled = results.on_page_markdown(page)
     assert not results.MARK.search(filled)
-    assert not re.search(r"\d\.\d+%", page)  # the figures are nowhere but in the files
+    assert not re.search(r"\d\.\d+%", page)  # the numbers are in the result files only
     assert filled.count("Written by `python -m benchmarks") == len(results.TABLES)
 
 

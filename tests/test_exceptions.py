@@ -1,4 +1,4 @@
-"""Errors and warnings: what each of them also is, and that the tree on top tells the truth."""
+"""Errors and warnings: base classes, codes, and the tree in the docstring."""
 
 import inspect
 import pickle

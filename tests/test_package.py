@@ -1,4 +1,4 @@
-"""The shelf: what ``import drpu`` gives, and what it does not bring in."""
+"""Public names of ``drpu``, and the packages that ``import drpu`` does not import."""
 
 import inspect
 import subprocess
@@ -25,7 +25,7 @@ HEAVY = [
 
 
 def brought_in(code):
-    """Which heavy packages a fresh process has imported after ``code``."""
+    """The heavy packages that a new process has imported after ``code``."""
     tell = f"{code}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", tell], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
@@ -39,11 +39,11 @@ def brought_in(code):
         "from drpu import PriorEstimate, ScoreTails, estimate_prior, ratio_threshold, shift_posterior",
     ],
 )
-def test_the_shelf_and_the_core_bring_in_nothing_heavy(code):
+def test_public_names_of_the_core_import_nothing_heavy(code):
     assert brought_in(code) == set()
 
 
-def test_exceptions_are_on_the_shelf_of_a_fresh_process():
+def test_exceptions_are_an_attribute_in_a_new_process():
     code = "import drpu; drpu.exceptions.DRPUError"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
     assert done.returncode == 0

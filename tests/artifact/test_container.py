@@ -1,4 +1,4 @@
-"""Sizes, names and digests are compared before anything in a file is believed."""
+"""Sizes, names and digests of a file are checked before its content is used."""
 
 import io
 import json
@@ -59,7 +59,7 @@ def test_parts_come_back_and_give_the_same_bytes(artifact):
     assert again.getvalue() == artifact
 
 
-def test_honest_parts_of_zeros_are_stored_rather_than_refused():
+def test_parts_of_zeros_are_stored_and_not_refused():
     out, parts = io.BytesIO(), {"manifest.json": b"{}", "blobs/zeros": bytes(10_000_000)}
     write_container(out, parts)
     assert open_container(out.getvalue()) == parts

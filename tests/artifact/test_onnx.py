@@ -1,4 +1,4 @@
-"""Exported graphs say what Python says."""
+"""Exported graphs give the results of Python."""
 
 import json
 

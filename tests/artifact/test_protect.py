@@ -1,4 +1,4 @@
-"""Artifacts that keep less of their rows: they work, they say what was done, and no score is inside."""
+"""Artifacts with reduced counts work, record how they were reduced, and contain no score of a row."""
 
 import json
 import zipfile

@@ -14,7 +14,7 @@ from torch import nn
 from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, load, make_gaussian_pu, save
 from drpu.exceptions import ArtifactError, DataTypeError
 
-# Networks of a few seconds separate badly, which is not what is tested here.
+# Networks trained for a few seconds separate weakly; the warning is not tested here.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning"),
     pytest.mark.filterwarnings("ignore::drpu.exceptions.PriorBoundaryWarning"),
@@ -70,7 +70,7 @@ def test_a_saved_classifier_comes_back_as_it_was(toy, tmp_path, name):
     assert_allclose(back.adapt(toy.test).prior_.value, clf.adapt(toy.test).prior_.value, rtol=1e-12)
     assert_array_equal(back.adapt(toy.test).predict(toy.test), clf.adapt(toy.test).predict(toy.test))
     assert (back.cost, back.scenario, back.holdout) == (0.3, "single-sample", 2)
-    back.fit(*toy.X_y())  # and can learn again
+    back.fit(*toy.X_y())  # and can be fitted again
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -187,7 +187,7 @@ def test_only_classifiers_are_saved(tmp_path):
         save(DRPUClassifier(), tmp_path / "x")
 
 
-# -- reading: one error for whatever a file can be ---------------------------------------
+# -- reading: one error type for every defect ---------------------------------------
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"PK\x03\x04 but no more", b"\x80\x04\x95pickle"])

@@ -1,4 +1,4 @@
-"""The side-by-side benchmark, run on stand-ins: none of the peers is needed."""
+"""The comparison with other libraries, run on substitutes: none of the libraries is needed."""
 
 import importlib.util
 from pathlib import Path
@@ -12,7 +12,7 @@ from benchmarks.shift import PRIORS
 
 
 class Sign:
-    """A peer that calls rows positive by their first column, and its negatives -1."""
+    """A substitute that predicts by the first column and labels negatives with -1."""
 
     def fit(self, X, y):
         return self
@@ -58,7 +58,7 @@ def test_an_exact_share_of_the_unlabeled_rows_gives_exact_priors(sample):
     assert outcome.test_priors == pytest.approx(list(PRIORS), abs=0.02)
 
 
-def test_one_that_raises_leaves_its_error_and_stops_nobody(sample):
+def test_an_error_of_one_library_is_recorded_and_the_others_run(sample):
     rows = [*compete([sign(), raising()], sample, 0), *compete([sign(), raising()], sample, 1)]
     first, failed = summary(rows)
     assert failed["error"] == "ValueError: no such luck"

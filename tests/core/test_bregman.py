@@ -1,4 +1,4 @@
-"""Generators and risks: their identities, their gradients, and NumPy as torch."""
+"""Identities and gradients of generators and risks; NumPy and torch agree."""
 
 import numpy as np
 import pytest
@@ -165,7 +165,7 @@ def test_numpy_and_torch_agree_on_every_risk(f, positive, unlabeled, alpha):
     assert_allclose(bregman_risk(*tensors, generator=f).item(), plain, rtol=1e-12, atol=1e-12)
     kept, rest = parts(f, positive, unlabeled, alpha)
     scale = 1e-12 * (abs(kept) + abs(rest) + f.conjugate(unlabeled).mean() + f.conjugate(positive).mean())
-    if abs(rest) <= 10 * scale:  # on the edge of a branch, rounding may take the other
+    if abs(rest) <= 10 * scale:  # at the boundary, rounding may select the other branch
         return
     numpy = nonnegative_bregman_risk(positive, unlabeled, alpha=alpha, generator=f)
     tensor = nonnegative_bregman_risk(*tensors, alpha=alpha, generator=f)
@@ -208,8 +208,8 @@ def test_where_the_correction_is_active_value_and_objective_go_different_ways(f)
     value, objective = nonnegative_bregman_risk(p, u, alpha=5.0, generator=f)
     (by_value,) = torch.autograd.grad(value, u, retain_graph=True)
     (by_objective,) = torch.autograd.grad(objective, u)
-    assert not by_value.any()  # what is reported is flat in U,
-    assert (by_objective < 0).all()  # what is descended pushes the ratios of U up again
+    assert not by_value.any()  # the reported value is constant in U,
+    assert (by_objective < 0).all()  # the objective increases the ratios of U again
 
 
 @every_generator

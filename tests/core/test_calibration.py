@@ -20,7 +20,7 @@ from drpu.core.calibration import (
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, PriorError
 
-grades = st.integers(0, 6).map(float)  # few values, so that ties abound
+grades = st.integers(0, 6).map(float)  # few values, so that there are many ties
 positives = st.lists(grades, min_size=1, max_size=12)
 unlabeled = st.lists(grades | st.just(-1.0), min_size=1, max_size=25)
 
@@ -40,7 +40,7 @@ def lsif_risk(ratio, tails):
 
 
 def brute_force(tails):
-    """Monotone least squares by another road: non-negative steps upwards."""
+    """Monotone least squares by another algorithm: non-negative increments."""
     p, u = tails.positive_counts / tails.positive_counts.sum(), tails.counts / tails.counts.sum()
     steps = np.tril(np.ones((len(u), len(u))))
     root = np.sqrt(u)
@@ -104,7 +104,7 @@ def test_weights_count_as_repeated_rows():
 
 @pytest.fixture
 def objective(monkeypatch):
-    """What fit_plateau minimises, and from where: as handed to the optimiser."""
+    """The objective and the starting point that fit_plateau passes to the optimiser."""
 
     def of(tails):
         calls = []
@@ -301,7 +301,7 @@ def test_population_ratio_is_one_where_the_ratio_is_one(ratio, share):
 
 @given(st.floats(0.01, 1), st.floats(0, 0.99))
 def test_ceilings_of_both_populations_agree(prior, share):
-    # The unlabeled rows hold a share `prior` of positives, the population share + (1 - share) * prior.
+    # The unlabeled rows have the prior `prior`, the population share + (1 - share) * prior.
     assert_allclose(population_ratio(1 / prior, share), 1 / (share + (1 - share) * prior), rtol=1e-9)
 
 

@@ -1,4 +1,4 @@
-"""Thresholds and posteriors are the same shift, and hold up at every limit."""
+"""Thresholds and shifted posteriors agree, also at the limits of their domain."""
 
 import numpy as np
 import pytest

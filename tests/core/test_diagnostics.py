@@ -43,7 +43,7 @@ def test_prior_shift_is_rejected_no_more_often_than_stated(n_positive, new):
     rng, runs = np.random.default_rng(0), 250
     p_values = np.array([mixture_test(*pair(rng, n_positive, new=new)).p_value for _ in range(runs)])
     assert (p_values < 0.05).sum() <= binom.ppf(1 - 1e-4, runs, 0.07)
-    assert (p_values < 0.5).sum() >= binom.ppf(1e-4, runs, 0.25)  # not idle either
+    assert (p_values < 0.5).sum() >= binom.ppf(1e-4, runs, 0.25)  # and not too small either
 
 
 def test_other_shifts_are_found():

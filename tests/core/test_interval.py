@@ -143,7 +143,7 @@ def test_uneven_weights_widen_the_limits():
     assert uneven.high - uneven.low > even.high - even.low
 
 
-# -- places where little can be said -------------------------------------------------------
+# -- data with little information ---------------------------------------------------------
 
 
 @pytest.mark.parametrize("positive", [[1.0], [1.0, 2.0, 3.0, 4.0], [0.0] * 30], ids=["one", "four", "tied"])
@@ -197,11 +197,11 @@ def test_empty_tails_and_bad_levels_are_refused():
         shift_limits(ScoreTails([1.0]).update([1.0]), ScoreTails([1.0]).update([1.0]), 0.95, train_prior=-1)
 
 
-# -- what the limits promise -----------------------------------------------------------------
+# -- coverage of the limits ------------------------------------------------------------------
 
 
 def fewest_hits(runs, coverage):
-    """A count that true coverage falls below once in ten thousand tests."""
+    """A count that is not reached with probability 1e-4 if the coverage is correct."""
     return binom.ppf(1e-4, runs, coverage)
 
 
@@ -247,7 +247,7 @@ def test_a_known_prior_narrows_the_limits_to_about_half():
 
 def test_high_bounds_the_prior_where_negatives_reach_the_top():
     rng, runs, hits = np.random.default_rng(22), 300, 0
-    for _ in range(runs):  # a tenth of the negatives are like positives: 0.37 is what can be seen
+    for _ in range(runs):  # a tenth of the negatives look like positives: 0.37 is the identified prior
         tails = ScoreTails(rng.normal(3, 1, 120))
         hits += ratio_limits(counted(rng, tails, 1500, 0.37, 3.0), 0.95).high >= 0.3
     assert hits >= fewest_hits(runs, 0.975)

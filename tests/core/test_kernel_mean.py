@@ -114,7 +114,7 @@ def test_pivoted_cholesky_keeps_the_diagonal_and_finds_the_rank():
 
 
 # Over twelve other seeds the errors had mean .015, .003, -.044 and standard deviation .02, .027, .037:
-# KM2 reads high priors low. The margins are the bias and four standard errors of a mean of three.
+# KM2 underestimates high priors. The margins are the bias and four standard errors of a mean of three.
 @pytest.mark.parametrize(("prior", "most"), [(0.1, 0.065), (0.4, 0.07), (0.7, 0.13)])
 def test_priors_of_separated_gaussians_are_found(prior, most):
     errors = [

@@ -47,7 +47,7 @@ def test_limits_in_order_make_an_estimate(numbers, level):
     ("value", "low", "high"),
     [(0.5, 0.6, 0.7), (0.5, 0.3, 0.4), (-0.1, -0.2, 0.5), (1.1, 0.5, 1.2), (0.5, np.nan, 1), (np.nan, 0, 1)],
 )
-def test_limits_out_of_order_are_refused_at_birth(value, low, high):
+def test_limits_out_of_order_are_refused(value, low, high):
     with pytest.raises(PriorError, match="0 <= low <= value <= high <= 1"):
         PriorEstimate(value, low, high, 0.95, "paper")
 
@@ -64,7 +64,7 @@ def test_identified_is_true_or_false_and_nothing_else(wrong):
         PriorEstimate(0.5, 0.4, 0.6, 0.95, "auto", wrong)
 
 
-def test_priors_are_identified_unless_something_else_is_said():
+def test_priors_are_identified_by_default():
     assert PriorEstimate(0.5, 0.4, 0.6, 0.95, "auto").identified
     assert PriorEstimate.given(0.5).identified
 
@@ -94,14 +94,14 @@ def test_what_is_no_prior_is_named(wrong):
         as_prior("train_prior", wrong)
 
 
-# -- the door ----------------------------------------------------------------------------
+# -- estimate_prior ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_finds_the_prior(sample, reference, method):
     positive, _, new = sample
     prior = estimate_prior(positive, new, method=method, reference=reference)
-    # Standard errors are about .02; the paper's infimum looks where many negatives are left.
+    # Standard errors are about .02; the infimum of the paper is taken where many negatives remain.
     assert abs(prior.value - 0.6) < (0.1 if method == "paper" else 0.06)
     assert prior.low <= prior.value <= prior.high
     assert prior.level == 0.95
@@ -308,7 +308,7 @@ def test_errors_name_the_scores_that_are_wrong(positive, unlabeled, error, messa
         estimate_prior(positive, unlabeled)
 
 
-# -- doubt, limits and kinds of arrays -----------------------------------------------------
+# -- warnings, limits and array types -----------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["auto", "matching", "em"])
@@ -330,7 +330,7 @@ def test_strong_scores_are_not_warned_of(sample):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("truth", [0.0, 1.0])
-@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")  # one class is apart from nothing
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")  # there is only one class
 def test_samples_of_one_class_have_priors_at_the_edge(method, truth):
     rng = np.random.default_rng(3)
     positive = rng.normal(4, 1, 500)
@@ -338,7 +338,7 @@ def test_samples_of_one_class_have_priors_at_the_edge(method, truth):
     prior = reference.empty().update(scores(rng, 3000, truth, 4.0)).estimate(method, reference=reference)
     assert prior.low <= truth + 0.02
     assert prior.high >= truth - 0.02
-    # Where U looks like P everywhere, nothing in one sample shows a plateau or a lowest point.
+    # If U and P have the same distribution, one sample has no plateau and no minimum.
     if truth == 0 or method not in ("combined", "paper", "plateau"):
         assert abs(prior.value - truth) < 0.1
 

@@ -1,4 +1,4 @@
-"""Kept counts: fewer levels within their bound, noise of the law that is claimed, legal tails."""
+"""Reduced counts: errors within the bound, noise of the stated distribution, valid tails."""
 
 import random
 
@@ -52,7 +52,7 @@ def test_no_curve_is_further_off_than_stated(positive, unlabeled, levels):
 
 @given(data=st.data(), levels=st.integers(2, 30))
 def test_the_error_is_at_most_two_over_the_levels(data, levels):
-    # Whole numbers: whatever their ties, none differ in the last digits only.
+    # Integers: different values never differ in the last digits only.
     numbers = st.lists(st.integers(-30, 30).map(float), min_size=1, max_size=80)
     exact = ScoreTails(data.draw(numbers)).update(data.draw(numbers))
     coarse = coarsen(exact, levels)
@@ -68,7 +68,7 @@ def test_counts_are_kept_whole_and_no_finite_score_is(positive, unlabeled, level
     assert coarse == ScoreTails.from_state(coarse.state())
     assert (coarse.n, coarse.n_positive) == (exact.n, exact.n_positive)
     assert coarse.counts.sum() == exact.counts.sum()
-    # Positives are where their counts say, whichever levels were moved.
+    # The counts of positives do not depend on which levels were shifted.
     assert_array_equal(ScoreTails(coarse.levels).update(positive).counts, coarse.positive_counts)
     assert not set(coarse.levels[np.isfinite(coarse.levels)]) & set(positive)
 
@@ -148,7 +148,7 @@ def test_noisy_tails_are_legal(seed, epsilon, n_positive, n):
     counts = GridCounts.of(*toy(seed, n_positive, n))
     try:
         tails = privatize(counts, epsilon, random_state=seed)
-    except DataError:  # too little is left of few rows under much noise
+    except DataError:  # the noise exceeds the counts of few rows
         assume(False)
     assert (tails.counts >= 0).all()
     assert tails.counts.any()
@@ -174,7 +174,7 @@ def test_a_seed_repeats_the_noise_and_the_system_does_not():
     counts = GridCounts.of(*toy())
     assert privatize(counts, 1.0, random_state=3) == privatize(counts, 1.0, random_state=3)
     assert privatize(counts, 1.0, random_state=3) != privatize(counts, 1.0, random_state=4)
-    assert privatize(counts, 1.0) != privatize(counts, 1.0)  # equal once in 10^30
+    assert privatize(counts, 1.0) != privatize(counts, 1.0)  # equal with probability 1e-30
 
 
 def test_intervals_widen_with_the_noise():

@@ -81,7 +81,7 @@ def test_repeated_scores_are_no_news(name):
 
 
 @pytest.mark.parametrize("name", PROPORTIONS)
-def test_equal_weights_weigh_nothing(name):
+def test_equal_weights_change_nothing(name):
     positive, unlabeled = mixture(np.random.default_rng(3), 100, 500, 0.4)
     weighted = ScoreTails(positive, np.full(100, 2.5)).update(unlabeled, np.full(500, 0.1))
     plain = PROPORTIONS[name](tails_of(positive, unlabeled))
@@ -92,7 +92,7 @@ def test_equal_weights_weigh_nothing(name):
 @pytest.mark.parametrize("score", [0.0, -690.0, 1e-300])
 def test_a_score_that_never_changes_tells_no_negatives(name, score):
     value = PROPORTIONS[name](tails_of(np.full(100, score), np.full(500, score)))
-    assert 0.3 < value <= 1  # plateau can only repeat what it was told beforehand: a half
+    assert 0.3 < value <= 1  # plateau can only return its initial value: a half
     if name in ("paper", "best-bin"):
         assert value == 1
 
@@ -106,7 +106,7 @@ def test_where_no_unlabeled_row_scores_as_high_the_prior_is_nearly_0(name):
 
 
 def lowest(positive, unlabeled, recall):
-    """Least ratio of tails by its definition: over every threshold that keeps enough."""
+    """Smallest tail ratio by definition: over every threshold with enough rows above it."""
     ratios = [
         np.mean(unlabeled >= t) / np.mean(positive >= t) for t in positive if np.mean(positive >= t) > recall
     ]
@@ -181,7 +181,7 @@ def test_best_bin_is_above_the_prior_where_classes_overlap_and_plateau_is_not():
     rng = np.random.default_rng(10)
     draws = [tails_of(*mixture(rng, 1000, 5000, 0.3, 1.5)) for _ in range(10)]
     over, level = np.mean([best_bin(t) for t in draws]), np.mean([plateau(t) for t in draws])
-    visible = 0.3 + 0.7 * norm.sf(1.5 + 1.0) / norm.sf(1.0)  # what a tail of recall .16 cannot get below
+    visible = 0.3 + 0.7 * norm.sf(1.5 + 1.0) / norm.sf(1.0)  # lower bound of a tail with recall .16
     assert 0.3 < over < visible + 0.05
     assert abs(level - 0.3) < 0.04
 

@@ -1,4 +1,4 @@
-"""Laws of the risks of uPU, nnPU, PUa and VPU, mostly on finite worlds where expectations are sums."""
+"""Laws of the risks of uPU, nnPU, PUa and VPU, mostly on finite spaces, where expectations are sums."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ losses = pytest.mark.parametrize("loss", sorted(LOSSES))
 shares = st.floats(0.05, 0.95)
 scores = hnp.arrays(np.float64, 7, elements=st.floats(-20, 20))
 
-# A world of five points: probability of each under the positive and the negative class.
+# Five points: probability of each under the positive and the negative class.
 IN_POSITIVE = np.array([0.02, 0.08, 0.15, 0.25, 0.5])
 IN_NEGATIVE = np.array([0.4, 0.3, 0.2, 0.1, 0.0])
 
@@ -186,7 +186,7 @@ def differences(f, x, step=1e-6):
 @losses
 @given(prior=st.floats(0.2, 0.9), labelled=st.floats(0.05, 0.95))
 def test_a_single_sample_is_a_shift_from_the_unlabeled_rest(loss, prior, labelled):
-    c = prior * labelled  # share of the population that is labelled
+    c = prior * labelled  # labelled fraction of the population
     rest = (prior - c) / (1 - c)
     g = np.array([-2.0, -1.0, 0.5, 1.0, 3.0])
     risk = ShiftedRisk(rest, prior, get_loss(loss)).risk(g, g, IN_POSITIVE, mixture(rest))
@@ -210,7 +210,7 @@ def test_the_variational_risk_of_a_single_sample_is_that_of_the_population(prior
 def test_the_variational_risk_is_least_at_the_true_posterior(prior):
     p_all = mixture(prior)
     posterior = prior * IN_POSITIVE / p_all
-    # The last point is positive for certain: a score of infinity, which 30 stands for.
+    # The last point is certainly positive: its score is infinite, approximated by 30.
     objective = VariationalRisk()
 
     def risk(g):

@@ -19,7 +19,7 @@ def sample(prior, n_positive=500, n=5000, apart=3.0, seed=0):
 
 
 def by_the_book(tails, level):
-    """The least ratio over all thresholds, with limits from scipy's binomial test."""
+    """The smallest ratio over all thresholds, with limits from the binomial test of scipy."""
     n, m = int(tails.n), int(tails.n_positive)
     best = 1.0
     for a, b in zip(tails.survival, tails.positive_survival, strict=True):

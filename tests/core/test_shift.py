@@ -29,8 +29,8 @@ def pair(rng, n_positive, n, before, now, separation=2.0):
 def exact_pair(positive, negative, before, now, n=10**6):
     """Tails whose unlabeled counts are mixtures of the two classes without any noise.
 
-    The reference is read beside 10**12 positives and rows, of which the noise that
-    matching takes out is nothing.
+    The reference has 10**12 positives and rows, for which the noise correction of
+    matching is negligible.
     """
     levels = np.arange(len(positive) - 1, dtype=float)
     counts = [n * np.array(positive), n * (before * positive + (1 - before) * negative)]
@@ -55,7 +55,7 @@ def exact_pair(positive, negative, before, now, n=10**6):
 
 
 def cell_shares(seed, size, *, first):
-    """Random shares of cells; no positive lies in the first, below all levels."""
+    """Random masses of cells; no positive is in the first one, below all levels."""
     shares = np.random.default_rng(seed).dirichlet(np.ones(size))
     return shares if first else np.append(0.0, shares[1:] / shares[1:].sum())
 
@@ -79,7 +79,7 @@ def test_estimates_approach_the_new_prior_as_samples_grow(name, before, now):
 @pytest.mark.parametrize("name", SHIFTS)
 def test_a_sample_like_its_reference_has_its_prior(name):
     tails, reference = pair(np.random.default_rng(1), 500, 5000, 0.3, 0.3)
-    # Matching takes out the noise of two samples where there is one; em believes its own step fit.
+    # Matching corrects for the noise of two samples although there is one; em uses its own step fit.
     assert_allclose(SHIFTS[name](reference, reference, 0.3), 0.3, atol=0.03 if name == "em" else 1e-3)
     assert abs(SHIFTS[name](tails, reference, 0.3) - 0.3) < 0.05
 
@@ -162,7 +162,7 @@ def test_matching_is_exact_on_exact_mixtures(seed, size, before, now):
 
 @given(st.integers(0, 10**6), st.integers(3, 8), inner, inner)
 def test_efficient_is_exact_on_exact_mixtures_however_wrong_its_densities(seed, size, before, now):
-    # Any function of the score gives the right answer; the plateau only chooses among them.
+    # Every function of the score gives the correct result; the plateau only selects one.
     positive, negative = cell_shares(seed, size, first=False), cell_shares(seed + 1, size, first=True)
     assert_allclose(efficient(*exact_pair(positive, negative, before, now), before), now, atol=1e-3)
 
@@ -170,7 +170,7 @@ def test_efficient_is_exact_on_exact_mixtures_however_wrong_its_densities(seed, 
 @given(st.integers(0, 10**6), st.integers(3, 8), inner)
 def test_growth_of_negatives_needs_no_prior(seed, size, now):
     positive, negative = cell_shares(seed, size, first=False), cell_shares(seed + 1, size, first=True)
-    # A tenth of what is called negative is positive: every prior moves, and the growth stays.
+    # A tenth of the negatives are positive: all priors change, but their growth does not.
     blurred = 0.1 * positive + 0.9 * negative
     growth = match_negatives(*exact_pair(positive, blurred, 0.4, now))
     assert_allclose(growth, (1 - now) / 0.6, rtol=1e-4)
@@ -179,7 +179,7 @@ def test_growth_of_negatives_needs_no_prior(seed, size, now):
 def test_noise_does_not_pull_the_growth_towards_0():
     rng = np.random.default_rng(7)
     grown = [match_negatives(*pair(rng, 60, 300, 0.7, 0.2, 1.0)) for _ in range(400)]
-    # The standard error of the median is about .07; least squares as they are have a median of 2.2.
+    # The standard error of the median is about .07; uncorrected least squares have a median of 2.2.
     assert abs(np.median(grown) - 0.8 / 0.3) < 0.3
 
 
@@ -194,7 +194,7 @@ def test_efficient_solves_its_moment_at_its_own_answer(now):
         counts @ h / counts.sum() for counts in (reference.positive_counts, reference.counts, tails.counts)
     )
     again = 1 - 0.7 * (after - of_positive) / (before - of_positive)
-    assert abs(again - q) < 0.004  # five rounds settle to well below the noise, about .02
+    assert abs(again - q) < 0.004  # five rounds converge to well below the noise, about .02
 
 
 def test_growth_is_never_negative():
@@ -240,7 +240,7 @@ def test_em_is_where_expectation_maximisation_ends():
 
 
 @pytest.mark.parametrize("train_prior", [0.0, 1.0])
-def test_em_has_no_second_class_to_weigh_against_at_the_edge(train_prior):
+def test_em_has_no_second_class_at_the_boundary(train_prior):
     assert em_on_ratios(np.array([0.5, -0.5]), train_prior) == train_prior
 
 

@@ -1,4 +1,4 @@
-"""ScoreTails: whatever the sharding, the order, the type or the store, the counts are the same."""
+"""ScoreTails: the counts do not depend on sharding, order, type or storage."""
 
 import copy
 import pickle
@@ -15,7 +15,7 @@ from drpu.core import tails as tails_module
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 
-# Few distinct values, so that ties between and within the samples are the rule.
+# Few distinct values, so that there are many ties between and within the samples.
 values = st.sampled_from([-np.inf, -2.5, -1.0, -0.0, 0.0, 0.1, np.float32(0.1).item(), 1.0, 3.0, np.inf])
 samples = st.lists(values, max_size=40).map(lambda v: np.array(v, dtype=np.float64))
 positives = st.lists(values, min_size=1, max_size=15).map(lambda v: np.array(v, dtype=np.float64))
@@ -23,7 +23,7 @@ POSITIVE = np.array([0.2, 0.5, 0.5, 0.9])
 
 
 def brute_force(positive, scores, weight=None):
-    """Cell counts by comparing everything with everything."""
+    """Cell counts by comparing all pairs."""
     levels = np.unique(positive)
     cells = (scores[:, None] >= levels[None, :]).sum(1)
     weight = np.ones(len(scores)) if weight is None else weight
@@ -222,14 +222,14 @@ def test_rows_without_a_weight_have_weight_one_among_weighted_ones(order):
     assert tails == whole
 
 
-def test_a_batch_that_weighs_nothing_changes_nothing():
+def test_a_batch_of_weight_zero_changes_nothing():
     tails = weighted_tails()
     assert tails.copy().update([0.3, 0.7], [0.0, 0.0]) == tails
     assert tails.copy().update([], []) == tails
     assert tails.empty().update([0.3], [0.0]).n == 0.0
 
 
-def test_positives_that_weigh_nothing_are_refused():
+def test_positives_of_weight_zero_are_refused():
     with pytest.raises(DataError, match="weight must not be zero for every row"):
         ScoreTails([1.0], [0.0])
 
@@ -317,7 +317,7 @@ def test_tails_print_their_sizes():
     assert repr(ScoreTails(POSITIVE).update([0.3])) == "ScoreTails(n_positive=4, levels=3, n=1, copies=1)"
 
 
-# -- keeping -----------------------------------------------------------------------
+# -- state -------------------------------------------------------------------------
 
 KEEPERS = {
     "state": lambda t: ScoreTails.from_state(t.state()),

@@ -1,4 +1,4 @@
-"""Laws of unlabeled rows that take the place of positives."""
+"""Laws of weighted unlabeled rows in place of positives."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drpu.core.teaching import mean_log_ratio, teaching_weights
 
 
 def test_weighted_unlabeled_rows_have_the_means_of_positives():
-    """E_U[r f] = E_+[f], exactly, on a world of five points."""
+    """E_U[r f] = E_+[f], exactly, on five points."""
     positive, negative = np.array([0.4, 0.3, 0.2, 0.1, 0.0]), np.array([0.0, 0.1, 0.2, 0.3, 0.4])
     mixture = 0.3 * positive + 0.7 * negative
     with np.errstate(divide="ignore"):
@@ -22,7 +22,7 @@ def test_weighted_unlabeled_rows_have_the_means_of_positives():
 
 
 def test_calibrated_weights_repair_the_scale_of_scores():
-    """Scores that are only ranks come out as ratios: means of positives are recovered."""
+    """Scores that only rank become ratios: means of positives are recovered."""
     rng = np.random.default_rng(0)
 
     def draw(n, prior):

@@ -1,4 +1,4 @@
-"""Image sets come from a folder or from OpenML, and only as published."""
+"""Image sets are read from a folder or from OpenML, and must be the published ones."""
 
 import hashlib
 from dataclasses import replace
@@ -33,7 +33,7 @@ def offline(monkeypatch):
 
 @pytest.fixture
 def publish(monkeypatch):
-    """Make a small set the published one."""
+    """Treat a small set as the published one."""
 
     def publish(name, arrays):
         digest = loaders.image_digest(loaders.ImageSet(name, *(arrays[part] for part in PARTS)))
@@ -93,7 +93,7 @@ def test_openml_rows_become_the_same_arrays(monkeypatch, publish, name):
     arrays = fake((32, 32, 3) if name == "cifar10" else (28, 28))
     publish(name, arrays)
     images = np.concatenate([arrays["x_train"], arrays["x_test"]])
-    stored = np.moveaxis(images, -1, 1) if name == "cifar10" else images  # OpenML: colours first
+    stored = np.moveaxis(images, -1, 1) if name == "cifar10" else images  # OpenML has the colour axis first
     labels = np.concatenate([arrays["y_train"], arrays["y_test"]]).astype(str)
     asked = []
 

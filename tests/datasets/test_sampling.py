@@ -1,4 +1,4 @@
-"""PU samples keep their promises: priors, shares, kinds of rows, and no row twice."""
+"""PU samples have the stated priors, labelled fractions and row types, and no row twice."""
 
 import numpy as np
 import pandas as pd
@@ -59,7 +59,7 @@ def test_case_control_keeps_the_prior_of_the_data_when_none_is_given():
     sample = make_pu(X, Y, labelled=0.5, scenario="case-control", random_state=0)
     assert sample.y.sum() == 100
     assert abs(sample.prior - 1 / 3) < 0.005
-    assert (sample.y == 0).sum() >= 299  # 100 positives are left, which make up a third
+    assert (sample.y == 0).sum() >= 299  # 100 positives remain, a third of the sample
 
 
 def test_the_sample_is_as_large_as_the_rows_allow():

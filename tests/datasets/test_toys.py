@@ -1,4 +1,4 @@
-"""The toys are what they say: their true ratio is the ratio of their densities."""
+"""The stated ratio of the Gaussian classes is the ratio of their densities."""
 
 import numpy as np
 import pytest
@@ -58,7 +58,7 @@ def test_setting_1_is_that_of_the_paper():
     assert (data.train_prior, data.test_prior) == (0.4, 0.6)
     assert data.classes == GaussianClasses(2.0, 1, 0.0)
     assert (len(data.positive), len(data.unlabeled), len(data.test)) == (300, 1500, 1000)
-    boundary = -np.log(0.6 / 0.4) / 2  # where .6 N(x; 1) = .4 N(x; -1): the oracle's -.203
+    boundary = -np.log(0.6 / 0.4) / 2  # where .6 N(x; 1) = .4 N(x; -1): the optimal boundary -.203
     assert_allclose(boundary, -0.2027, atol=1e-4)
     assert_allclose(data.classes.posterior([boundary], 0.6), 0.5)
 
@@ -68,7 +68,7 @@ def test_setting_2_is_reducible():
     assert (data.train_prior, data.test_prior) == (0.6, 0.4)
     assert_allclose(data.classes.largest_prior(0.6), 0.7)
     assert_allclose(data.classes.largest_prior(0.4), 0.55)
-    # Each class has mean +-.6 and variance 1.64; at least 7,500 rows of either are there.
+    # Each class has mean +-.6 and variance 1.64; there are at least 7,500 rows of either.
     margin = 5 * np.sqrt(1.64 / 7_500)
     assert_allclose(data.positive.mean(), 0.8 * 1 + 0.2 * -1, atol=margin)
     assert_allclose(data.unlabeled[data.unlabeled_labels == 0].mean(), 0.2 * 1 + 0.8 * -1, atol=margin)

@@ -1,4 +1,4 @@
-"""The rivals, small enough to be fitted dozens of times, and the rows that they share."""
+"""Small, fast settings of the other PU methods, and their common data."""
 
 import numpy as np
 import pytest

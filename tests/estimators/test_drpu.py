@@ -33,7 +33,7 @@ from drpu.exceptions import (
     ShiftWarning,
 )
 
-# -- the promise: priors are found, and labels follow ------------------------------------
+# -- priors are estimated, and labels follow from them ------------------------------------
 
 
 def test_both_priors_lie_in_their_intervals(toy, fitted):
@@ -148,7 +148,7 @@ def test_weights_of_two_count_like_rows_seen_twice(toy, fitted):
     weight = np.where(toy.test_labels == 1, 2.0, 1.0)
     weighted = fitted.adapt(toy.test, sample_weight=weight)
     repeated = fitted.adapt(np.repeat(toy.test, weight.astype(int), axis=0))
-    assert_allclose(weighted.prior_.value, repeated.prior_.value, atol=0.01)  # sizes differ: Kish
+    assert_allclose(weighted.prior_.value, repeated.prior_.value, atol=0.01)  # effective sizes differ
 
 
 def test_a_known_training_prior_is_used_as_it_is(toy):
@@ -174,7 +174,7 @@ def test_a_single_sample_has_no_prior_below_its_labelled_share(toy):
         clf.fit(*toy.X_y())
 
 
-# -- what to expect ------------------------------------------------------------------------
+# -- expected performance--------------------------------------------------------------------
 
 
 def test_expected_performance_is_what_the_labels_show(toy, fitted):

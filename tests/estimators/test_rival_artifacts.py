@@ -1,4 +1,4 @@
-"""A rival leaves the process: by an artifact, by pickle, in a pipeline."""
+"""The other PU methods in artifacts, pickles and pipelines."""
 
 import pickle
 import subprocess

@@ -1,4 +1,4 @@
-"""What is particular to each rival, its models, and what it is worth on digits."""
+"""Properties of each of the other PU methods, their models, and their accuracy on digits."""
 
 import numpy as np
 import pytest
@@ -39,7 +39,7 @@ def toy():
     return make_toy()
 
 
-# -- each method's own -----------------------------------------------------------------------------------
+# -- single methods --------------------------------------------------------------------------------------
 
 
 def test_pua_without_a_test_prior_is_nnpu(toy):
@@ -202,7 +202,7 @@ def test_weights_count_as_repeated_rows(toy):
     assert_allclose(weighted, repeated, rtol=1e-3, atol=1e-3)
 
 
-# -- digits: what they are worth -------------------------------------------------------------------------
+# -- accuracy on digits ----------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Laws that hold for every rival: the door, labels, priors, scenarios, and what they claim to know."""
+"""Laws of all other PU methods: validation, labels, priors, scenarios and probabilities."""
 
 import numpy as np
 import pandas as pd
@@ -203,7 +203,7 @@ def test_both_scenarios_learn_the_same_law(name):
 
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_a_single_sample_gives_the_posterior_of_the_population(loss):
-    """With most positives labelled, the rows without a label are hardly positive, the population is."""
+    """With most positives labelled, few unlabeled rows are positive, but many of the population are."""
     X, label = labelled_toy()
     sample = make_pu(X, label, labelled=0.8, scenario="single-sample", random_state=0)
     clf = UPUClassifier("linear", loss=loss, prior=sample.prior, scenario="single-sample", random_state=0)
@@ -211,7 +211,7 @@ def test_a_single_sample_gives_the_posterior_of_the_population(loss):
     assert abs(posterior.mean() - label.mean()) < 0.06
 
 
-def test_an_estimate_at_the_edge_is_moved_and_said():
+def test_an_estimate_at_the_boundary_is_moved_with_a_warning():
     rng = np.random.default_rng(0)
     with pytest.warns(PriorBoundaryWarning):
         clf = UPUClassifier("linear", prior="best-bin", random_state=0).fit_pu(

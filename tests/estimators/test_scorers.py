@@ -1,4 +1,4 @@
-"""Scorers that need positive and unlabeled rows only, against what true labels say."""
+"""Scorers that need positive and unlabeled rows only, compared with true labels."""
 
 import numpy as np
 import pytest

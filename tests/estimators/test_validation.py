@@ -187,7 +187,7 @@ def test_missing_values_go_where_they_are_welcome(toy):
         DRPUClassifier(KernelRatio()).fit(X, y)
 
 
-def test_gaps_that_come_later_are_filled_and_said(toy):
+def test_missing_values_in_new_rows_are_filled_with_a_warning(toy):
     X, y = toy.X_y()
     clf = DRPUClassifier(holdout=2, random_state=0).fit(X, y)
     gap = np.array([[np.nan, 1.0]])

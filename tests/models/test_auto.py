@@ -60,7 +60,7 @@ def test_a_gaussian_ratio_is_learnt():
     train = make_gaussian_pu(1000, 3000, prior=0.4, separation=3, random_state=1)
     new = make_gaussian_pu(1, 3000, prior=0.4, separation=3, random_state=2).unlabeled
     model = AutoRatio(random_state=0).fit_ratio(train.positive, train.unlabeled)
-    # Knowing nothing, a ratio of 1 is off by 1.1 on average.
+    # A constant ratio of 1 has a mean error of 1.1.
     assert np.mean(np.abs(model.ratio(new) - train.ratio(new))) < 0.2
 
 
@@ -112,7 +112,7 @@ def test_sparse_rows_have_a_linear_smooth_member(data, kind):
 
 
 @pytest.mark.parametrize("where", ["positive", "unlabeled"])
-def test_gaps_in_training_are_filled_for_the_smooth_member_and_said_so_once(data, where):
+def test_missing_training_values_are_filled_for_the_smooth_member_with_one_warning(data, where):
     rows = {"positive": data.positive, "unlabeled": data.unlabeled}
     rows[where] = with_gaps(rows[where])
     with pytest.warns(ImputationWarning, match="missing values") as caught:
@@ -121,7 +121,7 @@ def test_gaps_in_training_are_filled_for_the_smooth_member_and_said_so_once(data
     assert np.isfinite(model.log_ratio(rows[where])).all()  # and no second warning
 
 
-def test_gaps_that_come_later_are_said_so(data, model):
+def test_missing_values_in_new_rows_cause_a_warning(data, model):
     gaps = with_gaps(data.unlabeled)
     with pytest.warns(ImputationWarning, match="column medians"):
         scores = model.log_ratio(gaps)
@@ -152,10 +152,10 @@ def test_gaps_in_sparse_rows_are_zeros_for_the_smooth_member(data):
     with pytest.warns(ImputationWarning, match="zeros in sparse rows"):
         model = AutoRatio(random_state=0).fit_ratio(sparse.csr_array(data.positive), gaps)
     assert np.isfinite(model.log_ratio(gaps)).all()
-    assert_array_equal(gaps.data, before)  # the user's rows are as they were
+    assert_array_equal(gaps.data, before)  # the rows of the user are unchanged
 
 
-def test_without_gaps_nothing_is_said(data):
+def test_without_missing_values_there_is_no_warning(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled).log_ratio(data.unlabeled)
@@ -178,7 +178,7 @@ def test_a_state_remembers_the_gaps(data):
     gaps = with_gaps(data.unlabeled)
     with pytest.warns(ImputationWarning):
         model = AutoRatio(random_state=0).fit_ratio(data.positive, gaps)
-    again = model_from_state(model.state())  # has been told of gaps, and does not warn of them again
+    again = model_from_state(model.state())  # was trained with missing values and does not warn again
     assert_allclose(again.log_ratio(gaps), model.log_ratio(gaps), rtol=1e-12)
 
 

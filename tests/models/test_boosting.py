@@ -164,7 +164,7 @@ def test_sparse_rows_score_as_dense_ones(settings, rows):
 def test_missing_values_are_learnt_from(settings, rows):
     rng = np.random.default_rng(0)
     positive, unlabeled = (X.copy() for X in rows)
-    positive[rng.random(positive.shape) < 0.5] = np.nan  # that a value is missing speaks for a positive
+    positive[rng.random(positive.shape) < 0.5] = np.nan  # missing values are evidence for a positive
     unlabeled[rng.random(unlabeled.shape) < 0.1] = np.nan
     model = BoostedRatio(**settings, random_state=0).fit_ratio(positive, unlabeled)
     gaps, none = model.ratio([[np.nan] * 3, [0.0, 0.0, 0.0]])

@@ -209,7 +209,7 @@ class Stranger(ClassifierMixin, BaseEstimator):
 
 def test_types_that_are_not_trusted_are_refused_by_name(rows):
     model = ClassifierRatio(Stranger()).fit_ratio(*rows)
-    assert model.keeps_rows  # as nobody knows
+    assert model.keeps_rows  # the label is unknown
     with pytest.raises(ArtifactError, match="Stranger"):
         model.state()
 

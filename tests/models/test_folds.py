@@ -38,7 +38,7 @@ class Spy(RatioModel):
 
 
 def numbered(n_positive, n_unlabeled, *, weighted=False):
-    """Samples whose rows say which they are: 0, 1, ... and 1000, 1001, ..."""
+    """Samples whose rows are their own numbers: 0, 1, ... and 1000, 1001, ..."""
     positive, unlabeled = np.arange(float(n_positive)), 1000 + np.arange(float(n_unlabeled))
     return SamplePair(
         Sample(positive[:, None], positive + 1 if weighted else None),

@@ -24,7 +24,7 @@ def test_a_gaussian_ratio_is_learnt():
     train = make_gaussian_pu(1500, 4000, prior=0.4, separation=3, random_state=1)
     new = make_gaussian_pu(1, 3000, prior=0.4, separation=3, random_state=2).unlabeled
     ratio = ForestRatio(random_state=0).fit_ratio(train.positive, train.unlabeled).ratio(new)
-    # Knowing nothing, a ratio of 1 is off by 1.1 on average; leaves are noisy where classes meet.
+    # A constant ratio of 1 has a mean error of 1.1; leaves are noisy where the classes overlap.
     assert np.mean(np.abs(ratio - train.ratio(new))) < 0.25
     assert abs(ratio.mean() - 1) < 0.1
 
@@ -73,7 +73,7 @@ def test_weights_shift_the_ratio_towards_the_rows_that_carry_them(data):
     )
     top = data.positive
     assert weighted.ratio(top).mean() < plain.ratio(top).mean()
-    # Ratios are against the weighted rows, of which they average 1.
+    # Ratios refer to the weighted rows, over which their mean is 1.
     assert abs(np.average(weighted.ratio(data.unlabeled), weights=heavy) - 1) < 0.15
 
 

@@ -25,7 +25,7 @@ def test_a_gaussian_ratio_is_learnt():
     train = make_gaussian_pu(1500, 4000, prior=0.4, separation=3, random_state=1)
     new = make_gaussian_pu(1, 3000, prior=0.4, separation=3, random_state=2).unlabeled
     ratio = FourierRatio(300, random_state=0).fit_ratio(train.positive, train.unlabeled).ratio(new)
-    # Knowing nothing, a ratio of 1 is off by 1.1 on average.
+    # A constant ratio of 1 has a mean error of 1.1.
     assert np.mean(np.abs(ratio - train.ratio(new))) < 0.15
     assert abs(ratio.mean() - 1) < 0.08
 
@@ -107,7 +107,7 @@ def test_beyond_a_number_of_unlabeled_rows_a_sample_of_them_serves(data, monkeyp
     part = FourierRatio(100, random_state=0).fit_ratio(
         data.positive, data.unlabeled, unlabeled_weight=np.full(600, 3.0)
     )
-    # A third of the unlabeled rows triples the odds, and leaves the ratio where it was.
+    # With a third of the unlabeled rows the odds triple, but the ratio is the same.
     difference = part.log_ratio(data.unlabeled) - whole.log_ratio(data.unlabeled)
     assert not np.array_equal(part.coefficients_, whole.coefficients_)
     assert abs(np.median(difference)) < 0.5 < np.log(3)

@@ -67,7 +67,7 @@ def test_learns_the_ratio_of_two_gaussians():
 
     test_positive, test_unlabeled = gaussians(5000, 20_000, seed=1)
     truth, scores = true_log_ratio(test_unlabeled), model.log_ratio(test_unlabeled)
-    near = truth > -4  # where there are positives to learn from
+    near = truth > -4  # in the region of the positives
     assert np.corrcoef(truth[near], scores[near])[0, 1] > 0.97
 
     def risk(of):

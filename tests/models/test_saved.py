@@ -1,4 +1,4 @@
-"""scikit-learn estimators in files: what is allowed comes back, holds no rows, and cannot do harm."""
+"""scikit-learn estimators in files: allowed ones are restored, contain no rows, and cannot do harm."""
 
 import io
 import json
@@ -141,7 +141,7 @@ def test_what_is_allowed_comes_back_and_gives_the_same_bytes(name, archives):
     np.testing.assert_allclose(again.predict_proba(new), estimator.predict_proba(new), rtol=1e-12, atol=1e-12)
     if name != "splines":  # whose arrays SciPy pads
         assert write_estimators([again]) == archive
-    again.fit(*data())  # and it can learn again
+    again.fit(*data())  # and it can be fitted again
 
 
 @pytest.mark.parametrize("name", HOLD_NO_ROWS)

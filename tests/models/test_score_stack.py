@@ -1,4 +1,4 @@
-"""Networks of scores trained together: nnPU, PUa and VPU as stacks."""
+"""Score networks trained together: stacks of nnPU, PUa and VPU."""
 
 from __future__ import annotations
 

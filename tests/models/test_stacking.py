@@ -131,7 +131,7 @@ def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
     monkeypatch.setattr(auto, "ENOUGH", 300)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9000, 6))
-    positive = (X[:, 0] > 0) ^ (X[:, 1] > 0.5) ^ (X[:, 2] > -0.3)  # no smooth fit finds this
+    positive = (X[:, 0] > 0) ^ (X[:, 1] > 0.5) ^ (X[:, 2] > -0.3)  # a smooth fit cannot represent this
     model = AutoRatio(random_state=0).fit_ratio(X[:3000][positive[:3000]], X[3000:])
     kinds = [type(member) for member in model.members_]
     assert BoostedRatio in kinds

@@ -1,4 +1,4 @@
-"""Laws of networks that learn from others."""
+"""Laws of networks with teachers."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_a_student_is_one_network_without_a_correction(student):
 
 
 def test_students_rank_better_than_a_network_alone():
-    """A few positives in twenty dimensions are learnt by heart; with each of five seeds teachers help."""
+    """A few positives in twenty dimensions are overfitted; teachers help with each of five seeds."""
     gains = []
     for seed in range(5):
         scores = [
@@ -121,7 +121,7 @@ def test_rows_held_out_by_the_user_and_weights_are_used():
     assert not np.allclose(plain.log_ratio(DATA.test), other.log_ratio(DATA.test))
 
 
-def test_a_handful_of_rows_still_teaches():
+def test_teachers_work_with_few_rows():
     model = taught(2, epochs=2).fit_ratio(DATA.positive[:4], DATA.unlabeled[:20])
     assert np.isfinite(model.ratio(DATA.test)).all()
 
@@ -139,7 +139,7 @@ def test_teachers_are_counted(teachers):
         taught(teachers).fit_ratio(DATA.positive, DATA.unlabeled)
 
 
-def test_what_teachers_do_not_go_with_is_said():
+def test_options_that_exclude_teachers_raise():
     with pytest.raises(ParameterError, match="bound must be given"):
         taught(head="bounded").fit_ratio(DATA.positive, DATA.unlabeled)
     with pytest.raises(ParameterError, match="teachers must be 0"):

@@ -98,7 +98,7 @@ def test_an_epoch_sweeps_both_samples_exactly_once(n_positive, n_unlabeled, batc
             seen = np.bincount(np.concatenate(parts), minlength=n)
             if n >= steps:
                 assert_array_equal(seen, 1)
-            else:  # fewer rows than steps: they take turns
+            else:  # fewer rows than steps: they are used in turn
                 assert seen.max() - seen.min() <= 1
 
 
@@ -135,7 +135,7 @@ def test_each_line_moves_as_under_torch_adam(decoupled, accumulate, recordable):
         decoupled=decoupled,
         accumulate=accumulate,
     )
-    if recordable:  # what a GPU does, tried on the host
+    if recordable:  # the code path of a GPU, run on the CPU
         adam._fused = adam._recordable
     for step, gradient in enumerate(gradients):
         adam.step(torch.tensor(gradient), torch.tensor([step]))
@@ -189,7 +189,7 @@ def test_a_stack_gives_what_its_modules_give(make, train):
     for i, module in enumerate(modules):
         assert_allclose(batched[i].detach(), module(rows[i])[:, 0].detach(), rtol=1e-10)
         after = stack.extract(i, stack.weights.detach(), stack.fixed).state_dict()
-        for name, value in module.state_dict().items():  # batch norm has seen its own rows
+        for name, value in module.state_dict().items():  # batch norm uses its own rows
             assert_allclose(after[name], value, rtol=1e-10)
 
 
@@ -232,7 +232,7 @@ def test_gradient_of_a_stack_has_the_lines_of_its_weights():
     for batched in (True, False):
         stack.batched = batched
         gradient = stack.gradient((stack(rows) * torch.tensor([[1.0], [5.0]])).sum())
-        assert_array_equal(gradient[:, :6], 0)  # of the layer that nothing goes through
+        assert_array_equal(gradient[:, :6], 0)  # of the unused layer
         expected = torch.stack([rows[0].sum(0), 5 * rows[1].sum(0)])
         assert_allclose(gradient[:, 6:9], expected, rtol=1e-12)
         assert_allclose(gradient[:, 9], [4, 20])

@@ -1,4 +1,4 @@
-"""LightGBM sees only trees that were checked, and they say nothing about rows but splits and leaves."""
+"""LightGBM gets only checked trees, which contain splits and leaves and no other values of rows."""
 
 import re
 

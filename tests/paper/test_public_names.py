@@ -1,4 +1,4 @@
-"""The study is a user: it imports what every user may."""
+"""The code of the paper imports public names only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 FILES = sorted((Path(__file__).parents[2] / "paper").glob("*.py"))
-SHELVES = ("drpu", "drpu.datasets", "drpu.exceptions")
+PUBLIC = ("drpu", "drpu.datasets", "drpu.exceptions")
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
@@ -18,5 +18,5 @@ def test_the_study_uses_public_names_only(path):
         if isinstance(node, ast.Import):
             assert all(a.name == "drpu" or not a.name.startswith("drpu.") for a in node.names)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "drpu":
-            assert node.module in SHELVES
+            assert node.module in PUBLIC
             assert {a.name for a in node.names} <= set(import_module(node.module).__all__)

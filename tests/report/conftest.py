@@ -19,5 +19,5 @@ def classifier(data):
 
 @pytest.fixture(scope="session")
 def single(data):
-    """A classifier whose labelled rows were picked out of the population."""
+    """A classifier fitted to a single sample."""
     return DRPUClassifier("classifier", scenario="single-sample", random_state=0).fit(*data.X_y())

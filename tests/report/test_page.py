@@ -1,4 +1,4 @@
-"""The page: its words here, its numbers in a real browser."""
+"""The HTML report: its text, and its numbers in a browser."""
 
 import math
 import os
@@ -22,11 +22,11 @@ def page(classifier, data):
     return render_report(classifier, data.test, title="June <b> & July")
 
 
-# -- words ------------------------------------------------------------------------------------------
+# -- text -------------------------------------------------------------------------------------------
 
 
 class Links(HTMLParser):
-    """Whatever a page would fetch."""
+    """Everything that a page would load."""
 
     def __init__(self):
         super().__init__()
@@ -112,7 +112,7 @@ def browser():
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Open a page and collect what its console says."""
+    """Open a page and collect its console messages."""
     contexts = []
 
     def open_page(html, **options):
@@ -203,7 +203,7 @@ def test_the_keyboard_is_enough(open_page, classifier, data):
     before, said = shown(tab, "threshold"), tab.inner_text("[aria-live=polite]")
     for _ in range(30):
         tab.keyboard.press("ArrowRight")
-    assert shown(tab, "threshold") < before  # more positives: less evidence is asked for
+    assert shown(tab, "threshold") < before  # more positives: a lower threshold
     assert tab.inner_text("[aria-live=polite]") != said
     for name in ("prior-number", "cost", "cost-number", "as-found", "as-trained"):
         tab.keyboard.press("Tab")

@@ -1,4 +1,4 @@
-"""The values behind the pictures."""
+"""The values that the pictures show."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One classifier with named columns and one without, and rows to count, for everything that scales."""
+"""A classifier with named columns and one without, and rows to count."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Counts and scores of batches are those of one pass."""
+"""Counts and scores of batches equal those of one pass."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_weights_are_a_column(tmp_path):
     assert found != NAMED.count(TABLE[["a", "b"]])
 
 
-def test_columns_may_be_said_or_be_all():
+def test_columns_may_be_given_or_be_all():
     whole = PLAIN.count(TABLE[["a", "b"]].to_numpy())
     assert count_batches(PLAIN, TABLE, columns=["a", "b"]) == whole
     assert count_batches(PLAIN, TABLE[["a", "b", "w"]], weight="w").weighted
@@ -141,7 +141,7 @@ def test_foreign_counts_are_refused():
         ("absent/*.parquet", {}, FileNotFoundError, "absent"),
     ],
 )
-def test_what_cannot_be_counted_is_said(source, options, error, message):
+def test_data_that_cannot_be_counted_raise(source, options, error, message):
     with pytest.raises(error, match=message):
         count_batches(PLAIN, source, **options)
 

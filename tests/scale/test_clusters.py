@@ -1,4 +1,4 @@
-"""Dask and Spark count what one pass counts."""
+"""Dask and Spark give the counts of one pass."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scale_data import DATA, NAMED, PLAIN, TABLE
 from drpu import count_batches, score_batches
 from drpu.exceptions import DataError, ParameterError
 
-# what tests ask of Spark themselves, to bring tables in and out of it
+# warnings of Spark itself when tables are converted
 pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
 
 
@@ -66,7 +66,7 @@ def spark():
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java, which is not on the path")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)  # workers import what the tests do
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # workers import the modules of the tests
         session = (
             sql.SparkSession.builder.master("local[1]")
             .config("spark.ui.enabled", "false")

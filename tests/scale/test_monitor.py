@@ -1,4 +1,4 @@
-"""Laws of PriorMonitor: a window of counts, and what is read from it."""
+"""Laws of PriorMonitor: a window of counts, and the priors estimated from it."""
 
 from __future__ import annotations
 

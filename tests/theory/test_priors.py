@@ -18,7 +18,7 @@ from drpu.datasets import GaussianClasses
 
 
 def population_tails(world, scores, prior, n=10**13):
-    """Tails of a sample so large that its shares are the probabilities."""
+    """Tails of a sample so large that its frequencies are the probabilities."""
     levels, cell = np.unique(scores, return_inverse=True)
 
     def counts(law):
@@ -77,7 +77,7 @@ def test_matching_reads_the_new_prior_from_that_proportion(drawn, pi_test):
         before = population_tails(world, scores, world.prior)
         after = population_tails(world, scores, pi_test)
         gap = np.abs(before.survival - before.positive_survival).max()
-        if gap < 1e-2:  # a score that tells nothing apart shows no shift
+        if gap < 1e-2:  # a constant score shows no shift
             continue
         assert_allclose(
             match_negatives(after, before), (1 - pi_test) / (1 - world.prior), rtol=1e-4, atol=1e-6
@@ -127,5 +127,5 @@ def test_matching_approaches_the_new_prior(pi_test, seed):
     positive = classes.draw(np.ones(n), rng)[:, 0]
     before = ScoreTails(positive).update(classes.draw(rng.random(n) < pi, rng)[:, 0])
     after = before.empty().update(classes.draw(rng.random(n) < pi_test, rng)[:, 0])
-    # Its standard deviation is below 0.01 at this size, whatever the new prior.
+    # Its standard deviation is below 0.01 at this size, for every new prior.
     assert abs(matching(after, before, pi) - pi_test) < 0.06

@@ -1,4 +1,4 @@
-"""Sections 3 to 5 of the DRPU paper: risks, divergences, excess risk, thresholds; exact on finite worlds."""
+"""Sections 3 to 5 of the DRPU paper: risks, divergences, excess risk, thresholds; exact on finite spaces."""
 
 import numpy as np
 import pytest
@@ -110,7 +110,7 @@ def test_theorem_2_without_a_shift_is_theorem_1(pi, cost):
 @pytest.mark.parametrize("cost", [0.2, 0.5, 0.7])
 @pytest.mark.parametrize(("pi", "c0"), [(0.5, 0.5), (0.4, 0.45), (0.3, 0.25)])
 def test_the_constants_of_both_theorems_cannot_be_improved(pi, c0, cost):
-    # Two points with posteriors c0 +- d; a ratio that puts both a hair on the wrong side.
+    # Two points with posteriors c0 +- d, and a ratio that misclassifies both by a small margin.
     d, hair = 0.2, 1e-6
     share = (1 + (pi - c0) / d) / 2
     p, eta = np.array([share, 1 - share]), np.array([c0 + d, c0 - d])
@@ -137,7 +137,7 @@ def test_other_generators_carry_the_bound_where_ratios_are_bounded(name, curvatu
     pi, r = world.prior, np.minimum(world.ratios(rng), most)
     excess = world.risk(pi * r > cost, pi, cost) - world.bayes_risk(pi, cost)
     divergence = np.maximum(world.divergence(get_generator(name), r), 0)
-    # A divergence near 0 is a difference of terms of order 1: its root forgets half the digits.
+    # A divergence near 0 is a difference of terms of order 1: its root has half the digits.
     assert np.all(excess <= pi * np.sqrt(2 / curvature(most) * (divergence + 1e-14)))
 
 
@@ -218,7 +218,7 @@ def test_the_excess_auc_risk_is_below_the_root_of_the_divergence(f, mu, drawn):
 
 
 def test_the_auc_bound_needs_a_tie_to_be_half_an_error():
-    # Two classes that hardly differ, and a constant: ties as whole errors would break the bound.
+    # Two similar classes and a constant score: counting ties as full errors would violate the bound.
     world = World(np.array([0.51, 0.49]), np.array([0.49, 0.51]), 0.5)
     constant = np.ones(2)
     bound = np.sqrt(2 * world.divergence(LSIF, constant)) / (1 - world.prior)
@@ -232,7 +232,7 @@ def test_the_bound_with_an_estimated_threshold_grows_by_its_error(f, mu, drawn, 
     world, rng = drawn
     pi, r = world.prior, world.ratios(rng)
     threshold = ratio_threshold(pi, pi_test, cost=cost)
-    estimated = rng.uniform(0, 1 / pi, (len(r), 1))  # all of (0, 1 / pi), where thresholds live
+    estimated = rng.uniform(0, 1 / pi, (len(r), 1))  # all of (0, 1 / pi), the range of thresholds
     excess = world.risk(r > estimated, pi_test, cost) - world.bayes_risk(pi_test, cost)
     distance = np.sqrt(2 / mu * world.divergence(f, r))
     error = np.abs(estimated - threshold)[:, 0]

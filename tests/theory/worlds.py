@@ -1,4 +1,4 @@
-"""Worlds of finitely many points: every expectation is a sum, so theorems hold to rounding."""
+"""Finite spaces, on which every expectation is a sum and theorems hold up to rounding."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ costs = st.floats(0.01, 0.99)
 
 @dataclass(frozen=True)
 class World:
-    """Laws of the two classes on finitely many points, and a training prior."""
+    """Distributions of the two classes on finitely many points, and a training prior."""
 
     positive: np.ndarray
     negative: np.ndarray
@@ -38,7 +38,7 @@ class World:
         return self.prior * self.ratio
 
     def risk(self, calls, prior, cost):
-        """Cost-sensitive risk of calling points positive where ``calls`` is true."""
+        """Cost-sensitive risk of classifying points as positive where ``calls`` is true."""
         missed = (~calls * self.positive).sum(-1)
         alarmed = (calls * self.negative).sum(-1)
         return (1 - cost) * prior * missed + cost * (1 - prior) * alarmed
@@ -73,7 +73,7 @@ class World:
 
 @st.composite
 def worlds(draw, *, irreducible=False):
-    """Random worlds of 2 to 12 points; some points may belong to one class alone."""
+    """Random spaces of 2 to 12 points; some points may belong to one class only."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     m = draw(st.integers(2, 12))
     spread = draw(st.sampled_from([0.2, 1.0, 10.0]))
@@ -111,7 +111,7 @@ strongly_convex = pytest.mark.parametrize(("f", "mu"), STRONG.values(), ids=STRO
 
 
 def equivalent_cost(pi, pi_test, cost):
-    """c_0: the training-time cost that a shifted prior amounts to."""
+    """c_0: the cost at the training prior that is equivalent to the test prior."""
     against = cost * pi * (1 - pi_test)
     return against / ((1 - cost) * (1 - pi) * pi_test + against)
 
