@@ -20,6 +20,7 @@ __all__ = [
     "check_real",
     "check_scores",
     "check_weights",
+    "unit_weights",
 ]
 
 
@@ -99,3 +100,11 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
     if n and not allow_zero and weight.sum() <= 0:
         raise DataError(f"{name} must not be zero for every row.")
     return weight
+
+
+def unit_weights(weight: FloatArray) -> FloatArray:
+    """Weights with mean 1 over the rows that have any: multiplying all by a constant changes nothing."""
+    mantissa, exponent = np.frexp(weight / weight.max())
+    # Thirty bits: the constant leaves a difference in the last bit, which could decide a tie in a tree.
+    relative = np.ldexp(np.round(mantissa * 2.0**30), exponent - 30)
+    return np.asarray(relative / relative[relative > 0].mean())

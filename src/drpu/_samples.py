@@ -37,10 +37,15 @@ def stack_rows(*parts: Rows) -> Rows:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """Rows and their weights; None means that every row has weight 1."""
+    """Rows, their weights and the groups that they belong to.
+
+    Without weights every row has weight 1. Rows of one group, such as all rows of a
+    customer, depend on each other; without groups all rows are independent.
+    """
 
     rows: Rows
     weight: FloatArray | None = None
+    groups: IntArray | None = None
 
     def __len__(self) -> int:
         return n_rows(self.rows)
@@ -50,9 +55,15 @@ class Sample:
         """Sum of the weights; the number of rows where there are none."""
         return float(len(self)) if self.weight is None else float(self.weight.sum())
 
+    @property
+    def n_independent(self) -> int:
+        """Number of groups; the number of rows where there are none."""
+        return len(self) if self.groups is None else len(np.unique(self.groups))
+
     def take(self, index: Any) -> Sample:
-        """The rows at ``index`` with their weights."""
-        return Sample(take_rows(self.rows, index), None if self.weight is None else self.weight[index])
+        """The rows at ``index`` with their weights and groups."""
+        parts = (None if values is None else values[index] for values in (self.weight, self.groups))
+        return Sample(take_rows(self.rows, index), *parts)
 
     def at_most(self, n: int, rng: np.random.Generator) -> Sample:
         """The sample itself, or ``n`` of its rows drawn at random where it has more."""

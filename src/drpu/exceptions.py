@@ -19,6 +19,7 @@
     ├── ShiftWarning                     not-prior-shift
     ├── AlphaWarning                     alpha-above-prior
     ├── SeenPositivesWarning             seen-positives
+    ├── CopiedPositivesWarning           copied-positives
     ├── ImputationWarning                imputed
     ├── PositiveLabelWarning             positive-label
     ├── MorePositivesWarning             more-positives
@@ -39,6 +40,7 @@ __all__ = [
     "AlphaWarning",
     "ArtifactError",
     "CollectedWarning",
+    "CopiedPositivesWarning",
     "DRPUError",
     "DRPUWarning",
     "DataError",
@@ -138,6 +140,12 @@ class AlphaWarning(DRPUWarning):
     """``alpha`` of the non-negative risk exceeds the estimated prior."""
 
     code = "alpha-above-prior"
+
+
+class CopiedPositivesWarning(DRPUWarning):
+    """Labelled positives are listed more than once; copies count once."""
+
+    code = "copied-positives"
 
 
 class SeenPositivesWarning(DRPUWarning):

@@ -58,10 +58,12 @@ def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5)
 
     if pi_test in (0.0, 1.0):  # one class left: no level of evidence matters
         return np.inf if pi_test == 0.0 else -np.inf
+    if pi == 1.0:  # no ratio exceeds 1, and a row at 1 has the test prior as its posterior
+        return float(np.nextafter(1.0, 0.0)) if pi_test > c else 1.0
     against = c * (1 - pi_test)
     level = (1 - c) * pi_test * (1 - pi) + against * pi
     if level == 0:  # products of the smallest floats vanish: take the limit
-        return 1.0 if pi == 1.0 else np.inf
+        return np.inf
     return against / level
 
 

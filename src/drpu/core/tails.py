@@ -57,7 +57,15 @@ class ScoreTails:
     5.0
     """
 
-    __slots__ = ("_weight_squares", "copies", "counts", "levels", "n_positive", "positive_counts")
+    __slots__ = (
+        "_cluster_squares",
+        "_weight_squares",
+        "copies",
+        "counts",
+        "levels",
+        "n_positive",
+        "positive_counts",
+    )
 
     # Tails can be equal and can change: no hash.
     __hash__ = None  # type: ignore[assignment]
@@ -68,7 +76,9 @@ class ScoreTails:
     n_positive: float
     copies: int
 
-    def __init__(self, positive_scores: Any, weight: Any = None, *, copies: int = 1) -> None:
+    def __init__(
+        self, positive_scores: Any, weight: Any = None, *, groups: IntArray | None = None, copies: int = 1
+    ) -> None:
         scores = check_scores("positive_scores", positive_scores)
         self.copies = check_integer("copies", copies, low=1)
         self.levels, cell = np.unique(scores, return_inverse=True)
@@ -81,11 +91,14 @@ class ScoreTails:
             self.positive_counts = np.bincount(cell + 1, weights=w, minlength=size)
             self.n_positive = _effective_size(w.sum(), (w * w).sum())
         self.counts = np.zeros(size, dtype=np.int64)
-        self._weight_squares = 0.0
+        if groups is not None:
+            w = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
+            self.n_positive = _effective_size(w.sum(), _group_squares(w, groups))
+        self._weight_squares = self._cluster_squares = 0.0
 
     # -- counting ------------------------------------------------------------------
 
-    def update(self, scores: Any, weight: Any = None) -> Self:
+    def update(self, scores: Any, weight: Any = None, *, groups: IntArray | None = None) -> Self:
         """Count ``scores`` in place and return self.
 
         Parameters
@@ -94,8 +107,15 @@ class ScoreTails:
             Scores of unlabeled rows, compared in float64 whatever their type.
         weight : array-like of shape (n,), optional
             Weights of the rows. Once weighted, the counts are floats.
+        groups : array of shape (n,), optional
+            Integers that tell which rows depend on each other. The counts stay as they
+            are; :attr:`n` then counts groups, not rows. A group must not be divided
+            over several calls.
         """
         values = check_scores("scores", scores, allow_empty=True)
+        if groups is not None:
+            unit = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
+            self._cluster_squares += _group_squares(unit, groups) - float((unit * unit).sum())
         if weight is not None:
             # A batch may weigh nothing: only the whole must not.
             w = check_weights("weight", weight, len(values), allow_zero=True)
@@ -116,6 +136,7 @@ class ScoreTails:
         squares = self._squares() + other._squares()
         self.counts = self.counts + other.counts
         self._weight_squares = squares if self.weighted else 0.0
+        self._cluster_squares += other._cluster_squares
         return self
 
     def empty(self, *, copies: int | None = None) -> ScoreTails:
@@ -124,7 +145,7 @@ class ScoreTails:
         new.levels, new.positive_counts, new.n_positive = self.levels, self.positive_counts, self.n_positive
         new.copies = self.copies if copies is None else check_integer("copies", copies, low=1)
         new.counts = np.zeros(len(self.levels) + 1, dtype=np.int64)
-        new._weight_squares = 0.0
+        new._weight_squares = new._cluster_squares = 0.0
         return new
 
     def copy(self) -> ScoreTails:
@@ -154,10 +175,11 @@ class ScoreTails:
 
     @property
     def n(self) -> float:
-        """Effective number of unlabeled rows: Kish's size when they are weighted."""
-        if self.weighted:
-            return _effective_size(float(self.counts.sum()), self._weight_squares) / self.copies
-        return float(self.counts.sum()) / self.copies
+        """Effective number of unlabeled rows: Kish's size when they have weights or groups."""
+        total = float(self.counts.sum())
+        if self.weighted or self._cluster_squares:
+            return _effective_size(total, self._squares() + self._cluster_squares) / self.copies
+        return total / self.copies
 
     @property
     def positive_survival(self) -> FloatArray:
@@ -206,7 +228,12 @@ class ScoreTails:
         """Arrays and numbers from which :meth:`from_state` makes equal tails."""
         return ModelState(
             "tails",
-            {"n_positive": self.n_positive, "copies": self.copies, "weight_squares": self._weight_squares},
+            {
+                "n_positive": self.n_positive,
+                "copies": self.copies,
+                "weight_squares": self._weight_squares,
+                "cluster_squares": self._cluster_squares,
+            },
             {
                 "levels": self.levels,
                 "positive_counts": self.positive_counts,
@@ -223,6 +250,7 @@ class ScoreTails:
             counts = _check_counts("counts", state.arrays["counts"], len(levels))
             n_positive = check_real("n_positive", state.config["n_positive"], low=0.0)
             squares = check_real("weight_squares", state.config["weight_squares"], low=0.0)
+            clusters = check_real("cluster_squares", state.config.get("cluster_squares", 0.0), low=0.0)
             copies = check_integer("copies", state.config["copies"], low=1)
         except (AttributeError, KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of tails is damaged: {error}") from error
@@ -234,7 +262,8 @@ class ScoreTails:
             raise DataError("the state of tails is damaged: counts and weight_squares do not agree.")
         tails = object.__new__(cls)
         tails.levels, tails.positive_counts, tails.counts = levels, positive, counts
-        tails.n_positive, tails.copies, tails._weight_squares = n_positive, copies, squares
+        tails.n_positive, tails.copies = n_positive, copies
+        tails._weight_squares, tails._cluster_squares = squares, clusters
         return tails
 
     def _squares(self) -> float:
@@ -275,6 +304,12 @@ def _most_rows(counts: IntArray | FloatArray) -> float:
 def _survival(counts: IntArray | FloatArray) -> FloatArray:
     tail: FloatArray = counts[::-1].cumsum()[::-1] / counts.sum()
     return tail[1:]
+
+
+def _group_squares(weight: FloatArray, groups: IntArray) -> float:
+    """Sum of the squared total weights of the groups."""
+    totals = np.bincount(np.unique(groups, return_inverse=True)[1], weights=weight)
+    return float(totals @ totals)
 
 
 def _effective_size(total: float, squares: float) -> float:

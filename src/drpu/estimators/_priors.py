@@ -126,8 +126,7 @@ def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRa
         holdout=resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)),
         random_state=rng,
     )
-    tails = ScoreTails(held.positive, held.positive_weight)
-    return model, tails.update(held.unlabeled, held.unlabeled_weight)
+    return model, held.tails()
 
 
 def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
@@ -148,7 +147,7 @@ def _flat(sample: Sample) -> Sample:
     """The sample with two-dimensional rows: images become vectors of pixels."""
     if sample.rows.ndim == 2:
         return sample
-    return Sample(sample.rows.reshape(len(sample), -1), sample.weight)
+    return Sample(sample.rows.reshape(len(sample), -1), sample.weight, sample.groups)
 
 
 def _drawn(sample: Sample, rng: np.random.RandomState) -> Rows:

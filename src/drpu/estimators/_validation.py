@@ -10,9 +10,9 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import check_choice, check_weights
+from drpu._checks import check_choice, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
-from drpu._typing import BoolArray, FloatArray, Rows
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DataTypeError, LabelError
 from drpu.models._rows import is_images
 from drpu.models.base import RatioModel
@@ -26,7 +26,7 @@ Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positi
 
 
 def split_pu(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioModel
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioModel, groups: Any = None
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples from rows and labels, and the two labels.
 
@@ -34,8 +34,9 @@ def split_pu(
     ----------
     estimator : estimator
         Remembers the columns; its ``pos_label`` says which label is the positive one.
-    X, y, sample_weight : array-like
-        What the user passed to ``fit``.
+    X, y, sample_weight, groups : array-like
+        What the user passed to ``fit``. Weights are brought to mean 1 here, so that their
+        scale has no effect anywhere.
     model : RatioModel
         Says what rows may hold.
     """
@@ -48,8 +49,12 @@ def split_pu(
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
     if len(positive) != n_rows(X):
         raise DataError(f"X and y must have the same number of rows, got {n_rows(X)} and {len(positive)}.")
-    weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
-    return SamplePair(_sample(X, weight, positive), _sample(X, weight, ~positive)), classes
+    weight = None
+    if sample_weight is not None:
+        weight = unit_weights(check_weights("sample_weight", sample_weight, n_rows(X)))
+    codes = None if groups is None else read_groups("groups", groups, n_rows(X))
+    whole = Sample(X, weight, codes)
+    return SamplePair(_some(whole, positive), _some(whole, ~positive)), classes
 
 
 def pair_pu(
@@ -60,30 +65,73 @@ def pair_pu(
     unlabeled_weight: Any,
     *,
     model: RatioModel,
+    positive_groups: Any = None,
+    unlabeled_groups: Any = None,
 ) -> tuple[SamplePair, Classes]:
-    """Positive and unlabeled samples that were passed separately; labels are 1 and 0."""
+    """Positive and unlabeled samples that were passed separately; labels are 1 and 0.
+
+    The weights of each sample are brought to mean 1: they say which rows of a sample count
+    for more, and do not change the fraction of labelled rows.
+    """
     positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
     unlabeled = check_rows(estimator, unlabeled, model=model, reset=False, name="unlabeled")
+    n = n_rows(positive)
     rows = stack_rows(positive, unlabeled)  # one kind of array for both
-    first = np.arange(n_rows(rows)) < n_rows(positive)
-    weight = None
-    if positive_weight is not None or unlabeled_weight is not None:
-        weight = np.concatenate(
-            [
-                np.ones(n_rows(part)) if given is None else _mean_one(name, given, n_rows(part))
-                for name, given, part in (
-                    ("positive_weight", positive_weight, positive),
-                    ("unlabeled_weight", unlabeled_weight, unlabeled),
-                )
-            ]
+    weights = _both_weights(n, n_rows(unlabeled), positive_weight, unlabeled_weight)
+    groups = _both_groups(n, n_rows(unlabeled), positive_groups, unlabeled_groups)
+    whole = Sample(rows, weights, groups)
+    first = np.arange(len(whole)) < n
+    return SamplePair(_some(whole, first), _some(whole, ~first)), np.array([0, 1])
+
+
+def _both_weights(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> FloatArray | None:
+    if positive is None and unlabeled is None:
+        return None
+    parts = []
+    for name, given, n in (
+        ("positive_weight", positive, n_positive),
+        ("unlabeled_weight", unlabeled, n_unlabeled),
+    ):
+        parts.append(np.ones(n) if given is None else unit_weights(check_weights(name, given, n)))
+    return np.concatenate(parts)
+
+
+def _both_groups(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> IntArray | None:
+    """Group numbers of all rows; the same value in both samples is the same group."""
+    if positive is None and unlabeled is None:
+        return None
+    if positive is None or unlabeled is None:
+        name = "positive_groups" if positive is None else "unlabeled_groups"
+        raise DataError(
+            f"{name} must be given too: the rows of a group can be in both samples. "
+            "Give a row without a group a value of its own."
         )
-    return SamplePair(_sample(rows, weight, first), _sample(rows, weight, ~first)), np.array([0, 1])
+    parts = [column_or_1d(as_numpy(part)) for part in (positive, unlabeled)]
+    for name, part, n in zip(
+        ("positive_groups", "unlabeled_groups"), parts, (n_positive, n_unlabeled), strict=True
+    ):
+        if len(part) != n:
+            raise DataError(f"{name} must have one value a row, {n}, got {len(part)}.")
+    return read_groups("groups", np.concatenate(parts), n_positive + n_unlabeled)
 
 
-def _mean_one(name: str, values: Any, n: int) -> FloatArray:
-    """Weights within one sample, which do not change how large it is beside the other."""
-    weight = check_weights(name, values, n)
-    return np.asarray(weight / weight.mean())
+def read_groups(name: str, groups: Any, n: int) -> IntArray:
+    """Group numbers from values of any kind, one a row."""
+    try:
+        values = column_or_1d(as_numpy(groups))
+    except ValueError as error:
+        raise DataError(f"{name} must have one value a row: {error}") from error
+    if len(values) != n:
+        raise DataError(f"{name} must have one value a row, {n}, got {len(values)}.")
+    if _missing(values).any():
+        raise DataError(
+            f"{name} must not hold missing values: give a row without a group a value of its own."
+        )
+    try:
+        _, codes = np.unique(values, return_inverse=True)
+    except TypeError:  # values of several kinds have no order
+        _, codes = np.unique(values.astype(str), return_inverse=True)
+    return np.asarray(codes, dtype=np.int64)
 
 
 def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:
@@ -181,9 +229,8 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     )
 
 
-def _sample(X: Rows, weight: FloatArray | None, mask: BoolArray) -> Sample:
-    index = np.flatnonzero(mask)
-    sample = Sample(X, weight).take(index)
+def _some(whole: Sample, mask: BoolArray) -> Sample:
+    sample = whole.take(np.flatnonzero(mask))
     if sample.weight is not None and sample.weight.sum() <= 0:
         raise DataError(
             "sample_weight leaves one class only: it must not be zero for every positive or for every "

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice, check_fraction
-from drpu._samples import SamplePair
+from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
@@ -19,6 +19,7 @@ from drpu.core.prior import METHODS, PriorEstimate, as_prior, prior_from_tails
 from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
+from drpu.estimators._copies import copied_positives
 from drpu.estimators._kept import plain_parameters, read_parameters
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
@@ -27,6 +28,7 @@ from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.exceptions import (
     AlphaWarning,
+    CopiedPositivesWarning,
     FewPositivesWarning,
     ParameterError,
     PriorBoundaryWarning,
@@ -40,6 +42,7 @@ from drpu.models.resolve import resolve_model, seeded
 __all__ = ["DRPUClassifier"]
 
 TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
+EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 FEW_POSITIVES = 100  # below it, priors and intervals are wide enough to deserve a word
 
 
@@ -63,8 +66,8 @@ class DRPUClassifier(Adaptable):
         above; below ten positives there is nothing to spare and the model's own rows
         are scored.
     calibrate : bool, default=True
-        Whether scores are mapped to ratios by held-out rows. The ranking and the
-        priors stay as they are.
+        Whether scores are mapped to ratios by held-out rows. The priors stay as they are.
+        The order of rows stays, too, except that some rows become ties.
     prior : "auto", str, float, PriorEstimate or callable, default="auto"
         Class prior of the training population: how to estimate it, or its value. The
         methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
@@ -159,7 +162,7 @@ class DRPUClassifier(Adaptable):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Rows, y: Any, sample_weight: Any = None) -> Self:
+    def fit(self, X: Rows, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         """Learn from rows of which some are labelled positive.
 
         Parameters
@@ -169,7 +172,12 @@ class DRPUClassifier(Adaptable):
         y : array-like of shape (n,)
             Two labels: the labelled positives, and the rows without a label.
         sample_weight : array-like of shape (n,), optional
-            Weights, in the loss and in the counts.
+            Weights, in the loss and in the counts. Multiplying all of them by a constant
+            changes nothing.
+        groups : array-like of shape (n,), optional
+            Which rows depend on each other, as in scikit-learn: a customer's rows share a
+            value. They stay in one fold, and intervals count groups. Without it, copies
+            of a labelled positive are found and treated as one group.
 
         Returns
         -------
@@ -177,7 +185,7 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        return self._fit(model, *split_pu(self, X, y, sample_weight, model=model))
+        return self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
 
     def fit_pu(
         self,
@@ -186,6 +194,8 @@ class DRPUClassifier(Adaptable):
         *,
         positive_weight: Any = None,
         unlabeled_weight: Any = None,
+        positive_groups: Any = None,
+        unlabeled_groups: Any = None,
     ) -> Self:
         """Learn from a positive and an unlabeled sample; labels are 1 and 0.
 
@@ -201,6 +211,9 @@ class DRPUClassifier(Adaptable):
             do not change the fraction of the population that is labelled.
         unlabeled_weight : array-like of shape (n_unlabeled,), optional
             Weights of the unlabeled rows.
+        positive_groups, unlabeled_groups : array-like, optional
+            Which rows depend on each other, as ``groups`` in :meth:`fit`; equal values in
+            both are one group.
 
         Returns
         -------
@@ -208,13 +221,25 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        pair = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
+        pair = pair_pu(
+            self,
+            positive,
+            unlabeled,
+            positive_weight,
+            unlabeled_weight,
+            model=model,
+            positive_groups=positive_groups,
+            unlabeled_groups=unlabeled_groups,
+        )
         return self._fit(model, *pair)
 
     def _fit(self, model: RatioModel, pair: SamplePair, classes: Classes) -> Self:
         rng = check_random_state(self.random_state)
-        holdout = resolve_holdout(self.holdout, len(pair.positive), len(pair.unlabeled))
-        _warn_of_few_positives(len(pair.positive), split=holdout != 0)
+        pair = _with_copies(pair)
+        n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
+        grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
+        holdout = resolve_holdout(self.holdout, n_positive, n_unlabeled, grouped=grouped)
+        _warn_of_few_positives(n_positive, split=holdout != 0)
 
         folds, held = cross_fit(
             seeded(model, rng),
@@ -225,7 +250,7 @@ class DRPUClassifier(Adaptable):
             verbose=self.verbose,
         )
         fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
-        tails = ScoreTails(held.positive, held.positive_weight).update(held.unlabeled, held.unlabeled_weight)
+        tails = held.tails()
         prior = self._resolve_prior(tails, fraction, pair, rng)
         _warn_of_alpha(folds, without_labelled(prior, fraction))
         calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
@@ -320,10 +345,10 @@ class DRPUClassifier(Adaptable):
         else:
             estimate = prior_from_tails(tails, method=self.prior)
         prior = with_labelled(estimate, fraction)
-        if not 0.005 < prior.value < 0.995:
+        if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
             warnings.warn(
-                f"the training prior is estimated as {prior.value:.3f}, at the edge of what it can be: "
-                "look whether the labels mean what they should, or give the prior if you know it.",
+                f"the training prior is estimated as {prior}, which does not exclude that one class is "
+                "absent: check the meaning of the labels, or give the prior if you know it.",
                 PriorBoundaryWarning,
                 stacklevel=5,
             )
@@ -342,6 +367,24 @@ class DRPUClassifier(Adaptable):
         model = resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
+
+
+def _with_copies(pair: SamplePair) -> SamplePair:
+    """The pair with copies of a labelled positive in one group, unless the user gave groups."""
+    if pair.positive.groups is not None:
+        return pair
+    groups = copied_positives(pair, np.random.RandomState(0))
+    if groups is None:
+        return pair
+    positive = Sample(pair.positive.rows, pair.positive.weight, groups)
+    warnings.warn(
+        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies of "
+        "others. Copies stay in one fold and count once in intervals. If they are different cases with "
+        "equal values, pass groups with a value for each row.",
+        CopiedPositivesWarning,
+        stacklevel=5,
+    )
+    return SamplePair(positive, pair.unlabeled)
 
 
 def _warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:

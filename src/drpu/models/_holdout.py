@@ -8,6 +8,7 @@ import numpy as np
 
 from drpu._samples import SamplePair
 from drpu._typing import IntArray
+from drpu.models._splits import draw_splits
 
 __all__ = ["MIN_HELD", "Split", "carve"]
 
@@ -37,10 +38,24 @@ def carve(
     """
     if holdout is not None:
         return Split(pair, holdout)
+    if pair.positive.groups is not None or pair.unlabeled.groups is not None:
+        return _carve_groups(pair, fraction, rng)
     held_p, rest_p = _shuffled(len(pair.positive), fraction, rng, most)
     held_u, rest_u = _shuffled(len(pair.unlabeled), fraction, rng, most)
     if min(held_p.size, held_u.size) < MIN_HELD:
         return Split(pair, None)
+    train, held = pair.take(rest_p, rest_u), pair.take(held_p, held_u)
+    if min(train.smallest_total, held.smallest_total) <= 0:
+        return Split(pair, None)
+    return Split(train, held)
+
+
+def _carve_groups(pair: SamplePair, fraction: float, rng: np.random.Generator) -> Split:
+    """The same with all rows of a group on one side."""
+    splits = draw_splits(pair, fraction, np.random.RandomState(rng.integers(2**31)))
+    if not splits or min(held.size for _, held in splits[0]) < MIN_HELD:
+        return Split(pair, None)
+    (rest_p, held_p), (rest_u, held_u) = splits[0]
     train, held = pair.take(rest_p, rest_u), pair.take(held_p, held_u)
     if min(train.smallest_total, held.smallest_total) <= 0:
         return Split(pair, None)

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from drpu._checks import check_weights
+from drpu._checks import check_weights, unit_weights
 from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState, declare
 from drpu._typing import FloatArray, Rows
@@ -155,7 +155,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         rows = self._rows(name, X)
         if weight is None:
             return Sample(rows)
-        return Sample(rows, check_weights(f"{name}_weight", weight, rows.shape[0]))
+        return Sample(rows, unit_weights(check_weights(f"{name}_weight", weight, rows.shape[0])))
 
     def _holdout_pair(self, holdout: tuple[Rows, Rows] | None, columns: tuple[int, ...]) -> SamplePair | None:
         if holdout is None:

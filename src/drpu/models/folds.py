@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -13,10 +12,12 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction, check_integer
 from drpu._optional import progress
-from drpu._samples import SamplePair, take_rows
+from drpu._samples import Sample, SamplePair, take_rows
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
+from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
+from drpu.models._splits import Split, draw_splits
 from drpu.models.base import RatioModel
 from drpu.models.registry import model_from_state
 
@@ -33,8 +34,15 @@ class HeldOut:
 
     positive: FloatArray
     unlabeled: FloatArray
-    positive_weight: FloatArray | None
-    unlabeled_weight: FloatArray | None
+    positive_weight: FloatArray | None = None
+    unlabeled_weight: FloatArray | None = None
+    positive_groups: IntArray | None = None
+    unlabeled_groups: IntArray | None = None
+
+    def tails(self) -> ScoreTails:
+        """The held-out positive scores, with the unlabeled rows counted over them."""
+        tails = ScoreTails(self.positive, self.positive_weight, groups=self.positive_groups)
+        return tails.update(self.unlabeled, self.unlabeled_weight, groups=self.unlabeled_groups)
 
     @property
     def weighted(self) -> bool:
@@ -109,9 +117,17 @@ class FoldedRatio(RatioModel, kind="folds"):
         return cls([model_from_state(state.parts[str(i)], module=module) for i in range(len(state.parts))])
 
 
-def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:
-    """Folds (an integer), a share to keep out, or 0 for no split at all."""
+def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped: bool = False) -> int | float:
+    """Folds (an integer), a fraction to hold out, or 0 for no split at all.
+
+    ``n_positive`` and ``n_unlabeled`` count groups where rows are ``grouped``. Too few groups
+    mean fewer folds; too few rows are an error, since the user asked for more.
+    """
     few = min(n_positive, n_unlabeled)
+    if grouped and few < 2 and not isinstance(holdout, str):
+        return 0
+    if grouped and isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
+        return min(check_integer("holdout", holdout, low=2), few)
     if isinstance(holdout, str) and holdout == "auto":
         if few < FEWEST_TO_SPLIT:
             return 0
@@ -163,39 +179,33 @@ def cross_fit(
     if holdout == 0:
         fitted = model.fit_checked(pair)
         scores = fitted.score_checked(pair.positive.rows), fitted.score_checked(pair.unlabeled.rows)
-        return FoldedRatio([fitted]), HeldOut(*scores, pair.positive.weight, pair.unlabeled.weight)
+        return FoldedRatio([fitted]), HeldOut(*scores, *_parallel(pair))
 
     rng = check_random_state(random_state)
-    sizes = len(pair.positive), len(pair.unlabeled)
-    splits = list(zip(*(_splits(n, holdout, rng) for n in sizes), strict=True))
+    splits = draw_splits(pair, holdout, rng)
+    if not splits:  # groups that cannot be divided
+        return cross_fit(model, pair, holdout=0)
     work = (delayed(_fit_split)(clone(model), pair, *split) for split in splits)
     done = Parallel(n_jobs=n_jobs, return_as="generator")(work)
     fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
 
-    weights = pair.positive.weight, pair.unlabeled.weight
-    held_p = np.concatenate([p for (_, p), _ in splits])
-    held_u = np.concatenate([u for _, (_, u) in splits])
+    held = SamplePair(
+        *(
+            Sample(np.arange(len(sample)), sample.weight, sample.groups).take(
+                np.concatenate([split[at][1] for split in splits])
+            )
+            for at, sample in enumerate((pair.positive, pair.unlabeled))
+        )
+    )
     return FoldedRatio([fit[0] for fit in fits]), HeldOut(
-        np.concatenate([fit[1] for fit in fits]),
-        np.concatenate([fit[2] for fit in fits]),
-        *(None if w is None else w[held] for w, held in zip(weights, (held_p, held_u), strict=True)),
+        np.concatenate([fit[1] for fit in fits]), np.concatenate([fit[2] for fit in fits]), *_parallel(held)
     )
 
 
-Split = tuple[IntArray, IntArray]
-
-
-def _splits(n: int, holdout: int | float, rng: np.random.RandomState) -> Iterator[Split]:
-    """Pairs of rows to train on and rows kept out."""
-    order = rng.permutation(n)
-    if holdout < 1:
-        parts = [order[: min(max(1, round(n * holdout)), n - 1)]]
-    else:
-        parts = np.array_split(order, int(holdout))
-    for kept in parts:
-        seen = np.ones(n, dtype=bool)
-        seen[kept] = False
-        yield np.flatnonzero(seen), np.sort(kept)
+def _parallel(pair: SamplePair) -> tuple[Any, ...]:
+    """Weights and groups of both samples, in the order of the fields of HeldOut."""
+    samples = pair.positive, pair.unlabeled
+    return tuple(sample.weight for sample in samples) + tuple(sample.groups for sample in samples)
 
 
 def _fit_split(
