@@ -123,6 +123,22 @@ def test_test_prior_and_cost_move_the_threshold_without_a_refit(toy, fitted):
     assert_allclose(clf.threshold_, ratio_threshold(train, train, cost=0.7))
 
 
+@pytest.mark.parametrize("train_prior", [0.3, 1.0])
+@pytest.mark.parametrize("test_prior", [0.2, 0.8])
+def test_labels_and_probabilities_agree(toy, train_prior, test_prior):
+    clf = DRPUClassifier("classifier", prior=train_prior, random_state=0).fit(*toy.X_y()).at_prior(test_prior)
+    probability = clf.predict_proba(toy.test)[:, 1]
+    apart = np.abs(probability - 0.5) > 1e-9
+    assert_array_equal(clf.predict(toy.test)[apart] == 1, (probability > 0.5)[apart])
+
+
+def test_a_small_prior_with_a_narrow_interval_is_no_reason_to_warn():
+    data = make_gaussian_pu(400, 60_000, prior=0.003, separation=8, random_state=0)
+    clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())  # warnings are errors
+    assert 0.001 < clf.train_prior_.value < 0.005
+    assert clf.train_prior_.low > 0
+
+
 # -- adaptation --------------------------------------------------------------------------
 
 
