@@ -1,4 +1,4 @@
-"""Rows with weights, alone and as the pair of samples that every fit starts from."""
+"""Rows with weights: one sample, and the pair of positive and unlabeled samples."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def take_rows(X: Rows, index: Any) -> Rows:
 
 
 def stack_rows(*parts: Rows) -> Rows:
-    """The parts one below the other; sparse parts give a sparse matrix."""
+    """The parts stacked vertically; sparse parts give a sparse matrix."""
     if any(is_sparse(part) for part in parts):
         return sparse.vstack(parts, format="csr")
     return np.concatenate(parts)
@@ -52,7 +52,7 @@ class Sample:
 
     @property
     def total(self) -> float:
-        """Sum of the weights; the number of rows where there are none."""
+        """Sum of the weights, or the number of rows if there are none."""
         return float(len(self)) if self.weight is None else float(self.weight.sum())
 
     @property
@@ -66,13 +66,13 @@ class Sample:
         return Sample(take_rows(self.rows, index), *parts)
 
     def at_most(self, n: int, rng: np.random.Generator) -> Sample:
-        """The sample itself, or ``n`` of its rows drawn at random where it has more."""
+        """The sample itself, or ``n`` randomly drawn rows if it has more."""
         if len(self) <= n:
             return self
         return self.take(np.sort(rng.choice(len(self), n, replace=False)))
 
     def weights(self) -> FloatArray:
-        """One weight for each row, ones where there are none."""
+        """One weight per row; ones if there are no weights."""
         return np.ones(len(self)) if self.weight is None else self.weight
 
 
@@ -106,7 +106,7 @@ class SamplePair:
         return SamplePair(self.positive.take(positive), self.unlabeled.take(unlabeled))
 
     def stacked(self) -> Rows:
-        """Positive above unlabeled rows."""
+        """Positive rows followed by unlabeled rows."""
         return stack_rows(self.positive.rows, self.unlabeled.rows)
 
     def flags(self) -> FloatArray:
@@ -114,13 +114,13 @@ class SamplePair:
         return np.repeat([1.0, 0.0], [len(self.positive), len(self.unlabeled)])
 
     def weights(self) -> FloatArray | None:
-        """Weights in the order of :meth:`stacked`, or None where neither sample has any."""
+        """Weights in the order of :meth:`stacked`, or None if neither sample has weights."""
         if not self.weighted:
             return None
         return np.concatenate([self.positive.weights(), self.unlabeled.weights()])
 
     def unit_weights(self) -> FloatArray | None:
-        """Weights with mean 1: the smallest leaf of a tree counts rows, not units of weight."""
+        """Weights with mean 1, because the minimum size of a tree leaf refers to rows."""
         weight = self.weights()
         return None if weight is None else np.asarray(weight / weight.mean())
 

@@ -1,4 +1,4 @@
-"""The one form in which fitted objects are kept and sent."""
+"""The state of fitted objects, in the one form that artifacts and workers use."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ __all__ = ["ModelState", "class_of", "declare", "declared"]
 
 @dataclass(frozen=True, slots=True)
 class ModelState:
-    """All that a fitted object needs to work elsewhere, and nothing else.
+    """The state from which a fitted object can be restored.
 
     Attributes
     ----------
     kind : str
-        Which class reads it.
+        Name of the class that reads it.
     config : dict
         Settings and numbers that JSON can hold.
     arrays : dict of str to ndarray
         Numeric arrays.
     blobs : dict of str to bytes
-        Texts or archives in a backend's own format.
+        Texts or archives in the format of another library.
     parts : dict of str to ModelState
         States of inner objects.
     """
@@ -49,7 +49,7 @@ _DECLARED: dict[str, dict[str, type[Any]]] = {}
 
 
 def declare(package: str, kind: str, cls: type[Any]) -> None:
-    """Let ``cls`` read the states of ``kind``; called by base classes when a subclass is defined."""
+    """Register ``cls`` as the class of ``kind``; base classes call this when a subclass is defined."""
     _DECLARED.setdefault(package, {})[kind] = cls
 
 
@@ -57,7 +57,7 @@ def declared(package: str) -> dict[str, type[Any]]:
     """Classes of a package by kind.
 
     Importing a module declares its classes, so all public modules of the package are
-    imported first. They import torch, LightGBM and the like only when used.
+    imported first. They import heavy packages, such as torch, only when used.
     """
     for module in iter_modules(import_module(package).__path__):
         if not module.name.startswith("_"):

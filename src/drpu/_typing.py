@@ -1,4 +1,4 @@
-"""Types that several layers share."""
+"""Type aliases."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
 
-# A numpy array or a torch tensor: functions on it return the kind they were given.
+# A NumPy array or a torch tensor; functions return the type of their argument.
 Array: TypeAlias = Any
 
-# Rows as a user holds them: numpy, pandas, polars, Arrow, scipy sparse, torch.
+# Rows as users pass them: numpy, pandas, polars, Arrow, scipy sparse, torch.
 Rows: TypeAlias = Any

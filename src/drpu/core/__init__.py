@@ -1,1 +1,1 @@
-"""Pure mathematics on numpy and scipy: no state, no files, no estimators."""
+"""Mathematics on NumPy arrays, without state, files or estimators."""

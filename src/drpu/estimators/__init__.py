@@ -1,1 +1,1 @@
-"""Classifiers that scikit-learn's tools can drive."""
+"""Classifiers with the interface of scikit-learn."""

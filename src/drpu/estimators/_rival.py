@@ -1,4 +1,4 @@
-"""What the other positive-unlabeled classifiers share: the door, the prior, labels and state."""
+"""Common base of the other PU methods: validation, prior, labels and state."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ __all__ = ["PURival", "ScoredRival"]
 
 
 class PURival(KeptClassifier):
-    """A classifier for one prior: what it has learnt holds for the population it was trained for.
+    """A classifier that is trained for one prior.
 
-    A subclass writes ``_intake``, ``_learn`` and ``decision_function``, and the parts of
-    its state. Each row is treated alone: the same row gets the same label in any batch.
+    A subclass implements ``_intake``, ``_learn``, ``decision_function`` and the parts of its
+    state. Each row is treated alone: a row gets the same label in every batch.
     """
 
     prior: Any
@@ -47,14 +47,14 @@ class PURival(KeptClassifier):
     n_features_in_: int
 
     def fit(self, X: Rows, y: Any, sample_weight: Any = None) -> Self:
-        """Learn from rows of which some are labelled positive.
+        """Fit the classifier to rows of which some are labelled positive.
 
         Parameters
         ----------
         X : rows of shape (n, d)
-            NumPy, pandas, polars, Arrow or torch, and scipy sparse where the model allows.
+            NumPy, pandas, polars, Arrow or torch, and scipy sparse if the model supports it.
         y : array-like of shape (n,)
-            Two labels: the labelled positives, and the rows without a label.
+            Two labels: labelled positive, and unlabeled.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
 
@@ -73,9 +73,9 @@ class PURival(KeptClassifier):
         positive_weight: Any = None,
         unlabeled_weight: Any = None,
     ) -> Self:
-        """Learn from a positive and an unlabeled sample; labels are 1 and 0.
+        """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
-        In the single-sample scenario ``unlabeled`` holds the rows without a label only.
+        In the single-sample scenario ``unlabeled`` contains the unlabeled rows only.
         """
         self._check_parameters()
         model = self._intake()
@@ -88,11 +88,11 @@ class PURival(KeptClassifier):
 
     @abstractmethod
     def decision_function(self, X: Rows) -> FloatArray:
-        """Score of each row: positive rows lie above 0."""
+        """Score of each row: above 0 for positive predictions."""
 
     @abstractmethod
     def _intake(self) -> Any:
-        """Something that says which rows can be taken: ``accepts_sparse``, ``_nan``, ``_nd``."""
+        """An object with the attributes ``accepts_sparse``, ``accepts_nan`` and ``accepts_nd``."""
 
     @abstractmethod
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
@@ -131,7 +131,7 @@ class PURival(KeptClassifier):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # Rows with the smaller label are read as unlabeled, not as negative.
+        # Rows with the smaller label are unlabeled, not negative.
         tags.classifier_tags.poor_score = True
         intake = self._intake()
         tags.input_tags.sparse, tags.input_tags.allow_nan = intake.accepts_sparse, intake.accepts_nan
@@ -139,10 +139,10 @@ class PURival(KeptClassifier):
 
     # -- state ---------------------------------------------------------------------
 
-    _model_parameter: ClassVar[str] = "model"  # the parameter that a fitted model can stand for
+    _model_parameter: ClassVar[str] = "model"  # the parameter that is restored from the fitted model
 
     def state(self) -> ModelState:
-        """All that the fitted classifier needs to predict elsewhere."""
+        """The state from which :meth:`from_state` restores the fitted classifier."""
         self._check_fitted()
         config: dict[str, Any] = {
             "classes": write_classes(self.classes_),
@@ -154,7 +154,7 @@ class PURival(KeptClassifier):
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """The fitted classifier that gave ``state``."""
+        """The fitted classifier restored from ``state``."""
         config = state.config
         classifier = cls(**read_parameters(config["parameters"]))
         classifier.classes_ = read_classes(config["classes"])
@@ -164,7 +164,7 @@ class PURival(KeptClassifier):
         return classifier
 
     def _learnt(self) -> dict[str, Any]:
-        """Fitted numbers beside the models, fit for JSON."""
+        """Fitted numbers other than the models, as JSON values."""
         return {}
 
     @abstractmethod
@@ -173,11 +173,11 @@ class PURival(KeptClassifier):
 
     @abstractmethod
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        """Take back what :meth:`_learnt` and :meth:`_parts` gave."""
+        """Restore the values of :meth:`_learnt` and :meth:`_parts`."""
 
 
 class ScoredRival(PURival):
-    """A rival whose fitted part is one model of scores, in ``model_``."""
+    """A method whose fitted part is one score model, ``model_``."""
 
     model: Any
     model_: ScoreModel

@@ -20,9 +20,9 @@ __all__ = ["AUCScorer", "CostScorer", "ratio_risk_scorer"]
 
 
 def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
-    """Minus the uncorrected least-squares risk of the ratio on held-out rows: higher is better.
+    """The negative uncorrected least-squares risk of the ratio on held-out rows; higher is better.
 
-    It needs only the labels that training has, positive and unlabeled, and no prior.
+    It needs only positive and unlabeled rows, and no prior.
     Pass it as ``scoring`` to GridSearchCV or cross_val_score.
 
     Parameters
@@ -30,7 +30,7 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
     estimator : DRPUClassifier, or a pipeline that ends in one
         Fitted.
     X : rows
-        Rows that it has not seen.
+        Rows that were not used for training.
     y : array-like
         Their labels: positive and unlabeled.
 
@@ -99,7 +99,7 @@ class AUCScorer:
             raise PriorError("prior must be below 1, got 1: no negative would be left to rank.")
 
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
-        """Score of a fitted classifier on rows that it has not seen."""
+        """Score of a fitted classifier on rows that were not used for training."""
         X, classifier = _last_step(estimator, X)
         positive, classes = read_labels(y, getattr(classifier, "pos_label", None))
         area = float(roc_auc_score(positive, _scores(classifier, X, classes[1])))
@@ -149,7 +149,7 @@ class CostScorer:
         check_fraction("cost", self.cost)
 
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
-        """Score of a fitted classifier on rows that it has not seen."""
+        """Score of a fitted classifier on rows that were not used for training."""
         X, classifier = _last_step(estimator, X)
         positive, classes = read_labels(y, getattr(classifier, "pos_label", None))
         if hasattr(classifier, "at_prior"):

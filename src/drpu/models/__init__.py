@@ -1,1 +1,1 @@
-"""Density ratios: one backend a file, all with ``fit_ratio`` and ``ratio``."""
+"""Density-ratio models, one kind per module, all with ``fit_ratio`` and ``ratio``."""

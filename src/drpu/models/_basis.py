@@ -20,8 +20,8 @@ __all__ = ["MIN_ROWS", "Basis", "Kind", "make_basis", "median_distance"]
 
 Kind = Literal["features", "centroids", "rows"]
 
-MIN_ROWS = 5  # a mean of fewer rows says too much about each of them
-_CLUSTER_ROWS = 10_000  # k-means looks at no more rows than this
+MIN_ROWS = 5  # a mean of fewer rows would reveal too much about them
+_CLUSTER_ROWS = 10_000  # k-means uses at most this many rows
 _PAIR_ROWS = 500
 
 
@@ -29,8 +29,8 @@ _PAIR_ROWS = 500
 class Basis:
     """Gaussian bumps on points, or random Fourier features of the Gaussian kernel.
 
-    Features are made in two steps, of which only the second knows the width, so
-    that a grid of widths shares the first.
+    Features are computed in two steps. Only the second depends on the width, so a grid of
+    widths shares the first.
     """
 
     kind: Kind
@@ -44,17 +44,17 @@ class Basis:
         return int(self.points.shape[0])
 
     def project(self, X: Rows) -> FloatArray:
-        """What the features of ``X`` need at every width, (n, m)."""
+        """The part of the features of ``X`` that does not depend on the width, (n, m)."""
         inner = self.scaling.times(X, self.points.T)
         if self.kind == "features":
             return inner
-        inner *= -2  # squared distances, in place: fresh pages cost more than the arithmetic
+        inner *= -2  # squared distances, in place, because allocating memory costs more than the arithmetic
         inner += np.einsum("ij,ij->i", self.points, self.points)
         inner += self.scaling.squared_norms(X)[:, None]
         return np.maximum(inner, 0, out=inner)
 
     def shape(self, projected: FloatArray, width: float, *, out: FloatArray | None = None) -> FloatArray:
-        """Features at a width, (n, m); ``out`` may be ``projected`` itself where it is not needed again."""
+        """Features at a width, (n, m); ``out`` may be ``projected`` if it is not needed again."""
         if self.kind != "features":
             scaled = np.multiply(projected, -0.5 / width**2, out=out)
             return np.exp(scaled, out=scaled)
@@ -66,7 +66,7 @@ class Basis:
 
 
 def make_basis(kind: Kind, unlabeled: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> Basis:
-    """Basis functions of a kind, at most ``size`` of them, placed by the unlabeled rows."""
+    """At most ``size`` basis functions of a kind, determined by the unlabeled rows."""
     if kind == "features":
         frequencies = rng.standard_normal((size, unlabeled.shape[1]))
         return Basis(kind, frequencies, rng.uniform(0, 2 * np.pi, size), scaling)
@@ -89,7 +89,7 @@ def _some_rows(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
 
 
 def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> FloatArray:
-    """Means of clusters, leaving out the clusters that are smaller than MIN_ROWS."""
+    """Means of clusters, without those smaller than MIN_ROWS."""
     chosen = np.sort(rng.permutation(n_rows(X))[:_CLUSTER_ROWS])
     size = min(size, len(chosen) // MIN_ROWS)
     if size == 0:
@@ -105,16 +105,16 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
 
 
 def _clusters(Z: Rows, size: int, seed: int) -> IntArray:
-    with warnings.catch_warnings():  # fewer distinct rows than clusters: the empty ones are left out
+    with warnings.catch_warnings():  # fewer distinct rows than clusters: drop the empty ones
         warnings.simplefilter("ignore", ConvergenceWarning)
         groups = KMeans(size, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
     return np.asarray(groups, dtype=np.int64)
 
 
 def _standardised(X: Rows, scaling: Scaling) -> tuple[Rows, FloatArray]:
-    """Rows over their scale, and where the standardised origin lies among them.
+    """Rows divided by their scale, and the position of the standardised origin among them.
 
-    Centring would fill a sparse matrix, so there the origin moves instead.
+    Centring would make a sparse matrix dense, so the origin is shifted instead.
     """
     origin = scaling.shift / scaling.scale
     if is_sparse(X):

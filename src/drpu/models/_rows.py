@@ -16,7 +16,7 @@ __all__ = ["as_rows", "is_images"]
 
 
 def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False) -> Rows:
-    """``X`` as a numeric array or CSR matrix, or an error that says what is wrong with it."""
+    """``X`` as a numeric array or CSR matrix, or an error that explains why it is not one."""
     if sparse.issparse(X) and not sparse_ok:
         raise DataTypeError(f"{name} is sparse, which this model cannot take: pass {name}.toarray().")
     X = as_numpy(X)
@@ -38,5 +38,5 @@ def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, 
 
 
 def is_images(X: Any) -> bool:
-    """Whether ``X`` holds images of eight bits, which models convert a batch at a time."""
+    """Whether ``X`` contains 8-bit images, which models convert batch by batch."""
     return isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size > 0

@@ -14,7 +14,7 @@ from drpu.models._exact import exact_product
 
 __all__ = ["Scaling"]
 
-CLIP = 3.0  # standard deviations that a softly clipped value approaches
+CLIP = 3.0  # limit of softly clipped values, in standard deviations
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Scaling:
 
     @classmethod
     def of(cls, X: Rows, weight: FloatArray | None) -> Scaling:
-        """Mean and standard deviation of the columns; constant columns keep their scale."""
+        """Mean and standard deviation of the columns; constant columns have scale 1."""
         if is_sparse(X):
             mean, variance = mean_variance_axis(X.astype(np.float64), axis=0, weights=weight)
         else:
@@ -39,7 +39,7 @@ class Scaling:
 
     @classmethod
     def none(cls, d: int) -> Scaling:
-        """Columns as they are."""
+        """The scaling that changes nothing."""
         return cls(np.zeros(d), np.ones(d))
 
     def times(self, X: Rows, M: FloatArray) -> FloatArray:

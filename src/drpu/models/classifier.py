@@ -29,24 +29,25 @@ __all__ = ["ClassifierRatio"]
 
 
 class ClassifierRatio(RatioModel, kind="classifier", named=True):
-    r"""Density ratio from a classifier that tells positive from unlabeled rows.
+    r"""Density ratio from a classifier of positive against unlabeled rows.
 
     Parameters
     ----------
     classifier : scikit-learn classifier with ``predict_proba``, optional
-        By default a logistic regression on standardised columns (C = 0.1: of many columns and
-        few positives, less shrinkage makes wild ratios). It is cloned, never fitted
-        itself. Its probabilities should be honest: class weights would move them.
+        By default a logistic regression on standardised columns, with C = 0.1, because with
+        many columns and few positives weaker regularisation gives extreme ratios. It is
+        cloned before fitting. Its probabilities should be calibrated; class weights would
+        change them.
     folds : int, default=1
-        With two or more, one classifier is fitted without each fold, and the
-        log-ratio is the mean of theirs: a bagging that evens out.
+        With two or more, one classifier is fitted without each fold, and the log-ratio is
+        the mean of theirs, which reduces its variance.
     random_state : int, RandomState or None, default=None
-        Seed of the folds, and of every part of the classifier that has none.
+        Seed of the folds, and of every part of the classifier without a seed.
 
     Attributes
     ----------
     classifiers_ : list of classifiers
-        One for each fold.
+        One per fold.
     smoothed_ : bool
         Whether probabilities are smoothed, see Notes.
 
@@ -54,13 +55,13 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
     -----
     With s = 1 for positive rows the ratio is the odds :math:`P(s=1|x)/P(s=0|x)` times
     :math:`n_U/n_P` (sums of weights where there are weights). Odds are differences of
-    ``predict_log_proba``, and the decision function itself for logistic regression,
-    as 1 - p has no digits left where p is near 1.
+    ``predict_log_proba``, or the decision function for logistic regression, because
+    1 - p loses precision for p near 1.
 
     Some classifiers (forests, trees, neighbours) give probabilities of exactly 0 and 1, which
-    claim an infinite ratio. If one does so on its own training rows, each probability p
-    becomes :math:`(n p + 1/2)/(n + 1)`, with n the number of those rows: finite, and in the
-    same order.
+    correspond to infinite ratios. If this happens on the training rows, each probability p
+    is replaced by :math:`(n p + 1/2)/(n + 1)`, where n is the number of those rows. This is
+    finite and keeps the order.
 
     Examples
     --------
@@ -90,12 +91,12 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether some part of the classifier keeps values of the rows it has seen."""
+        """Whether some part of the classifier contains values of training rows."""
         return bool(self.kept_values)
 
     @property
     def kept_values(self) -> dict[str, str]:
-        """Parts of the classifier that keep values of the rows they have seen, and what they keep."""
+        """Parts of the classifier that contain values of training rows, and what they contain."""
         parts = getattr(self, "classifiers_", [self.classifier])
         kept = kept_values(parts)
         if hasattr(self, "offsets_") and _fewest(self.n_seen_, self.offsets_) < ENOUGH:
@@ -103,7 +104,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         return kept
 
     def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> Self:  # noqa: D102
-        _check_classifier(self.classifier)  # before its tags are asked for
+        _check_classifier(self.classifier)  # before its tags are read
         return super().fit_ratio(positive, unlabeled, **options)
 
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
@@ -149,7 +150,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
 
     def state(self) -> ModelState:
-        """The classifiers as an archive, and what turns their odds into ratios."""
+        """The classifiers as an archive, and the offsets from odds to ratios."""
         return ModelState(
             kind=self.kind,
             config={
@@ -163,7 +164,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state; types that are not known to be safe are refused."""
+        """A fitted model from its state; types that are not on the list of safe types are refused."""
         config = state.config
         try:
             classifiers = read_estimators(state.blobs["classifiers"])
@@ -198,21 +199,21 @@ def _check_classifier(classifier: Any) -> None:
             f"classifier must be an instance of a scikit-learn classifier, got {classifier!r}."
         )
     stacked = hasattr(classifier, "final_estimator") and not hasattr(classifier, "classes_")
-    if not hasattr(classifier, "predict_proba") and not stacked:  # a stack knows only once it is fitted
+    if not hasattr(classifier, "predict_proba") and not stacked:  # a stack has its tags only after fitting
         raise ParameterError(
-            f"classifier must have predict_proba, which {classifier!r} has not: "
+            f"classifier must have predict_proba, which {classifier!r} does not have: "
             f"calibrate it, CalibratedClassifierCV({classifier!r})."
         )
 
 
 def _default(rows: Rows) -> Pipeline:
-    """Logistic regression on standardised columns; centring would fill sparse ones."""
+    """Logistic regression on standardised columns; sparse ones are not centred."""
     scaler = StandardScaler(with_mean=not sparse.issparse(rows))
     return make_pipeline(scaler, LogisticRegression(C=0.1, max_iter=1000))
 
 
 def _seeded(classifier: Any, rng: np.random.RandomState) -> Any:
-    """The classifier with a seed wherever it has a random state of None."""
+    """The classifier with seeds in place of all random states that are None."""
     states = {
         name: int(rng.randint(2**31 - 1))
         for name, value in sorted(classifier.get_params(deep=True).items())
@@ -222,7 +223,7 @@ def _seeded(classifier: Any, rng: np.random.RandomState) -> Any:
 
 
 def _folds(label: IntArray, folds: int, rng: np.random.RandomState) -> Iterator[IntArray]:
-    """Rows that each classifier sees."""
+    """Training rows of each classifier."""
     if folds == 1:
         yield np.arange(len(label))
         return
@@ -241,13 +242,13 @@ def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, Fl
     if not has_fit_parameter(last, "sample_weight"):
         raise ParameterError(
             f"weights must be None with {type(last).__name__}, whose fit takes no sample_weight: "
-            "use another classifier, or draw rows by their weights."
+            "use another classifier, or resample the rows by their weights."
         )
     return {"__".join([*path, "sample_weight"]): weight}
 
 
 def _log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArray:
-    """Log-odds of a row being positive rather than unlabeled; infinite for certainty."""
+    """Log-odds of a row being positive rather than unlabeled; infinite for probabilities of 0 or 1."""
     last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
     if isinstance(last, (LogisticRegression, LogisticRegressionCV)) and smoothing is None:
         return np.asarray(classifier.decision_function(X), dtype=np.float64)
@@ -263,5 +264,5 @@ def _log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatAr
 
 
 def _fewest(n_seen: int, offsets: list[float]) -> float:
-    """Rows of the smaller sample that a classifier has seen, up to weights."""
+    """Effective number of training rows of the smaller sample."""
     return min(n_seen / (1 + float(np.exp(abs(offset)))) for offset in offsets)
