@@ -118,10 +118,15 @@ def budget_outlook(
     Notes
     -----
     Limits of recall are those of a share counted in ``n_positive`` trials, at the level of the
-    prior. Precision takes the corners of these limits and of the interval of the prior, and cannot
-    exceed one, nor the share of positives that all rows hold divided by ``share``.
+    prior; recall cannot exceed what a precision of one would give. Precision takes the corners of these
+    limits and of the interval of the prior.
     """
     low, high = share_limits(found, n_positive, prior.level)
+    # No more positives can be found than rows are looked at.
+    found, low, high = (
+        min(part, share / end) if end > 0 else part
+        for part, end in ((found, prior.value), (low, prior.high), (high, prior.low))
+    )
 
     def precision(prior: float, recall: float) -> float:
         return min(1.0, prior * recall / share)

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Self
 
-from drpu._checks import check_real
+from drpu._checks import check_fraction, check_real
 from drpu.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from drpu.core.diagnostics import Performance
 
-__all__ = ["Costs"]
+__all__ = ["Costs", "check_cost"]
+
+
+def check_cost(name: str, cost: Any) -> float:
+    """``cost`` as a number strictly between 0 and 1; two amounts stay two amounts."""
+    return cost if isinstance(cost, Costs) else check_fraction(name, cost)
 
 
 class Costs(float):

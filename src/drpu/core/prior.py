@@ -77,6 +77,17 @@ class PriorEstimate:
     def __float__(self) -> float:
         return self.value
 
+    def _repr_html_(self) -> str:
+        limits = f"{self.low:.1%} to {self.high:.1%} at {self.level:.0%}"
+        if self.method == "given":
+            return f"<p>prior <b>{self.value:.1%}</b>, given</p>"
+        if not self.identified:
+            return (
+                f"<p>prior <b>at most {self.high:.1%}</b>; {self.value:.1%} if the best-scored rows are all "
+                f"positive ({limits}, {self.method})</p>"
+            )
+        return f"<p>prior <b>{self.value:.1%}</b>, {limits} ({self.method})</p>"
+
     def __str__(self) -> str:
         interval = f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
         if self.identified:

@@ -96,10 +96,14 @@ class RatioDecision(KeptClassifier):
         }
 
     def _margin(self, log_ratio: FloatArray) -> FloatArray:
+        return np.asarray(log_ratio - self._log_threshold())
+
+    def _log_threshold(self) -> float:
+        """Log of the threshold; finite where one class is left, so that the ranking is kept."""
         threshold = self.threshold_
-        if np.isinf(threshold):  # one class is left; keep the ranking and stay finite
-            return np.asarray(log_ratio - np.copysign(2 * LOG_LIMIT, threshold))
-        return np.asarray(log_ratio - np.log(threshold))
+        if np.isinf(threshold):
+            return float(np.copysign(2 * LOG_LIMIT, threshold))
+        return float(np.log(threshold))
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
         return self.classes_[(margin > 0).astype(np.intp)]
@@ -112,8 +116,15 @@ class RatioDecision(KeptClassifier):
         return np.minimum(np.exp(log_ratio), 1 / max(self.fitted_.train_prior.value, 1e-12))
 
     def _log_ratio(self, X: Rows) -> FloatArray:
+        return self._checked().log_ratio(self._checked_rows(X))
+
+    def _checked_rows(self, X: Rows) -> Rows:
+        """Rows as the model takes them."""
+        return check_rows(self, X, model=self._checked().model)
+
+    def _checked(self) -> FittedRatio:
         self._check_fitted()
-        return self.fitted_.log_ratio(check_rows(self, X, model=self.fitted_.model))
+        return self.fitted_
 
     def _check_fitted(self) -> None:
         if not hasattr(self, "fitted_"):

@@ -9,9 +9,18 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from drpu._state import ModelState, declare
+from drpu.core.costs import Costs
 from drpu.core.prior import PriorEstimate
 
-__all__ = ["KeptClassifier", "plain_parameters", "read_classes", "read_parameters", "write_classes"]
+__all__ = [
+    "KeptClassifier",
+    "plain",
+    "plain_parameters",
+    "read_classes",
+    "read_parameters",
+    "read_plain",
+    "write_classes",
+]
 
 
 class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -74,15 +83,18 @@ def plain_parameters(estimator: BaseEstimator, *, model: str) -> dict[str, Any]:
         parameters["random_state"] = None
     if not isinstance(parameters[model], str):
         parameters[model] = None
-    return {name: _plain(value) for name, value in parameters.items()}
+    return {name: plain(value) for name, value in parameters.items()}
 
 
 def read_parameters(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters that :func:`plain_parameters` wrote."""
-    return {name: _read(value) for name, value in parameters.items()}
+    return {name: read_plain(value) for name, value in parameters.items()}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """A parameter as JSON."""
+    if isinstance(value, Costs):
+        return {"false_alarm": value.false_alarm, "miss": value.miss}
     if isinstance(value, PriorEstimate):
         return asdict(value)
     if isinstance(value, tuple):
@@ -90,7 +102,8 @@ def _plain(value: Any) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
-def _read(value: Any) -> Any:
+def read_plain(value: Any) -> Any:
+    """The parameter that :func:`plain` wrote."""
     if isinstance(value, dict):
-        return PriorEstimate(**value)
+        return Costs(**value) if "miss" in value else PriorEstimate(**value)
     return tuple(value) if isinstance(value, list) else value

@@ -8,12 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 
-from drpu._checks import check_fraction, check_weights
+from drpu._checks import check_fraction, check_real, check_weights
 from drpu._samples import n_rows
 from drpu._state import ModelState
 from drpu._typing import BoolArray, Rows
 from drpu.core.audit_fairness import FairnessTest
 from drpu.core.audit_performance import Evaluation, more_precise
+from drpu.core.budget import Budget
+from drpu.core.costs import check_cost
 from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import (
     MixtureTest,
@@ -25,10 +27,12 @@ from drpu.core.diagnostics import (
 )
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
-from drpu.estimators._validation import check_rows
+from drpu.estimators._html import adapted_html
+from drpu.estimators._kept import plain, read_plain
 from drpu.estimators.audit import Audit, check_audit
 from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
+from drpu.estimators.decisions import DecisionMethods
 from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataError, ParameterError, ShiftWarning
 from drpu.models.base import LOG_LIMIT
@@ -38,7 +42,7 @@ __all__ = ["Adaptable", "AdaptedClassifier"]
 OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior has moved
 
 
-class Adaptable(Auditable):
+class Adaptable(DecisionMethods, Auditable):
     """Classifiers that can be moved to another prior without learning again."""
 
     @property
@@ -64,8 +68,7 @@ class Adaptable(Auditable):
         tails : ScoreTails
             Each row counts once for each fold model.
         """
-        self._check_fitted()
-        X = check_rows(self, X, model=self.fitted_.model)
+        X = self._checked_rows(X)
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
         return self.fitted_.count(X, weight)
 
@@ -177,7 +180,7 @@ class Adaptable(Auditable):
         prior leaves open.
         """
         prior, train = self.test_prior_, self._checked().train_prior.value
-        level = self.decision_function(X) + _log_level(train, prior.value, self.cost_)
+        level = self._log_ratio(X)
         ends = [_log_level(train, end, self.cost_) for end in (prior.high, prior.low)]
         return np.asarray((level > ends[0]) & (level <= ends[1]))
 
@@ -197,12 +200,9 @@ class Adaptable(Auditable):
 
     def _counts_threshold(self) -> tuple[FittedRatio, float]:
         fitted = self._checked()
-        threshold = self.threshold_
-        return fitted, threshold if np.isinf(threshold) else fitted.score_above(threshold)
-
-    def _checked(self) -> FittedRatio:
-        self._check_fitted()
-        return self.fitted_
+        if np.isinf(self.threshold_):
+            return fitted, self.threshold_
+        return fitted, fitted.score_above_log(self._log_threshold())
 
 
 class AdaptedClassifier(Adaptable):
@@ -244,18 +244,22 @@ class AdaptedClassifier(Adaptable):
         without an audit of new rows, and after loading.
     evaluation_ : Evaluation or None
         Performance measured on the audited rows; None without an audit, and after loading.
+    budget_ : Budget or None
+        What ``at_budget`` expects; None elsewhere, and after loading.
     """
 
     shift_test_: MixtureTest | None = None
     fairness_test_: FairnessTest | None = None
     evaluation_: Evaluation | None = None
+    budget_: Budget | None = None
+    _cut: tuple[float, float] | None = None  # where a budget cuts: log-ratio of rows, score of counts
 
     def __init__(
         self, classifier: Adaptable, prior: float | PriorEstimate, *, cost: float | None = None
     ) -> None:
         classifier._check_fitted()
         self.prior = as_prior("prior", prior)
-        self.cost = check_fraction("cost", classifier.cost_ if cost is None else cost)
+        self.cost = check_cost("cost", classifier.cost_ if cost is None else cost)
         self.fitted_ = classifier.fitted_
         self.n_features_in_: int = classifier.n_features_in_
         if hasattr(classifier, "feature_names_in_"):
@@ -298,8 +302,21 @@ class AdaptedClassifier(Adaptable):
         expected, limits = super().expected_performance(), super().expected_range()
         return more_precise(expected, *limits, self.evaluation_)
 
+    @property
+    def threshold_(self) -> float:
+        """Ratio above which a row is called positive."""
+        return super().threshold_ if self._cut is None else float(np.exp(self._cut[0]))
+
+    def _counts_threshold(self) -> tuple[FittedRatio, float]:
+        return super()._counts_threshold() if self._cut is None else (self._checked(), self._cut[1])
+
+    def _log_threshold(self) -> float:
+        return super()._log_threshold() if self._cut is None else self._cut[0]
+
     def state(self) -> ModelState:  # noqa: D102
-        config = {"test_prior": asdict(self.prior), "cost": self.cost} | self._column_config()
+        config = {"test_prior": asdict(self.prior), "cost": plain(self.cost)} | self._column_config()
+        if self._cut is not None:
+            config["cut"] = [repr(float(end)) for end in self._cut]  # infinite ones, too
         return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
 
     @classmethod
@@ -307,7 +324,10 @@ class AdaptedClassifier(Adaptable):
         adapted = object.__new__(cls)
         adapted.fitted_ = FittedRatio.from_state(state.parts["fitted"], module=module)
         adapted.prior = PriorEstimate(**state.config["test_prior"])
-        adapted.cost = check_fraction("cost", state.config["cost"])
+        adapted.cost = check_cost("cost", read_plain(state.config["cost"]))
+        if "cut" in state.config:
+            log_ratio, score = (check_real("cut", float(end)) for end in state.config["cut"])
+            adapted._cut = log_ratio, score
         adapted._read_columns(state.config)
         return adapted
 
@@ -317,6 +337,9 @@ class AdaptedClassifier(Adaptable):
 
     def __repr__(self) -> str:
         return f"AdaptedClassifier(prior={self.prior}, train_prior={self.train_prior_}, cost={self.cost:g})"
+
+    def _repr_html_(self) -> str:
+        return adapted_html(self)
 
     def __sklearn_clone__(self) -> Self:
         return self

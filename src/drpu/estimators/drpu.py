@@ -10,11 +10,12 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 
-from drpu._checks import check_choice, check_fraction
+from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
+from drpu.core.costs import check_cost
 from drpu.core.prior import METHODS, PriorEstimate, as_prior, prior_from_tails
 from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
@@ -78,7 +79,7 @@ class DRPUClassifier(Adaptable):
         rows (``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``) start from the training prior.
     test_prior : float or PriorEstimate, optional
         Prior at which :meth:`predict` works; the training prior when left out.
-    cost : float, default=0.5
+    cost : float or Costs, default=0.5
         False-positive cost in (0, 1); 0.5 aims at accuracy.
     scenario : {"case-control", "single-sample"}, default="case-control"
         Where the labels come from. In a case-control study the rows without a label
@@ -294,7 +295,7 @@ class DRPUClassifier(Adaptable):
     @property
     def cost_(self) -> float:
         """False-positive cost in use."""
-        return check_fraction("cost", self.cost)
+        return check_cost("cost", self.cost)
 
     def state(self) -> ModelState:  # noqa: D102
         self._check_fitted()
@@ -316,7 +317,7 @@ class DRPUClassifier(Adaptable):
         return classifier
 
     def _check_parameters(self) -> None:
-        check_fraction("cost", self.cost)
+        check_cost("cost", self.cost)
         check_scenario(self.scenario)
         if self.test_prior is not None:
             as_prior("test_prior", self.test_prior)

@@ -21,11 +21,13 @@ from drpu.core.tails import ScoreTails
 from drpu.estimators._kept import read_classes, write_classes
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.exceptions import DataError
+from drpu.models.base import LOG_LIMIT
 from drpu.models.folds import FoldedRatio
 
 __all__ = ["FittedRatio", "with_labelled", "without_labelled"]
 
 _CHUNK = 1 << 16
+TIE_BREAK = 1e-9  # of the score, added to the log-ratio: too little to change a decision
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,17 @@ class FittedRatio:
         return np.concatenate([self.log_ratio_of(self.model.fold_scores(rows)) for _, rows in _chunks(X)])
 
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
-        """Log of the mean ratio over the columns of ``scores``, one for each fold model."""
-        return np.asarray(np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300)))
+        """Log of the mean ratio over the columns of ``scores``, one for each fold model.
+
+        Calibration makes ties, above all at its ceiling. A billionth of the score breaks them, so
+        that a ranking can be cut anywhere.
+        """
+        log_ratio = np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300))
+        return np.asarray(log_ratio + TIE_BREAK * scores.mean(axis=1) / LOG_LIMIT)
+
+    def level_log_ratios(self) -> FloatArray:
+        """Log-ratios at the held-out positive scores, ascending."""
+        return self.log_ratio_of(self.tails.levels[:, None])
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row counts once for each fold model."""
@@ -120,7 +131,11 @@ class FittedRatio:
 
     def score_above(self, ratio: float) -> float:
         """Smallest held-out positive score whose ratio lies above ``ratio``; infinite when none does."""
-        above = np.flatnonzero(self._ratios(self.tails.levels) > ratio)
+        return self.score_above_log(float(np.log(ratio)) if ratio > 0 else -np.inf)
+
+    def score_above_log(self, log_ratio: float) -> float:
+        """Smallest held-out positive score whose log-ratio lies above ``log_ratio``."""
+        above = np.flatnonzero(self.level_log_ratios() > log_ratio)
         return float(self.tails.levels[above[0]]) if above.size else float("inf")
 
     def at_train_prior(self, prior: PriorEstimate) -> FittedRatio:

@@ -141,6 +141,13 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state; ``module`` makes the torch module of a user's network."""
 
+    def contributions(self, X: Rows) -> FloatArray:
+        """How much each column adds to the score of checked rows; the last column is the base value."""
+        raise ParameterError(
+            f"a {type(self).__name__} gives no contributions of columns: use model='boosted', or "
+            "permutation_importance with AUCScorer for any model."
+        )
+
     def onnx_scores(self, graph: Any, X: str) -> str:
         """Add the log-ratios of the rows ``X`` to an ONNX graph; the name of the (rows, 1) result."""
         raise ArtifactError(

@@ -295,6 +295,14 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         raw = self.booster_.predict(tree_rows(X), raw_score=True, num_threads=threads)
         return self.loss_.log_ratio(np.asarray(raw, dtype=np.float64) + self.offset_)
 
+    def contributions(self, X: Rows) -> FloatArray:
+        """LightGBM's own contributions of the columns; the last column holds the base value."""
+        threads = 0 if self.n_jobs == -1 else self.n_jobs
+        found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=threads)
+        values = np.array(sparse.csr_matrix(found).toarray() if is_sparse(X) else found, dtype=np.float64)
+        values[:, -1] += self.offset_
+        return np.asarray(values)
+
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         from drpu.models._onnx.scores import boosted_scores
 

@@ -106,6 +106,10 @@ class FoldedRatio(RatioModel, kind="folds"):
     def _fit(self, *_: Any) -> None:
         raise ParameterError("fold models are made by cross_fit, which keeps every model from its own fold.")
 
+    def contributions(self, X: Rows) -> FloatArray:
+        """The mean of the contributions in the fold models."""
+        return np.asarray(np.mean([model.contributions(X) for model in self.models], axis=0))
+
     def _log_ratio(self, X: Rows) -> FloatArray:
         return np.asarray(self.fold_scores(X).mean(axis=1))
 

@@ -1,0 +1,107 @@
+"""A classifier that flags as many rows as can be looked at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from drpu._checks import check_integer, check_prior
+from drpu._typing import FloatArray, IntArray
+from drpu.core.budget import Budget, budget_outlook, gain_curve
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import ParameterError
+
+__all__ = ["Spent", "spend"]
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Where a budget cuts the ranking.
+
+    Attributes
+    ----------
+    log_ratio : float
+        Log of the ratio above which rows are looked at.
+    score : float
+        Held-out positive score at the same depth of the counts: a row is labelled by the mean of the
+        fold models, which is steadier at the top than the single scores that are counted.
+    budget : Budget
+        What the looks will find.
+    """
+
+    log_ratio: float
+    score: float
+    budget: Budget
+
+
+def spend(classifier: Any, rows: Any, of: Any, share: Any) -> Spent:
+    """Where a budget cuts the ranking, and what that will find; arguments as in ``at_budget``."""
+    if (rows is None) == (share is None):
+        raise ParameterError(
+            "give rows (a number of rows, with of=X) or share (of all rows), and not both: "
+            f"got rows={rows!r} and share={share!r}."
+        )
+    if of is None and rows is not None:
+        raise ParameterError("rows needs of: the rows they are taken from, their counts, or their number.")
+    if of is None or (isinstance(of, Integral) and not isinstance(of, bool)):
+        return _by_counts(classifier, None, *_depth(rows, share, of))
+    if isinstance(of, ScoreTails):
+        return _by_counts(classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n)))
+    return _by_rows(classifier, of, rows, share)
+
+
+def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
+    """The number of rows, where it is known, and their share."""
+    if share is not None:
+        depth = check_prior("share", share)
+        if depth == 0:
+            raise ParameterError("share must be above 0, got 0: nothing would be looked at.")
+        return (None if n is None else max(1, int(depth * check_integer("of", n, low=1)))), depth
+    wanted = check_integer("rows", rows, low=1)
+    total = check_integer("of", n, low=1)
+    if wanted > total:
+        raise ParameterError(f"rows must not exceed the rows that there are, got {wanted} of {total}.")
+    return wanted, wanted / total
+
+
+def _by_rows(classifier: Any, X: Any, rows: Any, share: Any) -> Spent:
+    """The cut between two rows of ``X``."""
+    fitted, X = classifier.fitted_, classifier._checked_rows(X)
+    log_ratio: FloatArray = fitted.log_ratio(X)
+    wanted, depth = _depth(rows, share, len(log_ratio))
+    assert wanted is not None
+    order: IntArray = np.argsort(-log_ratio, kind="stable")
+    first = float(log_ratio[order[wanted - 1]])
+    after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
+    score, budget = _outlook(classifier, fitted.count(X), depth, wanted, order[:wanted])
+    return Spent(first - (first - after) / 2, score, budget)
+
+
+def _by_counts(classifier: Any, new: ScoreTails | None, rows: int | None, depth: float) -> Spent:
+    """The cut at a level of the counts: those of new rows, or those expected at the prior."""
+    score, budget = _outlook(classifier, new, depth, rows, None)
+    levels, log_ratios = classifier.fitted_.tails.levels, classifier.fitted_.level_log_ratios()
+    k = int(np.searchsorted(levels, score, side="left"))
+    if k == len(levels):  # not even the best level is rare enough
+        return Spent(float(log_ratios[-1]), score, budget)
+    below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
+    return Spent((below + float(log_ratios[k])) / 2, score, budget)
+
+
+def _outlook(
+    classifier: Any, new: ScoreTails | None, depth: float, rows: int | None, positions: IntArray | None
+) -> tuple[float, Budget]:
+    """The lowest counted score that keeps the depth, and what the looks will find."""
+    fitted, prior = classifier.fitted_, classifier.test_prior_
+    gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
+    within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
+    score = float(fitted.tails.levels[within[0]]) if within.size else float("inf")
+    found = float(np.interp(depth, gain.share, gain.recall))
+    k = int(np.searchsorted(fitted.tails.levels, score))
+    ratio = float(np.exp(fitted.level_log_ratios()[min(k, len(fitted.tails.levels) - 1)]))
+    return score, budget_outlook(
+        found, fitted.tails.n_positive, prior, depth, ratio, rows=rows, positions=positions
+    )

@@ -1,0 +1,142 @@
+"""Decisions by budget, amount and group: methods that every adaptable classifier has."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drpu._checks import check_fraction, check_real
+from drpu._typing import FloatArray, Rows
+from drpu.core.budget import Range
+from drpu.core.costs import Costs
+from drpu.core.groups import GroupPriors
+from drpu.estimators.budget import spend
+from drpu.estimators.groups import priors_by_group
+from drpu.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from drpu.estimators.adapted import AdaptedClassifier
+
+__all__ = ["DecisionMethods"]
+
+
+class DecisionMethods:
+    """What follows from a ratio and a prior when the question is a budget, a bill or a group.
+
+    A part of ``Adaptable``, whose attributes it uses.
+    """
+
+    def at_budget(
+        self: Any, rows: int | None = None, *, of: Any = None, share: float | None = None
+    ) -> AdaptedClassifier:
+        """Classifier that flags as many rows as can be looked at, the best-scored first.
+
+        Parameters
+        ----------
+        rows : int, optional
+            How many rows can be looked at.
+        of : rows of shape (n, d), ScoreTails or int, optional
+            What they are taken from: the rows themselves, their counts, or their number.
+        share : float, optional
+            Share of the rows that can be looked at, instead of ``rows``.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            At the same prior and cost, with the threshold of the budget. Its ``budget_`` holds the
+            expected precision, recall and lift with their limits and, where rows were given, the
+            positions of the rows to look at, the best first.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> data = make_gaussian_pu(
+        ...     300, 1000, prior=0.3, test_prior=0.1, n_test=2000, separation=3, random_state=0
+        ... )
+        >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+        >>> day = june.at_budget(rows=50, of=data.test)
+        >>> int(day.predict(data.test).sum())
+        50
+        >>> bool(day.budget_.precision.low > 0.5)
+        True
+        """
+        self._check_fitted()
+        spent = spend(self, rows, of, share)
+        adapted: AdaptedClassifier = self.at_prior(self.test_prior_)
+        adapted._cut, adapted.budget_ = (spent.log_ratio, spent.score), spent.budget
+        return adapted
+
+    def adapt_by(self: Any, X: Rows, *, by: Any, level: float = 0.95) -> GroupPriors:
+        """Prior of each group of rows, with limits that hold for all groups together.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            Unlabeled rows.
+        by : str or array-like of shape (n,)
+            Name of a column of ``X``, or one value a row. Dates are grouped by calendar month. The
+            column need not be one of training.
+        level : float, default=0.95
+            Level at which the limits of all groups hold together.
+
+        Returns
+        -------
+        priors : GroupPriors
+            The values of small groups are shrunk towards the prior of all rows; see
+            :class:`drpu.GroupPriors` for the rule.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> data = make_gaussian_pu(
+        ...     300, 1000, prior=0.3, test_prior=0.2, n_test=2000, separation=3, random_state=0
+        ... )
+        >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+        >>> months = ["may", "june"] * 1000
+        >>> clf.adapt_by(data.test, by=months).names
+        ['june', 'may']
+        """
+        self._check_fitted()
+        return priors_by_group(self, X, by, check_fraction("level", level))
+
+    def expected_bill(self: Any, rows: float = 1.0) -> Range:
+        """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
+
+        Needs a cost that was given as :class:`drpu.Costs`.
+        """
+        self._check_fitted()
+        costs = self.cost_
+        if not isinstance(costs, Costs):
+            raise ParameterError(
+                f"expected_bill needs the cost as two amounts, got cost={float(costs):g}: pass "
+                "cost=Costs(false_alarm=5, miss=200) to adapt or at_prior."
+            )
+        unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
+        low, high = self.expected_range()
+        value = unit * self.expected_performance().cost
+        return Range(value, min(unit * low.cost, value), max(unit * high.cost, value))
+
+    def contributions(self: Any, X: Rows) -> FloatArray:
+        """How much each column adds to the score of each row, for models of boosted trees.
+
+        These are the contributions that LightGBM computes (Shapley values of its trees), averaged
+        over the fold models.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            Rows to explain.
+
+        Returns
+        -------
+        contributions : ndarray of shape (n, d + 1)
+            One column for each column of the model, and last what an average row scores. A row sums to
+            the score of the trees, which for the default loss is the log-ratio before calibration.
+
+        Raises
+        ------
+        ParameterError
+            If the model gives none: only ``model="boosted"`` does.
+        """
+        self._check_fitted()
+        found: FloatArray = self.fitted_.model.contributions(self._checked_rows(X))
+        return found

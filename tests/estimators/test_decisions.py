@@ -1,0 +1,213 @@
+"""Budgets, amounts, groups and contributions, against true labels and against arithmetic."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+
+from drpu import Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
+from drpu.exceptions import DataError, ParameterError
+
+SETTINGS = {"prior": 0.3, "separation": 3, "dimensions": 2}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_gaussian_pu(300, 1500, test_prior=0.1, n_test=4000, random_state=0, **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def june(data):
+    return DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+
+
+# -- budgets ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rows", [1, 7, 200, 3999, 4000])
+def test_exactly_as_many_rows_are_flagged_as_can_be_looked_at(june, data, rows):
+    day = june.at_budget(rows=rows, of=data.test)
+    flagged = day.predict(data.test) == 1
+    assert flagged.sum() == rows
+    assert_array_equal(np.sort(day.budget_.positions), np.flatnonzero(flagged))
+    others = day.decision_function(data.test)[~flagged]
+    assert others.size == 0 or others.max() <= day.decision_function(data.test)[flagged].min()
+
+
+@pytest.mark.parametrize("rows", [50, 400, 1500])
+def test_expected_precision_and_recall_hold_the_truth(june, data, rows):
+    budget = june.at_budget(rows=rows, of=data.test).budget_
+    truth = data.test_labels[budget.positions]
+    precision, recall = truth.mean(), truth.sum() / data.test_labels.sum()
+    noise = 2 * np.sqrt(precision * (1 - precision) / rows)  # of the rows themselves
+    assert budget.precision.low - noise <= precision <= budget.precision.high + noise
+    assert budget.recall.low - 0.05 <= recall <= budget.recall.high + 0.05
+    assert_allclose(budget.lift.value, budget.recall.value / budget.share)
+
+
+def test_a_share_a_number_and_counts_agree_with_the_rows(june, data):
+    by_rows = june.at_budget(rows=200, of=data.test)
+    counted = june.at_budget(rows=200, of=june.count(data.test))
+    expected = june.at_budget(rows=200, of=4000)
+    assert expected.threshold_ == june.at_budget(share=0.05).threshold_
+    for other in (counted, expected):
+        assert abs((other.predict(data.test) == 1).sum() - 200) < 60
+        assert_allclose(other.budget_.recall.value, by_rows.budget_.recall.value, atol=0.08)
+    assert june.at_budget(share=0.05, of=data.test).budget_.rows == 200
+
+
+def test_a_budget_sets_the_threshold_and_nothing_else(june, data):
+    day = june.at_budget(rows=100, of=data.test)
+    assert day.prior_ == june.prior_
+    assert day.cost_ == june.cost_
+    assert_array_equal(day.predict_proba(data.test), june.predict_proba(data.test))
+    assert_allclose(day.expected_performance().recall, day.budget_.recall.value, atol=0.05)
+    assert day.adapt(data.test).threshold_ == june.threshold_  # the next month decides by cost again
+
+
+def test_a_budget_survives_saving(june, data, tmp_path):
+    day = june.at_budget(rows=100, of=data.test)
+    save(day, tmp_path / "day.drpu")
+    assert_array_equal(load(tmp_path / "day.drpu").predict(data.test), day.predict(data.test))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({}, "rows .* or share"),
+        ({"rows": 5, "share": 0.1}, "not both"),
+        ({"rows": 5}, "rows needs of"),
+        ({"rows": 0, "of": 10}, "rows must be at least 1"),
+        ({"rows": 2.5, "of": 10}, "rows must be an integer"),
+        ({"rows": 11, "of": 10}, "must not exceed"),
+        ({"share": 0.0}, "share must be above 0"),
+        ({"share": 1.5}, "share must lie"),
+        ({"rows": 1, "of": -3}, "of must be at least 1"),
+    ],
+)
+def test_budgets_that_mean_nothing_are_refused(june, arguments, words):
+    with pytest.raises(ParameterError, match=words):
+        june.at_budget(**arguments)
+
+
+# -- amounts ---------------------------------------------------------------------------------------
+
+
+def test_amounts_are_taken_wherever_a_cost_is(data, tmp_path):
+    costs = Costs(false_alarm=5, miss=200)
+    X, y = data.X_y()
+    clf = DRPUClassifier("kernel", cost=costs, random_state=0).fit(X, y)
+    assert clone(clf).cost == costs
+    assert clf.cost_ is costs
+    june = clf.adapt(data.test)
+    assert (june.cost_.false_alarm, june.cost_.miss) == (5, 200)
+    assert june.threshold_ == clf.at_prior(june.prior_, cost=float(costs)).threshold_
+    for kept in (clf, june):
+        save(kept, tmp_path / "kept.drpu")
+        assert repr(load(tmp_path / "kept.drpu").cost_) == "Costs(false_alarm=5, miss=200)"
+
+
+def test_the_bill_is_what_true_labels_would_cost(june, data):
+    at = june.at_prior(0.1, cost=Costs(false_alarm=5, miss=200))
+    flagged, truth = at.predict(data.test) == 1, data.test_labels == 1
+    paid = 5 * (flagged & ~truth).sum() + 200 * (truth & ~flagged).sum()
+    bill = at.expected_bill(4000)
+    assert bill.low <= bill.value <= bill.high
+    assert_allclose(bill.value, paid, rtol=0.35)  # some dozens of misses
+    with pytest.raises(ParameterError, match="cost=Costs"):
+        june.expected_bill()
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def test_groups_are_found_in_every_kind_of_frame(data):
+    X, y = data.X_y()
+    names = ["a", "b"]
+    clf = DRPUClassifier("kernel", random_state=0).fit(pd.DataFrame(X, columns=names), y)
+    months = np.where(np.arange(4000) % 4 == 0, "may", "june")
+    frame = pd.DataFrame(data.test, columns=names).assign(month=months)
+    kinds = (frame, pl.from_pandas(frame), pa.Table.from_pandas(frame, preserve_index=False))
+    found = [clf.adapt_by(kind, by="month") for kind in kinds]
+    assert found[0].names == ["june", "may"]
+    assert found[0] == found[1] == found[2] == clf.adapt_by(frame[names], by=months)
+    assert [group.n for group in found[0]] == [3000, 1000]
+
+
+def test_limits_pay_for_the_number_of_groups(june, data):
+    few = june.adapt_by(data.test, by=np.arange(4000) % 2)
+    many = june.adapt_by(data.test, by=np.arange(4000) % 40)
+    assert_allclose(1 - few[0].prior.level, 0.05 / 2)
+    assert_allclose(1 - many[0].prior.level, 0.05 / 40)
+    for groups in (few, many):
+        assert all(group.prior.low <= 0.1 + 1e-9 for group in groups)
+        assert groups.whole == june.adapt(data.test).prior_
+
+
+def test_groups_of_the_same_prior_are_shrunk_together(june, data):
+    groups = june.adapt_by(data.test, by=np.arange(4000) % 40)
+    alone = np.array([group.alone.value for group in groups])
+    shrunk = np.array([group.prior.value for group in groups])
+    assert np.std(shrunk) < 0.5 * np.std(alone)
+
+
+def test_groups_of_another_prior_stay_apart(june, data):
+    order = np.argsort(data.test_labels, kind="stable")  # the positives last
+    half = np.zeros(4000, dtype=int)
+    half[order[3500:]] = 1
+    groups = june.adapt_by(data.test, by=half)
+    assert groups[1].prior.low > groups[0].prior.high
+    assert groups[1].weight > 0.9
+
+
+def test_dates_are_grouped_by_month(june, data):
+    days = np.datetime64("2026-05-30") + np.arange(4000) % 4
+    assert june.adapt_by(data.test, by=days).names == ["2026-05", "2026-06"]
+    gaps = np.where(np.arange(4000) % 2, None, "a").astype(object)
+    assert june.adapt_by(data.test, by=gaps).names == ["a", "(missing)"]
+
+
+@pytest.mark.parametrize(
+    ("by", "words"),
+    [
+        ("month", "by must be a column of X"),
+        (np.zeros(3), "one value a row"),
+        (np.zeros((4000, 2)), "one dimension"),
+        (np.arange(4000), "at most 1000"),
+    ],
+)
+def test_groups_that_cannot_be_are_refused(june, data, by, words):
+    with pytest.raises((DataError, TypeError), match=words):
+        june.adapt_by(data.test, by=by)
+
+
+# -- contributions ---------------------------------------------------------------------------------
+
+
+def test_contributions_add_up_to_the_score_of_the_trees(data):
+    X, y = data.X_y()
+    X = np.column_stack([X, np.random.default_rng(0).normal(size=len(X))])
+    clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+    found = clf.contributions(X[:200])
+    assert found.shape == (200, 4)
+    assert_allclose(found.sum(axis=1), clf.model_.log_ratio(X[:200]), rtol=1e-6, atol=1e-6)
+    assert np.abs(found[:, 2]).mean() < 0.3 * np.abs(found[:, 0]).mean()  # a column of noise
+
+
+def test_models_without_contributions_say_so(june, data):
+    with pytest.raises(ParameterError, match="KernelRatio gives no contributions"):
+        june.contributions(data.test)
+
+
+# -- notebooks -------------------------------------------------------------------------------------
+
+
+def test_notebooks_show_priors_and_limits(june):
+    assert "at most 71.0%" in PriorEstimate(0.52, 0.1, 0.71, 0.95, "x", identified=False)._repr_html_()
+    html = june._repr_html_()
+    assert "AdaptedClassifier" in html
+    assert f"{100 * june.prior_.value:.1f}%" in html
+    assert f"{100 * june.train_prior_.low:.1f}%" in html
