@@ -35,6 +35,8 @@ def folder(tmp_path_factory):
     pa.csv.write_csv(june, folder / "june.csv")
     pa.feather.write_feather(june, folder / "june.arrow")
     pa.parquet.write_table(june, folder / "june.parquet")
+    months = np.where(np.arange(500) < 250, "may", "june")
+    pa.parquet.write_table(june.append_column("month", pa.array(months)), folder / "year.parquet")
     np.savez(folder / "train.npz", X=X, y=y)
     words = ["fit", str(folder / "train.parquet"), "--label", "y", "--drop", "id", "--model", "classifier"]
     assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
@@ -164,10 +166,7 @@ def test_an_empty_pipe_is_said_to_be_one(run, monkeypatch):
     assert err.startswith("error: the standard input cannot be read")
 
 
-def test_priors_come_file_by_file_and_group_by_group(run, folder):
-    months = np.where(np.arange(500) < 250, "may", "june")
-    table = pa.parquet.read_table(folder / "june.parquet").append_column("month", pa.array(months))
-    pa.parquet.write_table(table, folder / "year.parquet")
+def test_priors_come_file_by_file_and_group_by_group(run):
     by_month = answer(run("prior toy.drpu year.parquet --by month --json"))
     assert [item["data"] for item in by_month["found"]] == ["month=june", "month=may"]
     code, out, _ = run("prior toy.drpu june.csv june.arrow")
@@ -236,7 +235,7 @@ def test_people_are_told_what_was_found(run):
     ("line", "words"),
     [
         ("adapt absent.drpu june.csv", "absent.drpu: no such file"),
-        ("adapt june.csv june.csv", "cannot be read as a drpu artifact"),
+        ("adapt june.csv june.csv", "june.csv: the file is not a complete artifact"),
         ("adapt toy.drpu absent.csv", "absent.csv: no such file"),
         ("adapt toy.drpu june.csv --out absent/june.drpu", "there is no folder absent"),
         ("fit train.csv --label y --out absent/x.drpu", "there is no folder absent"),
@@ -320,3 +319,58 @@ def test_help_teaches_by_example(run, command):
     assert f"drpu {command}" in out
     assert "Example" in out
     assert "--json" in out
+
+
+# -- decisions -------------------------------------------------------------------------------------
+
+
+def test_a_budget_flags_that_many_rows(run):
+    result = answer(run("predict toy.drpu june.csv --adapt --budget 50 --out look.csv --json"))
+    assert result["flagged"] == 50
+    assert result["budget"]["rows"] == 50
+    assert result["budget"]["precision"]["low"] <= result["budget"]["precision"]["value"]
+    _, out, _ = run("adapt toy.drpu june.csv --budget 2%")
+    assert "looking at" in out
+    assert "10 rows (2.0%)" in out
+
+
+def test_amounts_give_a_cost_and_a_bill(run):
+    result = answer(run("adapt toy.drpu june.csv --false-alarm 5 --miss 200 --json"))
+    assert_allclose(result["cost"], 5 / 205)
+    assert result["costs"] == {"false_alarm": 5.0, "miss": 200.0}
+    assert result["expected_bill_per_row"]["value"] > 0
+    _, out, _ = run("adapt toy.drpu june.csv --false-alarm 5 --miss 200")
+    assert "expected bill" in out
+
+
+def test_expected_numbers_have_ranges(run):
+    result = answer(run("adapt toy.drpu june.csv --json"))
+    assert set(result["expected_range"]) == set(result["expected"])
+    assert result["prior"]["identified"] in (True, False)
+    _, out, _ = run("adapt toy.drpu june.csv")
+    assert " to " in out.split("precision")[1]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("adapt toy.drpu june.csv --miss 5", "--false-alarm and --miss belong together"),
+        ("adapt toy.drpu june.csv --cost 0.3 --miss 5 --false-alarm 1", "not both"),
+        ("adapt toy.drpu june.csv --miss 0 --false-alarm 1", "miss must be a finite amount above 0"),
+        ("adapt toy.drpu june.csv --budget many", "--budget must be a number of rows"),
+        ("adapt toy.drpu june.csv --budget 501", "rows must not exceed"),
+        ("adapt toy.drpu june.csv --budget 0", "rows must be at least 1"),
+        ("prior toy.drpu june.csv --by week", "no column 'week'"),
+    ],
+)
+def test_decisions_that_mean_nothing_are_refused(run, line, words):
+    code, out, err = run(line)
+    assert (code, out) == (1, "")
+    assert words in err
+    assert err.count("\n") == 1
+
+
+def test_the_page_shows_groups(run, folder):
+    code, _, _ = run("report toy.drpu year.parquet --by month --out year.html")
+    assert code == 0
+    assert "Share of positives by month" in (folder / "year.html").read_text()

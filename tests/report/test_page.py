@@ -1,15 +1,18 @@
 """The HTML report: its text, and its numbers in a browser."""
 
+import base64
+import hashlib
 import math
 import os
 import re
 import shutil
 from html.parser import HTMLParser
 
+import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from drpu import DRPUClassifier, make_gaussian_pu
+from drpu import Costs, DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.exceptions import FewPositivesWarning, ShiftWarning
 from drpu.report import render_report, write_report
 
@@ -68,7 +71,7 @@ def test_a_page_without_new_rows_speaks_of_training_only(classifier):
 
 def test_every_chart_has_a_title_and_a_description(page):
     charts = re.findall(r"<svg .*?</svg>", page, flags=re.S)
-    assert len(charts) == 6
+    assert len(charts) == 7
     for chart in charts:
         assert 'role="img"' in chart
         assert re.search(r"<title id=.*?>.+</title><desc id=.*?>.+</desc>", chart)
@@ -86,6 +89,40 @@ def test_another_kind_of_shift_is_said_in_words(classifier, data):
         page = render_report(classifier, 0.3 * data.test)
     assert "Read with care" in page
     assert "more than the prior has changed" in page
+
+
+def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, data):
+    june = classifier.adapt(data.test)
+    head = page[: page.index("<main>")]
+    for words in ("How many are positive?", "How sure is that?", "What to do?"):
+        assert words in head
+    assert f"about {round(600 * june.prior_.value)}" in head
+    assert f"look at {int((june.predict(data.test) == 1).sum())} rows" in head
+    assert "ccuracy" not in head
+
+
+def test_a_prior_that_is_not_identified_is_a_bound(classifier):
+    bound = PriorEstimate(0.52, 0.1, 0.71, 0.95, "matching", identified=False)
+    page = render_report(classifier.at_prior(bound))
+    assert "upper bound only" in page
+
+
+def test_nothing_but_the_page_itself_may_run(page):
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', page).group(1)
+    assert "default-src &#39;none&#39;" in policy
+    assert "unsafe" not in policy
+    for kind, tag in (("style-src", "style"), ("script-src", "script")):
+        text = re.search(rf"<{tag}>(.*?)</{tag}>", page, flags=re.S).group(1)
+        digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+        assert f"{kind} &#39;sha256-{digest}&#39;" in policy.replace("&#43;", "+").replace("&#x3D;", "=")
+    assert not re.search(r"<[^>]* style=", page)
+
+
+def test_groups_are_a_line_and_a_table(classifier, data):
+    page = render_report(classifier, data.test, by=np.repeat(["may", "<june>"], 300), by_name="month")
+    assert "Share of positives by month" in page
+    assert page.count("<svg ") == 8
+    assert '<th scope="row">&lt;june&gt;</th><td class="number">300</td>' in page
 
 
 def test_writing_returns_the_classifier_of_the_page(classifier, data, tmp_path):
@@ -185,6 +222,90 @@ def test_numbers_can_be_typed_and_put_back(open_page, classifier, data):
     assert_page_says(tab, classifier.at_prior(classifier.prior_))
 
 
+def test_a_share_below_one_percent_can_be_chosen(open_page, classifier, data):
+    rare = DRPUClassifier("classifier", prior=0.004, random_state=0).fit(*data.X_y())
+    tab = open_page(render_report(rare))
+    assert float(tab.locator("#prior").get_attribute("max")) <= 0.02
+    slide(tab, "prior", 0.003)
+    assert_page_says(tab, rare.at_prior(0.003))
+    assert "0.30% positives" in tab.inner_text("#said")
+    tab.fill("#prior-number", "0.4")  # beyond the slider, which makes room
+    assert_page_says(tab, rare.at_prior(0.4))
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("box", "value", "words"),
+    [
+        ("prior-number", "1.2", "The share of positives must lie between 0 and 1, got 1.2"),
+        ("prior-number", "-0.1", "The share of positives must lie between 0 and 1, got -0.1"),
+        ("cost-number", "1", "The cost must lie between 0 and 1"),
+        ("miss", "0", "An amount must be above 0"),
+        ("budget", "2.5", "must be a whole number from 1 to 600"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_visibly(open_page, page, box, value, words):
+    tab = open_page(page)
+    before = tab.inner_text("#said")
+    tab.fill(f"#{box}", value)
+    assert words in tab.inner_text("#refused")
+    assert tab.is_visible("#refused")
+    assert tab.locator(f"#{box}").get_attribute("aria-invalid") == "true"
+    assert tab.inner_text("#said") == before
+    tab.click("#as-found")
+    assert tab.inner_text("#refused") == ""
+    assert tab.locator(f"#{box}").get_attribute("aria-invalid") is None
+
+
+def test_the_confusion_table_holds_whole_rows_that_add_up(open_page, page):
+    tab = open_page(page)
+    for prior in (0.2, 0.0031, 0.77):
+        slide(tab, "prior", prior)
+        names = ("truePositives", "misses", "falseAlarms", "trueNegatives")
+        rows = [int(tab.inner_text(f"#out-{name}").replace(",", "")) for name in names]
+        assert sum(rows) == 600
+
+
+def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data):
+    tab = open_page(render_report(classifier, data.test))
+    low, high = classifier.adapt(data.test).expected_range()
+    shown_range = tab.inner_text("#range-precision")
+    assert shown_range == f"{100 * low.precision:.1f}% to {100 * high.precision:.1f}%"
+    slide(tab, "prior", 0.5)
+    for name in ("flagged", "precision", "recall", "accuracy", "meanCost", "bill", "budgetPrecision"):
+        least, most = (
+            float(end.strip("%").replace(",", "")) for end in tab.inner_text(f"#range-{name}").split(" to ")
+        )
+        value = float(tab.inner_text(f"#out-{name}").strip("%").replace(",", ""))
+        assert least <= value <= most, name
+
+
+def test_the_number_really_flagged_is_counted(open_page, classifier, data):
+    tab = open_page(render_report(classifier, data.test))
+    assert shown(tab, "reallyFlagged") == (classifier.adapt(data.test).predict(data.test) == 1).sum()
+
+
+def test_amounts_give_a_bill(open_page, classifier, data):
+    costs = Costs(false_alarm=5, miss=200)
+    tab = open_page(render_report(classifier, data.test, cost=costs))
+    june = classifier.adapt(data.test, cost=costs)
+    assert_allclose(shown(tab, "bill"), june.expected_bill(600).value, rtol=1e-9)
+    tab.fill("#false-alarm", "50")
+    again = classifier.adapt(data.test, cost=Costs(false_alarm=50, miss=200))
+    assert_allclose(shown(tab, "bill"), again.expected_bill(600).value, rtol=1e-9)
+    assert_page_says(tab, again)
+
+
+def test_a_number_of_looks_gives_what_python_gives(open_page, classifier, data):
+    tab = open_page(render_report(classifier, data.test))
+    june = classifier.adapt(data.test)
+    for rows in (20, 100, 300):
+        tab.fill("#budget", str(rows))
+        budget = june.at_budget(rows=rows, of=data.test).budget_
+        assert_allclose(shown(tab, "budgetRecall"), budget.recall.value, atol=1e-4)
+        assert_allclose(shown(tab, "budgetPrecision"), budget.precision.value, atol=1e-3)
+
+
 def test_costs_are_said_in_words(open_page, classifier):
     tab = open_page(render_report(classifier))
     for cost, words in (
@@ -205,7 +326,16 @@ def test_the_keyboard_is_enough(open_page, classifier, data):
         tab.keyboard.press("ArrowRight")
     assert shown(tab, "threshold") < before  # more positives: a lower threshold
     assert tab.inner_text("[aria-live=polite]") != said
-    for name in ("prior-number", "cost", "cost-number", "as-found", "as-trained"):
+    for name in (
+        "prior-number",
+        "cost",
+        "cost-number",
+        "false-alarm",
+        "miss",
+        "budget",
+        "as-found",
+        "as-trained",
+    ):
         tab.keyboard.press("Tab")
         assert tab.evaluate("document.activeElement.id") == name
 
@@ -235,3 +365,6 @@ def test_light_dark_and_print_differ(open_page, page):
     tab.emulate_media(media="print")
     assert not tab.is_visible("#prior")
     assert tab.evaluate(ground) == "rgb(255, 255, 255)"
+    key = "getComputedStyle(document.querySelector('.key'))"
+    assert tab.evaluate(f"{key}.printColorAdjust || {key}.webkitPrintColorAdjust") == "exact"
+    assert tab.is_visible(".key.positive")

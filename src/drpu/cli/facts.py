@@ -10,6 +10,8 @@ from drpu.artifact.manifest import read_manifest
 from drpu.artifact.store import MANIFEST
 from drpu.core.prior import PriorEstimate
 
+FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
+
 __all__ = ["learnt", "standing", "train_prior", "versions"]
 
 
@@ -28,16 +30,29 @@ def train_prior(classifier: Any) -> PriorEstimate:
 
 def standing(classifier: Any) -> dict[str, Any]:
     """Where the classifier stands, for JSON."""
-    expected = classifier.expected_performance()
+    expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
     return {
         "train_prior": train_prior(classifier),
         "prior": classifier.test_prior_,
         "cost": classifier.cost_,
         "threshold": classifier.threshold_,
-        "expected": {
-            name: getattr(expected, name) for name in ("accuracy", "precision", "recall", "flagged", "cost")
-        },
-    }
+        "expected": {name: getattr(expected, name) for name in FIGURES},
+        "expected_range": {name: [getattr(low, name), getattr(high, name)] for name in FIGURES},
+    } | _by_amounts(classifier)
+
+
+def _by_amounts(classifier: Any) -> dict[str, Any]:
+    """What two amounts and a budget add, where they were given."""
+    found: dict[str, Any] = {}
+    if hasattr(classifier.cost_, "bill"):
+        costs = classifier.cost_
+        found["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}
+        found["expected_bill_per_row"] = classifier.expected_bill()
+    budget = getattr(classifier, "budget_", None)
+    if budget is not None:
+        names = ("rows", "share", "threshold", "precision", "recall", "lift")
+        found["budget"] = {name: getattr(budget, name) for name in names}
+    return found
 
 
 def learnt(classifier: Any) -> dict[str, Any]:

@@ -5,16 +5,25 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from drpu.cli.reading import PARQUET, Loaded, read
 from drpu.cli.text import TextFormat
-from drpu.exceptions import ArtifactError, DataError
+from drpu.exceptions import ArtifactError, DataError, ParameterError
 
 __all__ = [
-    "adapted_to", "answers_for", "as_label", "groups", "kept_columns", "labelled", "load_classifier",
-    "number_or_word", "rows_for", "weighted_rows", "words",
-]  # fmt: skip
+    "adapted_to",
+    "answers_for",
+    "as_label",
+    "chosen_budget",
+    "chosen_cost",
+    "group_values",
+    "kept_columns",
+    "labelled",
+    "load_classifier",
+    "number_or_word",
+    "rows_for",
+    "weighted_rows",
+    "words",
+]
 
 
 # -- words -----------------------------------------------------------------------------------------
@@ -42,6 +51,31 @@ def as_label(text: str | None, y: Any) -> Any:
     return int(number) if whole else number
 
 
+def chosen_cost(cost: float | None, false_alarm: float | None, miss: float | None) -> Any:
+    """The cost as a number or as two amounts; None where nothing was said."""
+    from drpu import Costs
+
+    if false_alarm is None and miss is None:
+        return cost
+    if cost is not None:
+        raise ParameterError("give --cost, or --false-alarm and --miss: not both.")
+    if false_alarm is None or miss is None:
+        raise ParameterError("--false-alarm and --miss belong together: give both amounts.")
+    return Costs(false_alarm, miss)
+
+
+def chosen_budget(text: str | None) -> dict[str, Any]:
+    """Keywords of ``at_budget``: rows for a whole number, share for a percentage or a fraction."""
+    if text is None:
+        return {}
+    number = number_or_word(text.removesuffix("%"))
+    if isinstance(number, str):
+        raise ParameterError(f"--budget must be a number of rows, or a share such as 2%, got {text!r}.")
+    if text.endswith("%"):
+        return {"share": number / 100}
+    return {"share": number} if 0 < number < 1 else {"rows": int(number) if number.is_integer() else number}
+
+
 # -- classifiers -----------------------------------------------------------------------------------
 
 
@@ -49,7 +83,10 @@ def load_classifier(path: Path) -> Any:
     """The classifier in the file, if it is one that can be moved to another prior."""
     from drpu import AdaptedClassifier, DRPUClassifier, load
 
-    classifier = load(path)
+    try:
+        classifier = load(path)
+    except ArtifactError as error:
+        raise error if str(path) in str(error) else ArtifactError(f"{path}: {error}") from error
     if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
         raise ArtifactError(f"{path} holds a {type(classifier).__name__}, which has no prior to move.")
     return classifier
@@ -114,14 +151,11 @@ def adapted_to(
     return classifier.adapt(rows_for(classifier, read(path, form), columns, drop), **options)
 
 
-def groups(loaded: Loaded, by: str) -> list[tuple[str, Loaded]]:
-    """One part of the file for each value of a column, with a name to show."""
+def group_values(loaded: Loaded, by: str) -> Any:
+    """The column to group by, one value a row."""
     if loaded.table is None:
         raise DataError(f"{loaded.path}: --by works on tables, not on NumPy archives.")
-    values = loaded.column(by)
-    found = sorted(set(values.tolist()), key=lambda value: (value is None, value))
-    parts = [loaded.table.filter(np.asarray(values == value)) for value in found]
-    return [(f"{by}={value}", Loaded(loaded.path, part)) for value, part in zip(found, parts, strict=True)]
+    return loaded.column(by)
 
 
 def kept_columns(loaded: Loaded, keep: str | None) -> Any:

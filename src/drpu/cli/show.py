@@ -12,6 +12,7 @@ from dataclasses import asdict, is_dataclass
 from typing import Any
 
 from drpu.exceptions import DRPUWarning
+from drpu.report.words import prior_words, share, share_range
 
 __all__ = [
     "as_json", "error_as_json", "facts", "performance", "printable", "prior", "quiet_warnings", "say",
@@ -100,24 +101,11 @@ def facts(pairs: dict[str, Any], *, aside: bool = False) -> None:
         say(f"{name:<{width}}  {value}", aside=aside)
 
 
-def share(value: float) -> str:
-    """A share for people: at least two digits that mean something, however small it is."""
-    if not 0 < value < 0.1:
-        return f"{value:.1%}"
-    decimals = min(max(0, -math.floor(math.log10(100 * value))) + 1, 6)
-    return f"{value:.{decimals}%}"
-
-
 def prior(estimate: Any) -> str:
     """The prior for people: share, interval, and how far it is known."""
-    if estimate.method == "given":
-        return f"{share(estimate.value)} (given)"
-    if not getattr(estimate, "identified", True):
-        return (
-            f"at most {share(estimate.high)} ({estimate.level:.0%} limit); {share(estimate.value)} if the "
-            f"best-scored rows are all positive"
-        )
-    interval = f"{share(estimate.low)} to {share(estimate.high)}"
+    if estimate.method == "given" or not estimate.identified:
+        return prior_words(estimate)
+    interval = share_range(estimate.low, estimate.high)
     return f"{share(estimate.value)}, {estimate.level:.0%} interval {interval}"
 
 
@@ -126,12 +114,37 @@ def size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
-def performance(expected: Any) -> str:
-    """Expected performance in one line."""
-    return (
-        f"accuracy {expected.accuracy:.1%}, precision {expected.precision:.1%}, "
-        f"recall {expected.recall:.1%}, flagged {share(expected.flagged)}"
+def performance(classifier: Any) -> str:
+    """Expected performance in one line, each figure with its range."""
+    now, (low, high) = classifier.expected_performance(), classifier.expected_range()
+
+    def figure(name: str) -> str:
+        value, least, most = (float(getattr(part, name)) for part in (now, low, high))
+        return f"{name} {share(value)} ({share(min(least, value))} to {share(max(most, value))})"
+
+    return ", ".join(figure(name) for name in ("flagged", "precision", "recall"))
+
+
+def bill(classifier: Any) -> dict[str, str]:
+    """The expected bill, where the cost was given as two amounts."""
+    costs = classifier.cost_
+    if not hasattr(costs, "bill"):
+        return {}
+    amount = costs.bill(classifier.expected_performance(), rows=1000)
+    return {"expected bill": f"{amount:,.4g} for 1000 rows ({costs.false_alarm:g} and {costs.miss:g})"}
+
+
+def budget(classifier: Any) -> dict[str, str]:
+    """What a number of looks will find, where one was set."""
+    found = getattr(classifier, "budget_", None)
+    if found is None:
+        return {}
+    rows = share(found.share) if found.rows is None else f"{found.rows:,} rows ({share(found.share)})"
+    precision = (
+        f"{share(found.precision.value)} ({share(found.precision.low)} to {share(found.precision.high)})"
     )
+    recall = f"{share(found.recall.value)} ({share(found.recall.low)} to {share(found.recall.high)})"
+    return {"looking at": f"{rows}: precision {precision}, recall {recall}, lift {found.lift.value:.1f}"}
 
 
 def table(head: list[str], lines: list[list[str]]) -> None:

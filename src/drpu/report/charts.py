@@ -3,44 +3,82 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from drpu.core.diagnostics import Performance
-from drpu.core.prior import PriorEstimate
-from drpu.core.tails import ScoreTails
-from drpu.estimators.fitted import FittedRatio
+from drpu.core.budget import gain_curve
+from drpu.core.groups import GroupPriors
 from drpu.report.summary import calibration_bins, outlook, ratio_curve, roc, score_bins
 from drpu.report.svg import Chart, percent
+from drpu.report.view import View
+from drpu.report.words import share
 
-__all__ = ["area", "calibration", "outlook_chart", "priors", "ratio", "roc_chart", "scores"]
+__all__ = ["all_charts"]
 
 UNIT = (0.0, 1.0)
+LETTERS = 52  # that fit below an axis: where names need more, some are left out
 
 
-def area(core: FittedRatio) -> float:
-    """Area under the ROC curve, positives against negatives."""
-    return roc(core.tails, core.unlabeled_prior.value).area
+def all_charts(view: View) -> dict[str, str]:
+    """The pictures by their names in the template."""
+    drawn = {
+        "priors": _priors(view),
+        "gain": _gain(view),
+        "scores": _scores(view),
+        "ratio": _ratio(view),
+        "roc": _roc(view),
+        "calibration": _calibration(view),
+        "outlook": _outlook(view),
+    }
+    if view.groups is not None:
+        drawn["groups"] = _groups(view.groups)
+    return drawn
 
 
-def priors(train: PriorEstimate, test: PriorEstimate | None) -> str:
-    """Training and new prior with their intervals."""
+def _top(value: float) -> float:
+    """A round number above ``value`` for the end of an axis, 1 at most."""
+    size = 10.0 ** math.floor(math.log10(max(value, 1e-6)))
+    return min(1.0, next(size * k for k in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if size * k >= 1.08 * value))
+
+
+def _priors(view: View) -> str:
+    """Training and new prior with their intervals, on an axis that ends where they do."""
+    train, test = view.train, view.prior if view.new is not None else None
     words = f"Training share {train}." + (f" New share {test}." if test is not None else "")
+    top = _top(max(prior.high for prior in (train, test) if prior is not None))
     chart = Chart(
-        "Share of positives", words, (0, 3), UNIT, x_label="", y_label="share of positives", name="priors"
-    )
+        "Share of positives", words, (0, 3), (0.0, top),
+        x_label="", y_label="share of positives", name="priors",
+    )  # fmt: skip
     for x, prior, kind in ((1, train, "unlabeled"), (2, test, "new")):
         if prior is not None:
             chart.bar(x, prior.low, prior.high, kind).dot(x, prior.value, kind)
-            chart.text(x + 0.12, prior.value, f"{100 * prior.value:.1f}%", kind)
+            chart.text(x + 0.12, prior.value, share(prior.value), kind)
     names = {1.0: "training"} | ({2.0: "new rows"} if test is not None else {})
     return chart.draw(lambda x: names.get(x, ""), percent)
 
 
-def scores(tails: ScoreTails, new: ScoreTails | None, cut: float) -> str:
+def _groups(groups: GroupPriors) -> str:
+    """Priors of groups as a line with intervals."""
+    top = _top(max(group.prior.high for group in groups))
+    chart = Chart(
+        "Share of positives by group",
+        "; ".join(f"{group.name}: {group.prior.value:.4f}" for group in groups) + ".",
+        (0.5, len(groups) + 0.5), (0.0, top), x_label="", y_label="share of positives", name="groups",
+    )  # fmt: skip
+    places = range(1, len(groups) + 1)
+    chart.line((0.5, len(groups) + 0.5), (groups.whole.value, groups.whole.value), "even")
+    chart.line(places, [group.prior.value for group in groups], "new")
+    for x, group in zip(places, groups, strict=True):
+        chart.bar(x, group.prior.low, group.prior.high, "new").dot(x, group.prior.value, "new")
+    names = {float(x): str(name)[:12] for x, name in zip(places, groups.names, strict=True)}
+    step = -(-len(groups) * (max(map(len, names.values())) + 2) // LETTERS)
+    return chart.draw(lambda x: names.get(x, ""), percent, x_ticks=[float(x) for x in places][::step])
+
+
+def _scores(view: View) -> str:
     """Where positives, training rows and new rows score, and the cut between the labels."""
-    bins = score_bins(tails, new)
+    bins, cut = score_bins(view.fitted.tails, view.new), view.cut(view.threshold)
     samples = [(bins.unlabeled, "unlabeled"), (bins.positive, "positive")]
     if bins.new is not None:
         samples.insert(1, (bins.new, "new"))
@@ -62,14 +100,14 @@ def scores(tails: ScoreTails, new: ScoreTails | None, cut: float) -> str:
     return chart.rule(place, "cut", name="scores-cut").draw()
 
 
-def ratio(core: FittedRatio) -> str:
+def _ratio(view: View) -> str:
     """The curve whose lowest point is the prior, and where it was read."""
-    curve, prior = ratio_curve(core.tails), core.unlabeled_prior
-    top = float(min(max(1.05, 1.3 * prior.high), 1.4))
+    curve, prior = ratio_curve(view.fitted.tails), view.fitted.unlabeled_prior
+    top = min(1.4, max(1.3 * prior.high, 4 * curve.read[1]))
     chart = Chart(
         "Ratio curve",
         f"Share of unlabeled rows over share of positives above each threshold. It was read at recall "
-        f"{curve.read[0]:.2f}, where it is {curve.read[1]:.3f}; the prior of the unlabeled rows is {prior}.",
+        f"{curve.read[0]:.2f}, where it is {curve.read[1]:.3g}; the prior of the unlabeled rows is {prior}.",
         UNIT, (0, top), x_label="share of positives above the threshold (recall)",
         y_label="unlabeled share / positive share", name="ratio",
     )  # fmt: skip
@@ -78,9 +116,9 @@ def ratio(core: FittedRatio) -> str:
     return chart.draw(percent)
 
 
-def roc_chart(core: FittedRatio, expected: Performance) -> str:
+def _roc(view: View) -> str:
     """ROC curve from positives and unlabeled rows, with the current point on it."""
-    curve = roc(core.tails, core.unlabeled_prior.value)
+    curve, expected = roc(view.fitted.tails, view.fitted.unlabeled_prior.value), view.expected
     chart = Chart(
         "ROC curve",
         f"Recall by false-positive rate, with area {curve.area:.3f} below the curve.",
@@ -91,30 +129,47 @@ def roc_chart(core: FittedRatio, expected: Performance) -> str:
     return chart.draw(percent, percent)
 
 
-def calibration(core: FittedRatio) -> str:
+def _gain(view: View) -> str:
+    """Share of the positives by share of the rows looked at, the best-scored first."""
+    fitted, expected = view.fitted, view.expected
+    gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, view.prior, new=view.new)
+    reach = float(gain.share[int(np.searchsorted(gain.recall, 0.9))])
+    end = _top(min(1.0, max(reach, 1.5 * float(expected.flagged), 2 * view.prior.value)))
+    chart = Chart(
+        "Gain curve",
+        "Share of the positives found by share of the rows looked at, the best-scored first.",
+        (0.0, end), UNIT, x_label="rows looked at", y_label="positives found", name="gain",
+    )  # fmt: skip
+    shown = gain.share <= end
+    chart.line((0.0, end), (0.0, end), "unlabeled").line(gain.share[shown], gain.recall[shown], "positive")
+    chart.dot(float(expected.flagged), float(expected.recall), "cut", name="gain-cut")
+    return chart.draw(percent, percent)
+
+
+def _calibration(view: View) -> str:
     """Probabilities said and shares seen."""
-    bins = calibration_bins(core)
+    bins = calibration_bins(view.fitted)
+    top = _top(float(max(bins.said.max(), bins.high.max())))
     chart = Chart(
         "Calibration",
         "Share of positives seen in ranges of the score, by the probability said there.",
-        UNIT, UNIT, x_label="probability said", y_label="share seen", name="calibration",
+        (0.0, top), (0.0, top), x_label="probability said", y_label="share seen", name="calibration",
     )  # fmt: skip
-    chart.line(UNIT, UNIT, "even")
+    chart.line((0.0, top), (0.0, top), "even")
     for said, seen, low, high in zip(bins.said, bins.seen, bins.low, bins.high, strict=True):
         chart.bar(float(said), float(low), float(high), "positive").dot(float(said), float(seen), "positive")
     return chart.draw(percent, percent)
 
 
-def outlook_chart(classifier: Any, prior: float) -> str:
-    """Expected accuracy over test priors, with and without adapting."""
-    view = outlook(classifier)
-    lowest = min(float(np.min(view.as_trained.accuracy)), float(np.min(view.adapted.accuracy)))
+def _outlook(view: View) -> str:
+    """Expected cost over test priors, with and without adapting."""
+    found = outlook(view.current, top=view.zoom)
+    adapted, kept = np.asarray(found.adapted.cost), np.asarray(found.as_trained.cost)
     chart = Chart(
-        "Expected accuracy by share of positives",
-        "Accuracy to expect when the threshold follows the share of positives, and when it stays as trained.",
-        UNIT, (max(0.0, math.floor(10 * lowest) / 10), 1.0), x_label="share of positives in new rows",
-        y_label="expected accuracy", name="outlook",
+        "Expected cost by share of positives",
+        "Mean cost of a row when the threshold follows the share of positives, and when it stays as trained.",
+        (0.0, view.zoom), (0.0, 1.1 * float(max(adapted.max(), kept.max(), 1e-9))),
+        x_label="share of positives in new rows", y_label="expected cost of a row", name="outlook",
     )  # fmt: skip
-    chart.line(view.prior, np.asarray(view.as_trained.accuracy), "unlabeled")
-    chart.line(view.prior, np.asarray(view.adapted.accuracy), "new")
-    return chart.rule(prior, "cut", name="outlook-cut").draw(percent, percent)
+    chart.line(found.prior, kept, "unlabeled").line(found.prior, adapted, "new")
+    return chart.rule(view.prior.value, "cut", name="outlook-cut").draw(percent)

@@ -41,7 +41,7 @@ def count_rows(classifier: Any, X: Rows) -> ScoreTails:
 
 def level_ratios(core: FittedRatio) -> FloatArray:
     """Density ratio at each held-out positive score."""
-    return core._ratios(core.tails.levels)
+    return np.exp(core.level_log_ratios())
 
 
 # -- where the scores lie ------------------------------------------------------------------------
@@ -192,11 +192,11 @@ class Outlook:
     as_trained: Performance
 
 
-def outlook(classifier: Any, *, cost: float | None = None, points: int = 99) -> Outlook:
-    """What to expect at each test prior: threshold moved along, or left as trained."""
+def outlook(classifier: Any, *, cost: float | None = None, points: int = 99, top: float = 1.0) -> Outlook:
+    """What to expect at each test prior up to ``top``: threshold moved along, or left as trained."""
     core: FittedRatio = classifier.fitted_
     c = classifier.cost_ if cost is None else cost
-    priors = np.linspace(0, 1, points + 2)[1:-1]
+    priors = np.linspace(0, top, points + 2)[1:-1]
     fixed = _performance(core, core.train_prior, c, priors)
     moved = [_performance(core, PriorEstimate.given(float(q)), c, np.array([q])) for q in priors]
     adapted = Performance(

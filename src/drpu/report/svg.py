@@ -15,8 +15,8 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 18, 12, 42
 
 
 def percent(value: float) -> str:
-    """A share as people say it."""
-    return f"{100 * value:.0f}%"
+    """A share in percent, with the digits that it needs."""
+    return f"{100 * value:.4g}%"
 
 
 def plain(value: float) -> str:
@@ -108,11 +108,18 @@ class Chart:
         self._marks.append(mark)
         return self
 
-    # -- the whole ---------------------------------------------------------------------
+    # -- the chart ---------------------------------------------------------------------
 
-    def draw(self, x_format: Callable[[float], str] = plain, y_format: Callable[[float], str] = plain) -> str:
-        """The chart as an SVG element."""
-        frame = "".join([*self._x_ticks(x_format), *self._y_ticks(y_format)])
+    def draw(
+        self,
+        x_format: Callable[[float], str] = plain,
+        y_format: Callable[[float], str] = plain,
+        *,
+        x_ticks: Iterable[float] | None = None,
+    ) -> str:
+        """The chart as an SVG element; ticks at round numbers unless places are given."""
+        places = ticks(*self.x) if x_ticks is None else x_ticks
+        frame = "".join([*self._x_ticks(places, x_format), *self._y_ticks(y_format)])
         return (
             f'<svg id="{self.name}" role="img" aria-labelledby="{self.name}-t {self.name}-d" '
             f'viewBox="0 0 {WIDTH} {HEIGHT}" data-x="{self.x[0]!r} {self.x[1]!r} {LEFT} {WIDTH - RIGHT}" '
@@ -125,8 +132,8 @@ class Chart:
             f'text-anchor="middle">{escape(self.y_label)}</text></svg>'
         )
 
-    def _x_ticks(self, form: Callable[[float], str]) -> Iterable[str]:
-        for value in ticks(*self.x):
+    def _x_ticks(self, places: Iterable[float], form: Callable[[float], str]) -> Iterable[str]:
+        for value in places:
             px, py = self.at(value, self.y[0])
             yield f'<path class="grid" d="M{px:.1f} {TOP}V{py:.1f}"/>'
             yield _text("tick", px, py + 16, form(value), "middle")

@@ -20,6 +20,9 @@ def adapt(
     columns: given.Columns = None,
     drop: given.Drop = None,
     cost: given.Cost = None,
+    false_alarm: given.FalseAlarm = None,
+    miss: given.Miss = None,
+    budget: given.Budget = None,
     level: given.Level = 0.95,
     sep: given.Sep = None,
     encoding: given.Encoding = None,
@@ -33,17 +36,27 @@ def adapt(
     drpu adapt fraud.drpu june.parquet
 
     drpu adapt fraud.drpu june.parquet --cost 0.8 --out june.drpu
+
+    drpu adapt fraud.drpu june.parquet --false-alarm 5 --miss 200
+
+    drpu adapt fraud.drpu june.parquet --budget 200
     """
     from drpu import save
     from drpu.cli.facts import standing
-    from drpu.cli.rows import adapted_to, load_classifier
+    from drpu.cli.reading import read
+    from drpu.cli.rows import adapted_to, chosen_budget, chosen_cost, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
 
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data])
+    stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
     classifier = load_classifier(artifact)
-    adapted = adapted_to(classifier, data, columns, drop, form, cost=cost, level=level)
+    if looks:
+        X = rows_for(classifier, read(data, form), columns, drop)
+        adapted = classifier.adapt(X, cost=stated, level=level).at_budget(**looks, of=X)
+    else:
+        adapted = adapted_to(classifier, data, columns, drop, form, cost=stated, level=level)
     if out is not None:
         save(adapted, out)
     if json:
@@ -54,7 +67,9 @@ def adapt(
             "share of positives": show.prior(adapted.prior_),
             "in training": show.prior(adapted.train_prior_),
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
-            "to expect": show.performance(adapted.expected_performance()),
+            "to expect": show.performance(adapted),
         }
+        | show.bill(adapted)
+        | show.budget(adapted)
         | ({} if out is None else {"written": str(out)})
     )

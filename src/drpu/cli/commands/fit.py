@@ -39,6 +39,8 @@ def fit(
     ] = "case-control",
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
     cost: given.Cost = None,
+    false_alarm: given.FalseAlarm = None,
+    miss: given.Miss = None,
     seed: Annotated[
         int, typer.Option(help="Seed: the same rows give the same classifier.", min=0, max=2**32 - 1)
     ] = 0,
@@ -65,14 +67,15 @@ def fit(
     from drpu import DRPUClassifier, save
     from drpu.cli.facts import learnt
     from drpu.cli.reading import read
-    from drpu.cli.rows import as_label, labelled, number_or_word, weighted_rows
+    from drpu.cli.rows import as_label, chosen_cost, labelled, number_or_word, weighted_rows
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
 
     check_out(out, [train, unlabeled])
     form = TextFormat(sep, encoding, decimal)
+    stated = chosen_cost(cost, false_alarm, miss)
     classifier = DRPUClassifier(
-        model, prior=number_or_word(prior), cost=0.5 if cost is None else cost, scenario=scenario,
+        model, prior=number_or_word(prior), cost=0.5 if stated is None else stated, scenario=scenario,
         random_state=seed, n_jobs=jobs, verbose=int(sys.stderr.isatty() and not json),
     )  # fmt: skip
     loaded = read(train, form)
@@ -96,7 +99,7 @@ def fit(
         {
             "share of positives": show.prior(classifier.prior_),
             "threshold": f"ratio above {classifier.threshold_:.3g}",
-            "to expect": show.performance(classifier.expected_performance()),
+            "to expect": show.performance(classifier),
             "written": f"{out} ({show.size(out.stat().st_size)}, no training rows)",
         }
     )

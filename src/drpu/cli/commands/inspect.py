@@ -37,7 +37,7 @@ def inspect(artifact: given.Artifact, json: given.Json = False) -> None:
             "works at prior": show.prior(classifier.test_prior_),
             "cost": f"{classifier.cost_:g}",
             "threshold": f"ratio above {classifier.threshold_:.3g}",
-            "to expect": show.performance(classifier.expected_performance()),
+            "to expect": show.performance(classifier),
             "written by": ", ".join(f"{name} {number}" for name, number in wrote.items()),
             "size": show.size(size),
         }

@@ -20,6 +20,9 @@ def predict(
     adapt: Annotated[bool, typer.Option("--adapt", help="Find the share of positives first.")] = False,
     prior: Annotated[float | None, typer.Option(help="The share of positives, if you know it.")] = None,
     cost: given.Cost = None,
+    false_alarm: given.FalseAlarm = None,
+    miss: given.Miss = None,
+    budget: given.Budget = None,
     columns: given.Columns = None,
     drop: given.Drop = None,
     keep: Annotated[
@@ -41,25 +44,30 @@ def predict(
 
     drpu predict fraud.drpu june.csv --prior 0.02 --keep id > june-scored.csv
 
+    drpu predict fraud.drpu june.csv --adapt --budget 200 --out look-at.csv
+
     cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
     """
     if adapt and prior is not None:
         raise typer.BadParameter("--adapt finds the prior and --prior gives it: choose one.")
     from drpu.cli.facts import standing
     from drpu.cli.reading import read
-    from drpu.cli.rows import answers_for, kept_columns, load_classifier, rows_for
+    from drpu.cli.rows import answers_for, chosen_budget, chosen_cost, kept_columns, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import beside, check_out, write_table
 
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data], table=True)
+    stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
     classifier, loaded = load_classifier(artifact), read(data, form)
     kept = kept_columns(loaded, keep)
     X = rows_for(classifier, loaded, columns, drop)
     if adapt:
-        classifier = classifier.adapt(X, cost=cost, level=level)
-    elif prior is not None or cost is not None:
-        classifier = classifier.at_prior(classifier.test_prior_ if prior is None else prior, cost=cost)
+        classifier = classifier.adapt(X, cost=stated, level=level)
+    elif prior is not None or stated is not None:
+        classifier = classifier.at_prior(classifier.test_prior_ if prior is None else prior, cost=stated)
+    if looks:
+        classifier = classifier.at_budget(**looks, of=X)
 
     answers = answers_for(classifier, X, prefix)
     labels = answers[f"{prefix}label"]

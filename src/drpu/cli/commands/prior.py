@@ -26,6 +26,9 @@ def prior(
 ) -> None:
     """Share of positives in new rows, file by file or group by group, with intervals.
 
+    With --by, the intervals hold for all groups of a file together, and the values of small groups
+    are shrunk towards the share of all rows.
+
     [bold]Examples[/bold]
 
     drpu prior fraud.drpu april.csv may.csv june.csv
@@ -34,7 +37,7 @@ def prior(
     """
     from drpu.cli.facts import train_prior
     from drpu.cli.reading import read
-    from drpu.cli.rows import adapted_to, groups, load_classifier, rows_for
+    from drpu.cli.rows import adapted_to, group_values, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.estimators.adapted import OTHER_SHIFT
 
@@ -43,14 +46,22 @@ def prior(
     found: list[dict[str, Any]] = []
     for path in data:
         if by is None:
-            moved = {path: adapted_to(classifier, path, columns, drop, form, level=level)}
-        else:
-            moved = {
-                name: classifier.adapt(rows_for(classifier, part, columns, drop), level=level)
-                for name, part in groups(read(path, form), by)
-            }
-        for name, adapted in moved.items():
-            found.append({"data": name, "prior": adapted.prior_, "p_value": adapted.shift_test_.p_value})
+            adapted = adapted_to(classifier, path, columns, drop, form, level=level)
+            found.append({"data": path, "prior": adapted.test_prior_, "p_value": adapted.shift_test_.p_value})
+            continue
+        loaded = read(path, form)
+        X = rows_for(classifier, loaded, columns, drop)
+        for group in classifier.adapt_by(X, by=group_values(loaded, by), level=level):
+            found.append(
+                {
+                    "data": f"{by}={group.name}",
+                    "rows": group.n,
+                    "prior": group.prior,
+                    "alone": group.alone,
+                    "weight": group.weight,
+                    "p_value": group.p_value,
+                }
+            )
     if json:
         show.as_json({"train_prior": train_prior(classifier), "found": found})
         return
@@ -58,7 +69,7 @@ def prior(
     for item in found:
         only = "no" if item["p_value"] < OTHER_SHIFT else "yes"
         lines.append([item["data"], *_numbers(item["prior"]), only])
-    show.table(["data", "prior", "low", "high", "only the prior moved"], lines)
+    show.table(["data", "prior", "low", "high", "only the prior changed"], lines)
 
 
 def _numbers(prior: Any) -> list[str]:

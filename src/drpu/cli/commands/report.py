@@ -20,6 +20,9 @@ def report(
     columns: given.Columns = None,
     drop: given.Drop = None,
     cost: given.Cost = None,
+    false_alarm: given.FalseAlarm = None,
+    miss: given.Miss = None,
+    by: Annotated[str | None, typer.Option(help="Column to group the new rows by, such as month.")] = None,
     level: given.Level = 0.95,
     title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
     sep: given.Sep = None,
@@ -33,21 +36,28 @@ def report(
 
     drpu report fraud.drpu june.parquet --out june.html
 
+    drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
+
     drpu report fraud.drpu --cost 0.9 --out fraud.html
     """
     from drpu.cli.facts import standing
     from drpu.cli.reading import read
-    from drpu.cli.rows import load_classifier, rows_for
+    from drpu.cli.rows import chosen_cost, group_values, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
     from drpu.report import write_report
 
+    if by is not None and data is None:
+        raise typer.BadParameter("--by groups new rows: give a file of them.")
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data])
     classifier = load_classifier(artifact)
-    X = None if data is None else rows_for(classifier, read(data, form), columns, drop)
+    loaded = None if data is None else read(data, form)
+    X = None if loaded is None else rows_for(classifier, loaded, columns, drop)
+    groups = None if by is None or loaded is None else group_values(loaded, by)
     heading = title or (artifact.name if data is None else f"{artifact.stem} on {Path(data).stem}")
-    at = write_report(classifier, X, out, cost=cost, level=level, title=heading)
+    stated = chosen_cost(cost, false_alarm, miss)
+    at = write_report(classifier, X, out, cost=stated, level=level, title=heading, by=groups, by_name=by)
     if json:
         show.as_json({"report": str(out), "bytes": out.stat().st_size} | standing(at))
         return

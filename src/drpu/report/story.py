@@ -1,0 +1,255 @@
+"""The words of the page: what a reader asks first, what to be careful about, and the tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drpu.core.budget import gain_curve
+from drpu.core.diagnostics import Performance, expected_performance
+from drpu.core.interval import ratio_limits
+from drpu.core.prior import WEAK_SEPARATION
+from drpu.estimators.adapted import OTHER_SHIFT
+from drpu.report.summary import roc
+from drpu.report.view import View
+from drpu.report.words import number, prior_words, share, share_range
+
+__all__ = ["audit_table", "expectations", "facts", "group_table", "headline", "lead", "lift_words", "notes",
+           "prior_caption"]  # fmt: skip
+
+FEW_POSITIVES = 100
+FIGURES = {
+    "flagged": "rows that are flagged",
+    "precision": "flagged rows that are positive",
+    "recall": "positives that are flagged",
+    "false_positive_rate": "negatives that are flagged",
+    "accuracy": "rows labelled rightly",
+    "cost": "mean cost of a row",
+}
+
+
+# -- how many, how sure, what to do ----------------------------------------------------------------
+
+
+def lead(view: View) -> str:
+    """The page in one sentence."""
+    if view.new is None:
+        return f"The share of positives in training was {prior_words(view.train)}."
+    if not view.prior.identified:
+        return (
+            f"At most {share(view.prior.high)} of the {view.rows:,} new rows are positive; "
+            f"{share(view.prior.value)} if the best-scored rows are all positive."
+        )
+    trained = share(view.train.value)
+    found = f"About {_rows(view, view.prior.value)} of the {view.rows:,} new rows are positive"
+    if view.moved == "open":
+        return f"{found}. The share may be that of training ({trained}): the intervals overlap."
+    return f"{found}. The share of positives {view.moved} from {trained} in training."
+
+
+def headline(view: View) -> list[dict[str, str]]:
+    """Three cards: how many, how sure, what to do."""
+    return [
+        dict(zip(("question", "answer", "words"), card, strict=True))
+        for card in (_how_many(view), _how_sure(view), _what_to_do(view))
+    ]
+
+
+def _how_many(view: View) -> tuple[str, str, str]:
+    question, prior = "How many are positive?", view.prior
+    if view.new is None:
+        words = "of the rows, at the prior that this classifier works at."
+        return question, share(prior.value), words
+    if not prior.identified:
+        words = f"{share(prior.high)} of {view.rows:,} new rows; fewer are possible."
+        return question, f"at most {_rows(view, prior.high)}", words
+    words = f"{share(prior.value)} of {view.rows:,} new rows; {share(view.train.value)} in training."
+    return question, f"about {_rows(view, prior.value)}", words
+
+
+def _how_sure(view: View) -> tuple[str, str, str]:
+    question, prior = "How sure is that?", view.prior
+    if prior.method == "given":
+        return question, "given", "The share was stated by a person, not estimated."
+    if not prior.identified:
+        words = (
+            "The data do not tell how many of the best-scored rows are negative. "
+            "True labels of about 100 rows do: see drpu audit."
+        )
+        return question, "upper bound only", words
+    words = f"with {prior.level:.0%} confidence"
+    if view.new is not None:
+        words += f": {_rows(view, prior.low)} to {_rows(view, prior.high)} rows"
+    return question, share_range(prior.low, prior.high), f"{words}."
+
+
+def _what_to_do(view: View) -> tuple[str, str, str]:
+    question = "What to do?"
+    if view.other_shift:
+        words = "More than the share of positives has changed. Find out why before the labels are used."
+        return question, "check the data", words
+    low, high = view.current.expected_range()
+    now = view.expected
+    flagged = _rows(view, float(now.flagged)) if view.flagged is None else f"{view.flagged:,}"
+    if flagged == "0":
+        words = "No row is worth a false alarm at these costs. Change them, or look at the best-scored rows."
+        return question, "nothing to flag", words
+    words = (
+        f"They are flagged. Expected to be positive: {share(float(now.precision))} of them "
+        f"({share_range(low.precision, high.precision)}). Share of all positives among them: "
+        f"{share(float(now.recall))} ({share_range(low.recall, high.recall)})."
+    )
+    of = f" of {view.rows:,}" if view.new is None else ""
+    return question, f"look at {flagged} rows{of}", words
+
+
+def _rows(view: View, part: float) -> str:
+    return f"{round(part * view.rows):,}"
+
+
+# -- care ------------------------------------------------------------------------------------------
+
+
+def notes(view: View) -> list[str]:
+    """What the reader should be careful about."""
+    said = [" ".join(str(warning).split()) for warning in view.caught]
+    tails = view.fitted.tails
+    if tails.n_positive < FEW_POSITIVES and not any("[few-positives]" in note for note in said):
+        said.append(
+            f"Only {tails.n_positive:.0f} positives were held out: shares and limits are rough. "
+            "Label more, or give the training prior if you know it."
+        )
+    weak = ratio_limits(tails, 0.95).separation < WEAK_SEPARATION
+    if weak and not any("[weak-separation]" in note for note in said):
+        said.append(
+            "The score separates the classes weakly: the upper limits of the shares hold, "
+            "the lower ones may not."
+        )
+    if not view.train.identified:
+        said.append(
+            f"The training share is known as an upper bound only: {prior_words(view.train)}. "
+            "Expected numbers depend on it."
+        )
+    if view.train.value >= 0.995:
+        said.append("Nearly all training rows are estimated to be positive: look at the labels first.")
+    return said
+
+
+def prior_caption(view: View) -> str:
+    """What the ends of the intervals mean."""
+    if view.prior.identified and view.train.identified:
+        return "The upper end is a bound; the lower end assumes that the best scores belong to positives."
+    return "Where the data give an upper bound only, the lower end says nothing."
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def expectations(view: View) -> list[dict[str, str]]:
+    """Rows of the table of expected performance: the figure, its range, and without adapting."""
+    now, kept = view.expected, _kept_threshold(view)
+    low, high = view.current.expected_range()
+    lines = []
+    for name, words in FIGURES.items():
+        form = number if name == "cost" else share
+        value = getattr(now, name)
+        ends = min(getattr(low, name), value), max(getattr(high, name), value)
+        lines.append(
+            {
+                "name": name.replace("_", " "),
+                "words": words,
+                "now": form(value),
+                "range": f"{form(ends[0])} to {form(ends[1])}",
+                "kept": form(getattr(kept, name)),
+            }
+        )
+    return lines
+
+
+def _kept_threshold(view: View) -> Performance:
+    """Performance at the current prior if the threshold of training were kept."""
+    at = view.cut(view.before.threshold_)
+    prior = view.fitted.unlabeled_prior.value
+    return expected_performance(view.fitted.tails, prior, view.prior.value, at, cost=view.cost)
+
+
+def lift_words(view: View) -> str:
+    """What as many looks as there are positives would find."""
+    gain = gain_curve(view.fitted.tails, view.fitted.unlabeled_prior.value, view.prior, new=view.new)
+    depth = min(max(view.prior.value, 0.001), 1.0)
+    found = min(1.0, float(_at(gain.share, gain.recall, depth)))
+    times = found / depth
+    return (
+        f"The best-scored {share(depth)} of the rows hold {share(found)} of the positives, "
+        f"{times:.3g} times what as many random rows would hold."
+    )
+
+
+def _at(x: Any, y: Any, at: float) -> float:
+    import numpy as np
+
+    return float(np.interp(at, x, y))
+
+
+def group_table(view: View, by: Any) -> dict[str, Any] | None:
+    """The table of groups, if there are any."""
+    if view.groups is None:
+        return None
+    rows = [
+        {
+            "name": str(group.name),
+            "n": f"{group.n:,}",
+            "value": share(group.prior.value),
+            "range": share_range(group.prior.low, group.prior.high),
+            "alone": share(group.alone.value),
+            "only": "no" if group.p_value < OTHER_SHIFT else "yes",
+        }
+        for group in view.groups
+    ]
+    return {"by": by if isinstance(by, str) else "group", "rows": rows}
+
+
+def audit_table(view: View) -> list[dict[str, str]] | None:
+    """Priors before and with the answers of an audit, if there was one."""
+    if view.unaudited is None:
+        return None
+    old = view.unaudited
+    pairs = {"new rows": (old.test_prior_, view.prior), "training": (old.train_prior_, view.train)}
+    return [
+        {"name": f"share of positives, {name}", "before": prior_words(a), "after": prior_words(b)}
+        for name, (a, b) in pairs.items()
+    ]
+
+
+def facts(view: View) -> list[tuple[str, str]]:
+    """What was learnt, as names and values."""
+    fitted, classes = view.fitted, view.fitted.classes
+    names = getattr(view.current, "feature_names_in_", None)
+    columns = f"{view.current.n_features_in_} columns"
+    if names is not None:
+        columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
+    scenario = (
+        "case-control: the unlabeled rows are a sample of the population"
+        if fitted.labelled_fraction == 0
+        else f"single sample: {share(fitted.labelled_fraction)} of the population carry a label"
+    )
+    found = [
+        ("Model", f"{type(fitted.model.models[0]).__name__}, {len(fitted.model.models)} fitted"),
+        ("Columns", columns),
+        ("Positives held out", f"{fitted.tails.n_positive:,.0f}"),
+        ("Unlabeled training rows counted", f"{fitted.tails.n:,.0f}"),
+        ("Where labels come from", scenario),
+        ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
+        ("Training prior", f"{prior_words(view.train)}, found by {view.train.method}"),
+        ("Area under the ROC curve", f"{roc(fitted.tails, fitted.unlabeled_prior.value).area:.3f}"),
+    ]
+    if view.new is None:
+        return found
+    test = view.current.shift_test_
+    verdict = "more than the prior has changed" if view.other_shift else "nothing speaks against it"
+    found += [
+        ("New rows counted", f"{view.new.n:,.0f}"),
+        ("New prior", f"{prior_words(view.prior)}, found by {view.prior.method}"),
+    ]
+    if test is not None:
+        found.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
+    return found

@@ -1,0 +1,152 @@
+"""What a page is about: a classifier before and after it saw new rows."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drpu._typing import Rows
+from drpu.core.costs import Costs
+from drpu.core.diagnostics import Performance
+from drpu.core.groups import GroupPriors
+from drpu.core.prior import PriorEstimate
+from drpu.core.tails import ScoreTails
+from drpu.estimators.fitted import FittedRatio
+from drpu.exceptions import DRPUWarning, ShiftWarning
+
+__all__ = ["View", "look"]
+
+ROWS = 10_000  # rows that a page without new rows speaks of
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A classifier before and after new rows were seen.
+
+    Attributes
+    ----------
+    fitted : FittedRatio
+        What training left.
+    before, current : classifier
+        At the training prior, and as the page describes it.
+    new : ScoreTails or None
+        Counts of the new rows.
+    flagged : int or None
+        How many of them are called positive.
+    groups : GroupPriors or None
+        Priors of groups of the new rows.
+    unaudited : classifier or None
+        The same without the answers of an audit, where there was one.
+    caught : tuple of Warning
+        What the library warned of on the way.
+    """
+
+    fitted: FittedRatio
+    before: Any
+    current: Any
+    new: ScoreTails | None = None
+    flagged: int | None = None
+    groups: GroupPriors | None = None
+    unaudited: Any = None
+    caught: tuple[Warning, ...] = ()
+
+    @property
+    def train(self) -> PriorEstimate:
+        """Prior of the training population."""
+        found: PriorEstimate = self.current.train_prior_
+        return found
+
+    @property
+    def prior(self) -> PriorEstimate:
+        """Prior that the page is about."""
+        found: PriorEstimate = self.current.test_prior_
+        return found
+
+    @property
+    def cost(self) -> float:
+        """False-positive cost that the page starts with."""
+        return float(self.current.cost_)
+
+    @property
+    def amounts(self) -> Costs:
+        """The cost as two amounts; a miss costs 1 where none were given."""
+        cost = self.current.cost_
+        return cost if isinstance(cost, Costs) else Costs(self.cost / (1 - self.cost), 1.0)
+
+    @property
+    def threshold(self) -> float:
+        """Ratio above which rows are called positive."""
+        return float(self.current.threshold_)
+
+    @property
+    def rows(self) -> int:
+        """How many rows the page speaks of."""
+        return ROWS if self.new is None else max(1, round(self.new.n))
+
+    @property
+    def expected(self) -> Performance:
+        """What to expect there."""
+        performance: Performance = self.current.expected_performance()
+        return performance
+
+    @property
+    def moved(self) -> str:
+        """What happened to the prior, in words that the intervals bear out."""
+        if self.prior.low > self.train.high:
+            return "rose"
+        return "fell" if self.prior.high < self.train.low else "open"
+
+    @property
+    def other_shift(self) -> bool:
+        """Whether more than the prior seems to have changed."""
+        return any(isinstance(warning, ShiftWarning) for warning in self.caught)
+
+    @property
+    def zoom(self) -> float:
+        """Largest share that the axes and the slider need to show."""
+        top = max(prior.high for prior in (self.train, self.prior))
+        if self.groups is not None:
+            top = max(top, *(group.prior.high for group in self.groups))
+        return (
+            1.0 if top > 0.1 else next(size for size in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if size > 3 * top)
+        )
+
+    def cut(self, ratio: float) -> float:
+        """Score at which a ratio is exceeded."""
+        return ratio if math.isinf(ratio) else self.fitted.score_above(ratio)
+
+
+def look(
+    classifier: Any,
+    X: Rows | None,
+    *,
+    cost: float | None = None,
+    level: float = 0.95,
+    by: Any = None,
+    audit: Any = None,
+) -> View:
+    """The view of a classifier on new rows, if there are any."""
+    if X is None:
+        current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
+        return View(current.fitted_, current.at_prior(current.train_prior_), current)
+    groups, unaudited = None, None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DRPUWarning)
+        if audit is not None:
+            unaudited = classifier.adapt(X, cost=cost, level=level)
+            current = classifier.adapt(X, cost=cost, level=level, audit=audit)
+        else:
+            current = classifier.adapt(X, cost=cost, level=level)
+        if by is not None:
+            groups = current.adapt_by(X, by=by, level=level)
+        flagged = int(np.sum(current.predict(X) == current.classes_[1]))
+        new = current.count(X)
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=4)
+    kept = {str(w.message): w.message for w in caught if isinstance(w.message, DRPUWarning)}
+    before = current.at_prior(current.train_prior_)
+    return View(current.fitted_, before, current, new, flagged, groups, unaudited, tuple(kept.values()))
