@@ -124,7 +124,7 @@ class Adaptable(DecisionMethods, Auditable):
         if sample_weight is not None:
             raise ParameterError("sample_weight must be None with an audit, which gives rows their chances.")
         counted = isinstance(X, ScoreTails)
-        rows = None if counted else check_rows(self, X, model=self.fitted_.model)
+        rows = None if counted else self._checked_rows(X)
         seen = self._own_counts(X, None) if counted else self.fitted_.count(rows)
         parts = resolve_audit(self, audit, rows, seen)
         own = [part for part in parts if part.counts == seen]
