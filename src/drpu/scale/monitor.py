@@ -8,10 +8,12 @@ from typing import Any, Self
 
 from drpu._checks import check_fraction, check_integer
 from drpu._typing import Rows
+from drpu.core.alarm import PriorAlarm
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.estimators.adapted import OTHER_SHIFT, Adaptable, AdaptedClassifier
+from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataError, ParameterError
 
 __all__ = ["PriorMonitor", "PriorReading"]
@@ -30,7 +32,13 @@ class PriorReading:
     prior : PriorEstimate
         Prior of the window.
     moved : bool
-        Whether the prior that the classifier works at lies outside the interval.
+        Whether the prior that the classifier works at lies outside the interval of this
+        window. Each reading is a new test: over many readings of a quiet stream some are
+        true by chance. Use ``alarm`` for a decision.
+    alarm : bool
+        Whether the prior has moved, by a test that may be looked at after every batch: over
+        a whole quiet stream the chance of a false alarm is at most ``alpha``. It stays
+        raised until :meth:`PriorMonitor.reset_alarm`.
     shift : MixtureTest
         Whether the window looks like a mixture of the two training classes, as it should when only
         the prior has moved.
@@ -41,6 +49,7 @@ class PriorReading:
     prior: PriorEstimate
     moved: bool
     shift: MixtureTest
+    alarm: bool = False
 
     @property
     def trusted(self) -> bool:
@@ -48,7 +57,7 @@ class PriorReading:
         return self.shift.p_value >= OTHER_SHIFT
 
     def __str__(self) -> str:
-        told = {"moved": self.moved, "not prior shift": not self.trusted}
+        told = {"ALARM": self.alarm, "moved": self.moved, "not prior shift": not self.trusted}
         notes = [text for text, holds in told.items() if holds]
         return f"{self.when}: {self.prior}, {self.n:g} rows" + "".join(f", {note}" for note in notes)
 
@@ -67,6 +76,10 @@ class PriorMonitor:
         Confidence level of the intervals.
     keep : int, default=1000
         Readings to keep in ``readings``.
+    alpha : float, default=0.05
+        Chance that the alarm is ever raised while the prior stays where the classifier
+        works. It holds for independent rows without weights; rows that depend on those
+        before them raise it more often.
 
     Attributes
     ----------
@@ -74,6 +87,9 @@ class PriorMonitor:
         The latest readings, the newest last.
     tails : ScoreTails
         Counts of the window.
+    alarm : PriorAlarm
+        The test behind ``PriorReading.alarm``, with its ``evidence`` and ``level``. It looks at
+        all rows since it was set, whatever the window.
 
     Examples
     --------
@@ -82,12 +98,18 @@ class PriorMonitor:
     >>> clf = DRPUClassifier("kernel", random_state=0).fit_pu(data.positive, data.unlabeled)
     >>> monitor = PriorMonitor(clf, window=500)
     >>> reading = monitor.update(data.test, when="June")
-    >>> reading.moved, monitor.adapted().prior_ == reading.prior
+    >>> reading.alarm, monitor.adapted().prior_ == reading.prior
     (True, True)
     """
 
     def __init__(
-        self, classifier: Adaptable, *, window: int | None = None, level: float = 0.95, keep: int = 1000
+        self,
+        classifier: Adaptable,
+        *,
+        window: int | None = None,
+        level: float = 0.95,
+        keep: int = 1000,
+        alpha: float = 0.05,
     ) -> None:
         if not isinstance(classifier, Adaptable):
             raise ParameterError(
@@ -102,6 +124,14 @@ class PriorMonitor:
         self.tails = classifier.fitted_.no_counts()
         self._batches: deque[ScoreTails] = deque()
         self._seen = 0
+        self.alpha = check_fraction("alpha", alpha)
+        self.reset_alarm()
+
+    def reset_alarm(self) -> None:
+        """Start the alarm anew from the next batch on."""
+        fitted = self.classifier.fitted_
+        growth = _growth(self.classifier.test_prior_, fitted)
+        self.alarm = PriorAlarm.of(fitted.tails, growth, alpha=self.alpha)
 
     def update(self, X: Rows | ScoreTails, *, when: Any = None, sample_weight: Any = None) -> PriorReading:
         """Count a batch, forget what has left the window, and read the prior.
@@ -123,17 +153,21 @@ class PriorMonitor:
             batch = self.classifier._own_counts(X, sample_weight).copy()
         else:
             batch = self.classifier.count(X, sample_weight=sample_weight)
-        self._seen += 1
-        self._push(batch)
-        core = self.classifier.fitted_
-        prior = core.prior_of(self.tails, level=self.level)
+        batches, tails = self._pushed(batch)
+        alarm = self.alarm.copy()
+        alarm.update(batch)
+        fitted = self.classifier.fitted_
+        prior = fitted.prior_of(tails, level=self.level)
         reading = PriorReading(
-            when=self._seen if when is None else when,
-            n=self.tails.n,
+            when=self._seen + 1 if when is None else when,
+            n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
-            shift=mixture_test(self.tails, core.tails),
+            shift=mixture_test(tails, fitted.tails),
+            alarm=alarm.raised,
         )
+        # One assignment: an interrupted update has counted nothing and may be repeated.
+        self.__dict__ |= {"_batches": batches, "tails": tails, "alarm": alarm, "_seen": self._seen + 1}
         self.readings.append(reading)
         return reading
 
@@ -150,40 +184,57 @@ class PriorMonitor:
             "seen": self._seen,
             "window": self.window,
             "level": self.level,
+            "alpha": self.alpha,
+            "alarm": self.alarm.state(),
         }
 
     @classmethod
     def from_state(cls, classifier: Adaptable, state: dict[str, Any]) -> Self:
         """A monitor that goes on where the one that gave ``state`` was."""
         try:
-            monitor = cls(classifier, window=state["window"], level=state["level"])
+            monitor = cls(
+                classifier, window=state["window"], level=state["level"], alpha=state.get("alpha", 0.05)
+            )
             batches = [ScoreTails.from_state(batch) for batch in state["batches"]]
             monitor._seen = check_integer("seen", state["seen"], low=len(batches))
-        except (KeyError, TypeError) as error:
+            if "alarm" in state:
+                monitor.alarm = PriorAlarm.from_state(state["alarm"])
+        except (AttributeError, KeyError, TypeError) as error:
             raise DataError(f"the state of the monitor is damaged: {error}") from error
         for batch in batches:
-            monitor._push(classifier._own_counts(batch, None))
+            monitor._batches, monitor.tails = monitor._pushed(classifier._own_counts(batch, None))
         return monitor
 
     def __repr__(self) -> str:
         latest = str(self.readings[-1]) if self.readings else "nothing read yet"
         return f"PriorMonitor(window={self.window}, {latest})"
 
-    def _push(self, batch: ScoreTails) -> None:
-        """Add a batch; the counts of the window are added up anew when others leave it."""
-        if self.window is None:  # nothing ever leaves: one object holds it all
-            self.tails.merge(batch)
-            self._batches = deque([self.tails])
-            return
-        self._batches.append(batch)
-        held = sum(part.n for part in self._batches)
-        dropped = False
-        while held - self._batches[0].n >= self.window:
-            held -= self._batches.popleft().n
-            dropped = True
-        if not dropped:
-            self.tails.merge(batch)
-            return
-        self.tails = batch.empty()
-        for part in self._batches:
-            self.tails.merge(part)
+    def _pushed(self, batch: ScoreTails) -> tuple[deque[ScoreTails], ScoreTails]:
+        """Batches and counts of the window with one more batch; the monitor stays as it is."""
+        if self.window is None:  # nothing ever leaves: one object holds all counts
+            total = self.tails + batch
+            return deque([total]), total
+        batches = deque([*self._batches, batch])
+        held = sum(part.n for part in batches)
+        if held - batches[0].n < self.window:
+            return batches, self.tails + batch
+        while held - batches[0].n >= self.window:
+            held -= batches.popleft().n
+        total = batch.empty()
+        for part in batches:
+            total.merge(part)
+        return batches, total
+
+
+def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
+    """Negatives at ``prior`` for each one among the unlabeled training rows: least, middle, largest."""
+    if prior == fitted.train_prior:  # only the labelled rows are to be added, and they are positive
+        return (1 - fitted.labelled_fraction,) * 3
+    base = fitted.unlabeled_prior
+    # an estimate from new rows has the doubt about the training prior in its limits already
+    low, high = (base.low, base.high) if prior.method == "given" else (base.value, base.value)
+    return (
+        (1 - prior.high) / max(1 - low, 1e-6),
+        (1 - prior.value) / max(1 - base.value, 1e-6),
+        (1 - prior.low) / max(1 - high, 1e-6),
+    )

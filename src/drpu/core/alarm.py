@@ -1,0 +1,208 @@
+"""An alarm for a moving prior that can be left running for as long as one likes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from scipy.special import betaln
+from scipy.stats import beta
+
+from drpu._checks import check_fraction
+from drpu._typing import FloatArray
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError
+
+__all__ = ["PriorAlarm"]
+
+_SPACING = 500.0  # rows between the starts of two tests: a late change is not diluted by earlier rows
+_STRENGTH = 20.0  # rows that the mixture over alternatives is worth
+_QUANTILES = 25  # thresholds to choose from
+_MOST_STARTS = 2000  # tests that are kept; those with the least evidence are dropped
+
+
+@dataclass(frozen=True, slots=True)
+class _Reference:
+    """The threshold that is watched and the limits of the share of rows above it."""
+
+    cell: int  # rows in this cell or a higher one are above the threshold
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(slots=True)
+class PriorAlarm:
+    r"""Test that the prior of a stream is the one that the classifier works at, valid at any time.
+
+    The share of rows with a score above one threshold is compared with its share at the
+    prior in use. However often and however long one looks, a stream whose prior does
+    not move raises the alarm with probability at most ``alpha``, if its rows are independent.
+
+    Parameters
+    ----------
+    reference : ScoreTails
+        Held-out positives, and the unlabeled training rows counted over them.
+    growth : tuple of three floats
+        The ratio of the shares of negatives, in the stream and among those unlabeled rows,
+        that is to be expected: least, estimated and largest. All are 1 where the stream
+        should have the prior of the unlabeled rows.
+    alpha : float, default=0.05
+        Probability of a false alarm over the whole stream.
+
+    Notes
+    -----
+    After t rows, x of them above the threshold, the likelihood ratio of a beta mixture of
+    alternatives against the share p is
+
+    .. math:: M(p) = \frac{B(x + A, t - x + B)}{B(A, B)} \, p^{-x} (1 - p)^{x - t},
+
+    whose expectation is at most 1 while the share is p. The reference share is known within
+    limits only, so p is the one within them that fits the rows best; those limits spend a
+    fifth of ``alpha``. A test starts every 500 rows, and the weighted sum of all of them is
+    the evidence; the alarm is raised once it exceeds ``1 / (0.8 alpha)`` (Ville's inequality).
+
+    Rows that depend on those before them, such as the rows of one customer in a row, vary
+    more than independent ones: the alarm is then raised more often than ``alpha`` says.
+    Thin such a stream, or pass one row for each unit.
+    """
+
+    alpha: float
+    _reference: _Reference
+    evidence: float = 0.0
+    raised: bool = False
+    rows: float = 0.0
+    _above: FloatArray = field(default_factory=lambda: np.zeros(1))
+    _count: FloatArray = field(default_factory=lambda: np.zeros(1))
+    _order: FloatArray = field(default_factory=lambda: np.zeros(1))
+    _next: float = _SPACING
+
+    @classmethod
+    def of(
+        cls,
+        reference: ScoreTails,
+        growth: tuple[float, float, float] = (1.0, 1.0, 1.0),
+        *,
+        alpha: float = 0.05,
+    ) -> Self:
+        """The alarm for a stream in which the share of negatives has grown by ``growth``."""
+        check_fraction("alpha", alpha)
+        return cls(alpha, _watched(reference, growth, alpha / 5))
+
+    @property
+    def level(self) -> float:
+        """Evidence from which the alarm is raised."""
+        return 1 / (self.alpha - self.alpha / 5)
+
+    def update(self, batch: ScoreTails) -> bool:
+        """Add the counts of a batch; whether the alarm has been raised, now or before."""
+        n = batch.n
+        above = n * float(batch.counts[self._reference.cell :].sum()) / max(float(batch.counts.sum()), 1e-300)
+        self._above, self._count = self._above + above, self._count + n
+        self.rows += n
+        with np.errstate(over="ignore"):
+            terms = _weight(self._order) * np.exp(self._log_ratios())
+        self.evidence = float(terms.sum())
+        self.raised = self.raised or self.evidence >= self.level
+        if self.rows >= self._next:
+            self._start(terms)
+        return self.raised
+
+    def _log_ratios(self) -> FloatArray:
+        at, x, t = self._reference, self._above, self._count
+        with np.errstate(invalid="ignore"):
+            p = np.clip(np.where(t > 0, x / t, at.value), at.low, at.high)
+        A, B = _STRENGTH * at.value, _STRENGTH * (1 - at.value)
+        mixture = betaln(x + A, t - x + B) - betaln(A, B)
+        return np.asarray(mixture - x * np.log(p) - (t - x) * np.log1p(-p))
+
+    def _start(self, terms: FloatArray) -> None:
+        """Begin another test; it sees the rows from here on."""
+        if len(self._count) >= _MOST_STARTS:
+            kept = np.delete(np.arange(len(terms)), int(terms.argmin()))
+            self._above, self._count, self._order = (
+                values[kept] for values in (self._above, self._count, self._order)
+            )
+        self._above, self._count = np.append(self._above, 0.0), np.append(self._count, 0.0)
+        self._order = np.append(self._order, self._order.max() + 1)
+        self._next = self.rows + _SPACING
+
+    def copy(self) -> Self:
+        """An independent copy."""
+        return self.from_state(self.state())
+
+    def state(self) -> dict[str, Any]:
+        """Numbers and lists from which :meth:`from_state` makes an equal alarm."""
+        at = self._reference
+        return {
+            "alpha": self.alpha,
+            "reference": [at.cell, at.value, at.low, at.high],
+            "evidence": self.evidence,
+            "raised": self.raised,
+            "rows": self.rows,
+            "above": self._above.tolist(),
+            "count": self._count.tolist(),
+            "order": self._order.tolist(),
+            "next": self._next,
+        }
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The alarm that gave ``state``."""
+        try:
+            cell, value, low, high = state["reference"]
+            above, count, order = (
+                np.array(state[name], dtype=np.float64) for name in ("above", "count", "order")
+            )
+            if not len(above) == len(count) == len(order) > 0 or not 0 < low <= value <= high < 1:
+                raise DataError("the state of the alarm is damaged: its parts do not agree.")
+            return cls(
+                check_fraction("alpha", state["alpha"]),
+                _Reference(int(cell), float(value), float(low), float(high)),
+                float(state["evidence"]),
+                bool(state["raised"]),
+                float(state["rows"]),
+                above,
+                count,
+                order,
+                float(state["next"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the state of the alarm is damaged: {error}") from error
+
+
+def _weight(order: FloatArray) -> FloatArray:
+    """Weights of the tests by the order of their starts; they sum to just below 1 over all."""
+    return np.asarray(1 / (3.4 * (order + 1) * np.log(order + 2) ** 2))
+
+
+def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: float) -> _Reference:
+    """The threshold that tells most about the prior, with the share above it that is expected."""
+    a, b = reference.survival, reference.positive_survival
+    ranks = np.unique(np.linspace(0, len(b) - 1, _QUANTILES).round().astype(int))
+    spread = np.maximum(a * (1 - a), 1 / reference.n)
+    k = int(ranks[np.argmax((b[ranks] - a[ranks]) ** 2 / spread[ranks])])
+    a_low, a_high = _clopper_pearson(a[k], reference.n, alpha)
+    low, middle, high = growth
+    if low == middle == high == 1:
+        return _inside(k, a[k], a_low, a_high)
+    b_low, b_high = _clopper_pearson(b[k], reference.n_positive, alpha)
+    # the share above the threshold is linear in the growth of the negatives
+    corners = [(1 - g) * p + g * u for g in (low, high) for p in (b_low, b_high) for u in (a_low, a_high)]
+    return _inside(k, (1 - middle) * b[k] + middle * a[k], min(corners), max(corners))
+
+
+def _inside(level: int, value: float, low: float, high: float) -> _Reference:
+    """The reference with shares away from 0 and 1, where likelihoods vanish."""
+    low, high = max(low, 1e-9), min(high, 1 - 1e-9)
+    low, high = min(low, 1 - 1e-9), max(high, 1e-9)
+    return _Reference(level + 1, float(min(max(value, low), high)), float(low), float(high))
+
+
+def _clopper_pearson(share: float, n: float, alpha: float) -> tuple[float, float]:
+    """Exact limits of a share found in ``n`` rows."""
+    x = share * n
+    low = beta.ppf(alpha / 2, x, n - x + 1) if x > 0 else 0.0
+    high = beta.ppf(1 - alpha / 2, x + 1, n - x) if x < n else 1.0
+    return float(low), float(high)
