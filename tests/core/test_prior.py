@@ -121,7 +121,7 @@ def test_tails_and_scores_give_the_same_answer(sample, reference, method, with_t
 def test_auto_uses_the_reference_where_there_is_one(sample, reference):
     positive, _, new = sample
     alone, beside = estimate_prior(positive, new), estimate_prior(positive, new, reference=reference)
-    assert alone == estimate_prior(positive, new, method="combined")
+    assert alone == estimate_prior(positive, new, method="adaptive")
     assert beside == estimate_prior(positive, new, method="blended", reference=reference)
 
 
@@ -252,7 +252,7 @@ def test_methods_of_two_samples_need_the_reference(sample, method):
 
 @pytest.mark.parametrize("method", ["median", "", None, 3])
 def test_unknown_methods_are_refused_with_the_known_ones(sample, method):
-    with pytest.raises(ParameterError, match=r"method must be one of 'auto', 'combined'.*'em', got"):
+    with pytest.raises(ParameterError, match=r"method must be one of 'auto', 'adaptive'.*'em', got"):
         estimate_prior(sample[0], sample[2], method=method)
 
 
@@ -316,10 +316,28 @@ def test_weak_scores_are_warned_of(method):
     rng = np.random.default_rng(2)
     positive = rng.normal(0.5, 1, 500)
     reference = ScoreTails(positive).update(scores(rng, 2000, 0.3, 0.5))
-    with pytest.warns(SeparationWarning, match="Youden's index"):
-        estimate_prior(
-            positive, scores(rng, 2000, 0.6, 0.5), method=method, reference=reference, train_prior=0.3
+    with pytest.warns(SeparationWarning, match="not identified"):
+        prior = estimate_prior(positive, scores(rng, 2000, 0.6, 0.5), method=method, reference=reference)
+    assert not prior.identified
+
+
+@pytest.mark.parametrize("method", ["auto", "matching", "em"])
+def test_known_training_priors_identify_the_prior_of_weak_scores(method):
+    rng = np.random.default_rng(2)
+    positive = rng.normal(0.5, 1, 500)
+    reference = ScoreTails(positive).update(scores(rng, 2000, 0.3, 0.5))
+    for known in (0.3, PriorEstimate(0.3, 0.25, 0.35, 0.95, "audit")):
+        prior = estimate_prior(
+            positive, scores(rng, 2000, 0.6, 0.5), method=method, reference=reference, train_prior=known
         )
+        assert prior.identified
+
+
+def test_adapted_priors_are_as_identified_as_the_training_prior(sample, reference):
+    upper_bound = PriorEstimate(0.3, 0.0, 0.4, 0.95, "adaptive", identified=False)
+    with pytest.warns(SeparationWarning, match="not identified"):
+        prior = estimate_prior(sample[0], sample[2], reference=reference, train_prior=upper_bound)
+    assert not prior.identified
 
 
 def test_strong_scores_are_not_warned_of(sample):
@@ -339,7 +357,7 @@ def test_samples_of_one_class_have_priors_at_the_edge(method, truth):
     assert prior.low <= truth + 0.02
     assert prior.high >= truth - 0.02
     # If U and P have the same distribution, one sample has no plateau and no minimum.
-    if truth == 0 or method not in ("combined", "paper", "plateau"):
+    if truth == 0 or method not in ("adaptive", "combined", "paper", "plateau"):
         assert abs(prior.value - truth) < 0.1
 
 

@@ -225,6 +225,7 @@ def test_a_shift_that_is_not_of_the_prior_is_noticed(toy, fitted):
 # -- few positives -----------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 def test_fifty_positives_work_and_warn(toy):
     with pytest.warns(FewPositivesWarning, match="50 labelled positives"):
         clf = DRPUClassifier(random_state=0).fit_pu(toy.positive[:50], toy.unlabeled)
@@ -283,6 +284,7 @@ def test_parallel_folds_change_nothing(toy):
     ],
     ids=lambda model: model if isinstance(model, str) else type(model).__name__,
 )
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 def test_models_come_as_names_ratios_or_classifiers(toy, model):
     clf = DRPUClassifier(model, holdout=0.3, random_state=0).fit(*toy.X_y())
     assert clf.adapt(toy.test).score(toy.test, toy.test_labels) > 0.85  # the majority class has 0.84
@@ -350,6 +352,7 @@ def test_it_lives_in_a_pipeline(toy):
     assert_array_equal(pipe.predict(X), pipe[-1].predict(pipe[:-1].transform(X)))
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 def test_grid_search_needs_no_true_labels(toy):
     X, y = toy.X_y()
     pipe = make_pipeline(

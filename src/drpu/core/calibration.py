@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize
-from scipy.special import expit, ndtri
+from scipy.special import expit, logit, ndtri
 
 from drpu._checks import check_prior, check_real, check_scores
 from drpu._state import ModelState
@@ -78,11 +78,17 @@ def normal_scores(tails: ScoreTails) -> FloatArray:
     return np.asarray(ndtri((below + 0.5) / (tails.n_positive + 1)))
 
 
-def fit_plateau(tails: ScoreTails) -> Plateau:
+def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     """Plateau with the largest likelihood of telling positives from unlabeled rows.
 
-    A Beta(2, 2) prior, worth two rows, keeps the share of positives off 0 and 1 where
-    the data do not care.
+    Parameters
+    ----------
+    tails : ScoreTails
+        Held-out positives and unlabeled rows.
+    prior : float, optional
+        Share of positives among the unlabeled rows, where it is known. Estimated when left
+        out, with a Beta(2, 2) distribution on it, worth two rows, that keeps it off 0 and 1
+        where the data do not determine it.
     """
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
@@ -105,10 +111,12 @@ def fit_plateau(tails: ScoreTails) -> Plateau:
         return float(value), np.array(gradient)
 
     # The likelihood can have several hills: start from a low, a middling and a high prior.
-    bounds = [(-7.0, 7.0), (-20.0, 20.0), (-3.0, 3.0)]
+    bounds, starts = [(-7.0, 7.0), (-20.0, 20.0), (-3.0, 3.0)], [-2.0, 0.0, 2.0]
+    if prior is not None:
+        known = float(np.clip(logit(prior), -7.0, 7.0))
+        bounds[0], starts = (known, known), [known]
     fits = [
-        minimize(loss, [start, -0.5, 0.7], jac=True, bounds=bounds, method="L-BFGS-B")
-        for start in (-2.0, 0.0, 2.0)
+        minimize(loss, [start, -0.5, 0.7], jac=True, bounds=bounds, method="L-BFGS-B") for start in starts
     ]
     log_odds, intercept, log_slope = min(fits, key=lambda fit: float(fit.fun)).x
     return Plateau(float(expit(log_odds)), float(intercept), float(np.exp(log_slope)), c)

@@ -6,29 +6,32 @@ negatives add to the tail, so every threshold bounds the prior from above, and t
 lowest point of the curve is the *visible mixture proportion*: the share of U that
 looks exactly like P at its most positive scores.
 
-``high`` is an upper limit of that lowest point, and so of the prior, whatever the
-data are. ``low`` is a lower limit of the visible proportion, and one of the prior
-only if no negative scores as high as the best positives. No method can do more:
-every prior from 0 to the visible proportion gives the same positives and the same
-unlabeled rows.
+``high`` is an upper limit of that lowest point, and so of the prior, for independent rows
+and at its level. ``low`` starts as a lower limit of the visible proportion, which holds for the
+prior if no negative scores as high as the best positives, and is then lowered by the negatives that
+may be there (:mod:`drpu.core._evidence`). That part rests on the shape of the curve and on
+experience with real tables: every prior from 0 to the visible proportion gives the
+same positives and the same unlabeled rows, so no lower limit can hold for all data.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betainc, betaincinv, ndtri
+from scipy.special import betainc, betaincinv
 
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import FloatArray, IntArray
 from drpu.core._curve import FEWEST, STEP, Curve, TailRatio, grid, last_levels, ranks
-from drpu.core.shift import match_negatives
+from drpu.core._evidence import DESIGN, ENOUGH, Evidence, evidence_of, youden_index
+from drpu.core._match import Match, binomial_growth, match_samples, score_limits, shares, tail_covariance
 from drpu.core.tails import ScoreTails
 
 __all__ = ["Limits", "exact_limits", "ratio_limits", "shift_limits"]
 
+FEW_ROWS = 100  # new rows below which binomial limits at one threshold take the place of matching
 # How far below the deciding threshold `low` looks: further where a bias may hide.
 _REACH = ((0.6, 4.0), (0.45, 8.0), (0.0, 16.0))
 
@@ -45,14 +48,26 @@ class Limits:
         Share of the positives above the threshold that decided ``high``; 1 when
         no single threshold did.
     separation : float
-        Youden's index of the score between positives and negatives less its
-        noise. Below .45 ``low`` is not to be trusted as a bound on the prior.
+        Least Youden index of the score, positives against negatives, that the counts
+        allow, less its noise.
+    identified : bool
+        Whether ``separation`` is large enough for more than an upper bound of the prior;
+        True where the training prior is known.
     """
 
     low: float
     high: float
     recall: float
     separation: float
+    identified: bool = True
+
+    def lowered(self, impurity: float) -> Limits:
+        r"""The limits when the best-scored rows may hold negatives.
+
+        With negatives at ``impurity`` times the density of positives there, the visible
+        proportion is :math:`\pi + (1-\pi) \cdot` ``impurity``.
+        """
+        return replace(self, low=max(0.0, (self.low - impurity) / (1 - impurity)))
 
 
 # -- the three rules ---------------------------------------------------------------------
@@ -77,8 +92,8 @@ def ratio_limits(tails: ScoreTails, level: float) -> Limits:
     -----
     ``high`` is the least of simultaneous upper limits along the curve, ``low`` the
     least of pointwise lower limits from the deciding threshold down to a quarter of
-    its recall (an eighth or a sixteenth when the score separates poorly). Both are
-    asymptotic; :func:`exact_limits` are not.
+    its recall (an eighth or a sixteenth when the score seems to separate poorly), lowered by the
+    negatives that the best-scored rows may hold. Both are asymptotic; :func:`exact_limits` are not.
 
     Examples
     --------
@@ -91,11 +106,18 @@ def ratio_limits(tails: ScoreTails, level: float) -> Limits:
     """
     check_fraction("level", level)
     curve = _ratio_curve(tails)
-    return _limits(curve, level, _separation(tails, curve))
+    evidence = evidence_of(tails)
+    reach = _reach(tails, curve)
+    return _visible(curve, level, reach, evidence).lowered(_impurity(evidence, curve, reach))
 
 
 def shift_limits(
-    tails: ScoreTails, reference: ScoreTails, level: float, *, train_prior: float | None = None
+    tails: ScoreTails,
+    reference: ScoreTails,
+    level: float,
+    *,
+    train_prior: float | None = None,
+    train_limits: tuple[float, float] | None = None,
 ) -> Limits:
     r"""Limits of the share of positives in a second sample, seen beside the first.
 
@@ -108,8 +130,10 @@ def shift_limits(
     level : float
         Confidence level of the two limits together, in (0, 1).
     train_prior : float, optional
-        Prior of the reference sample where it is known without error. The
+        Prior of the reference sample where it is known from elsewhere. The
         interval is then about half as wide, and ``low`` needs no pure tail.
+    train_limits : (float, float), optional
+        Limits of that prior, at the same level; the prior itself when left out.
 
     Notes
     -----
@@ -119,17 +143,28 @@ def shift_limits(
     with the noise of all three samples carried through. Where the prior fell
     (:math:`\lambda > 1`) the noise of :math:`\theta` would be blown up, and the ratio
     of the new tails is read instead: the same quantity at each threshold.
+
+    Below a hundred new rows, one threshold is used with exact binomial limits instead, so
+    that the limits hold for any number of rows.
     """
     check_fraction("level", level)
     pi = 1.0 if train_prior is None else check_prior("train_prior", train_prior)
-    match = _match(tails, reference)
+    match = match_samples(tails, reference)
     # A reference without negatives has nothing to compare with: as good as unknown.
-    if match is not None and pi < 1 and tails.n_positive >= FEWEST:
-        return _known_prior_limits(match, level, pi, _separation(reference, pi))
-    separation = _separation(reference, _ratio_curve(reference))
+    if match is not None and pi < 1 and reference.n_positive >= FEWEST:
+        return _known_prior_limits(tails, reference, match, level, _Known(pi, *(train_limits or (pi, pi))))
+
+    evidence, curve = evidence_of(reference), _ratio_curve(reference)
+    reach = _reach(reference, curve)
+    impurity = _impurity(evidence, curve, reach)
+    if tails.n < FEW_ROWS:
+        train = _visible(curve, level, reach, evidence).lowered(impurity)
+        return _few_rows_limits(tails, reference, train, level)
     if match is not None and match.value <= 1:
-        return _limits(_match_curve(reference, match, tails.n), level, separation)
-    return _limits(_ratio_curve(tails), level, separation)
+        curve = _match_curve(reference, match, tails.n)
+    else:
+        curve = _ratio_curve(tails)
+    return _visible(curve, level, reach, evidence).lowered(impurity)
 
 
 def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Limits:
@@ -159,27 +194,33 @@ def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Lim
     tail = (1 - level) / 2
     low = _exact_low(tails, tail, recall)
     high, decided = _exact_high(tails, tail)
-    return Limits(min(low, high), high, decided, _separation(tails, _ratio_curve(tails)))
+    separation = youden_index(tails, min(low, high))
+    return Limits(min(low, high), high, decided, separation, separation >= ENOUGH)
 
 
 # -- from a curve to limits --------------------------------------------------------------
 
 
-def _limits(curve: Curve | None, level: float, separation: float) -> Limits:
+def _visible(curve: Curve | None, level: float, reach: float | None, evidence: Evidence) -> Limits:
     """Limits of the lowest point of ``curve``, and no limits where there is none."""
+    told = evidence.separation, evidence.identified
     if curve is None:
-        return Limits(0.0, 1.0, 1.0, separation)
-    reach = next((reach for least, reach in _REACH if separation > least), None)
-    # A score that separates nothing has no pure tail: any share below `high` may be.
+        return Limits(0.0, 1.0, 1.0, *told)
     low = 0.0 if reach is None else curve.low(level, reach)
-    return Limits(low, curve.high(level), float(curve.recall[curve.deciding]), separation)
+    return Limits(low, curve.high(level), float(curve.recall[curve.deciding]), *told)
 
 
-def _separation(tails: ScoreTails, prior: Curve | float | None) -> float:
-    """Youden's index of the score, positives against negatives, less its noise."""
-    pi = prior.middle if isinstance(prior, Curve) else prior or 0.0
-    gap = float((tails.positive_survival - tails.survival).max())
-    return min(1.0, max(-1.0, gap / max(1 - pi, 0.02) - 1 / math.sqrt(tails.n_positive)))
+def _reach(tails: ScoreTails, curve: Curve | None) -> float | None:
+    """How far below the deciding threshold to look; None where the score separates nothing."""
+    apparent = youden_index(tails, 0.0 if curve is None else curve.middle)
+    return next((reach for least, reach in _REACH if apparent > least), None)
+
+
+def _impurity(evidence: Evidence, curve: Curve | None, reach: float | None) -> float:
+    """Share of negatives to allow for among the best-scored rows; the same at every level, so limits nest."""
+    if curve is None or reach is None:
+        return 0.0
+    return evidence.impurity(curve.low(DESIGN, reach), curve.middle)
 
 
 def _ratio_curve(tails: ScoreTails) -> Curve | None:
@@ -203,45 +244,43 @@ def _ratio_curve(tails: ScoreTails) -> Curve | None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Match:
-    """lambda = (1 - pi')/(1 - pi), its standard deviation and its influence in each cell."""
+class _Known:
+    """A training prior that is known from elsewhere, and its limits."""
 
     value: float
-    spread: float
-    influence: FloatArray
+    low: float
+    high: float
 
 
-def _match(tails: ScoreTails, reference: ScoreTails) -> _Match | None:
-    """Growth of the negatives with its noise; None where a = b everywhere.
-
-    lambda is a sum over thresholds, hence a mean of one function of the cell over
-    each sample: the whole multinomial covariance costs one cumulative sum.
-    """
-    b, a = reference.positive_survival, reference.survival
-    positive = _shares(reference.positive_counts)
-    weight, slope = positive[1:], a - b
-    noise = float(weight @ (b * (1 - b) / reference.n_positive + a * (1 - a) / reference.n))
-    size = float(weight @ slope**2)
-    if size <= 0:
-        return None
-    size = size - noise if size - noise > 0.2 * size else size
-
-    value = match_negatives(tails, reference)
-    influence = np.append(0.0, np.cumsum(weight * slope / size))
-    variance = (1 - value) ** 2 * _variance(positive, influence) / reference.n_positive
-    for sample, scale in ((reference, value), (tails, 1.0)):
-        variance += scale**2 * _variance(_cautious(sample), influence) / sample.n
-    return _Match(value, math.sqrt(variance), influence)
+def _known_prior_limits(
+    tails: ScoreTails, reference: ScoreTails, match: Match, level: float, known: _Known
+) -> Limits:
+    """Limits of the new prior where the training prior is known, with the doubt about both."""
+    few = tails.n < FEW_ROWS
+    growth = binomial_growth(tails, reference, level) if few else None
+    if growth is None:
+        value = 1 - match.value * (1 - known.value)
+        low, high = score_limits(tails, reference, match, level, known.value)
+    else:
+        value, low, high = (1 - x * (1 - known.value) for x in growth)
+    scale = (1 - value) / (1 - known.value)  # what an error of the training prior becomes
+    low = value - math.hypot(value - low, scale * (known.value - known.low))
+    high = value + math.hypot(high - value, scale * (known.high - known.value))
+    ends = np.clip([low, high], 0, 1).tolist()
+    return Limits(ends[0], ends[1], 1.0, youden_index(reference, known.value))
 
 
-def _known_prior_limits(match: _Match, level: float, train_prior: float, separation: float) -> Limits:
-    reach = -float(ndtri((1 - level) / 2)) * match.spread
-    ends = 1 - (match.value + np.array([reach, -reach])) * (1 - train_prior)
-    low, high = np.clip(ends, 0, 1).tolist()
-    return Limits(low, high, 1.0, separation)
+def _few_rows_limits(tails: ScoreTails, reference: ScoreTails, train: Limits, level: float) -> Limits:
+    """Limits from few new rows: every growth within its limits, at every training prior within its own."""
+    growth = binomial_growth(tails, reference, level)
+    if growth is None:
+        return replace(train, low=0.0, high=1.0)
+    _, most, least = growth
+    low, high = 1 - most * (1 - train.low), 1 - max(least, 0.0) * (1 - train.high)
+    return replace(train, low=max(0.0, low), high=min(1.0, max(high, 0.0)))
 
 
-def _match_curve(reference: ScoreTails, match: _Match, n_new: float) -> Curve | None:
+def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | None:
     """1 - lambda (1 - a/b) on the grid, with the noise that lambda and a/b share."""
     at = grid(reference)
     if len(at) == 0:
@@ -250,8 +289,8 @@ def _match_curve(reference: ScoreTails, match: _Match, n_new: float) -> Curve | 
     lam, sd, theta = match.value, match.spread, np.minimum(ratio.value, 1.0)
     gap = 1 - theta
 
-    cov_u = _tail_covariance(_shares(reference.counts), match.influence, at) / reference.n
-    cov_p = _tail_covariance(_shares(reference.positive_counts), match.influence, at) / reference.n_positive
+    cov_u = tail_covariance(shares(reference.counts), match.influence, at) / reference.n
+    cov_p = tail_covariance(shares(reference.positive_counts), match.influence, at) / reference.n_positive
     covariance = (-lam * cov_u + (1 - lam) * theta * cov_p) / b
     sd_theta = theta * np.sqrt(ratio.log_variance)
     rho = np.clip(covariance / np.maximum(sd_theta * sd, 1e-12), -0.99, 0.99)
@@ -272,28 +311,6 @@ def _match_curve(reference: ScoreTails, match: _Match, n_new: float) -> Curve | 
         upper=lambda c, at: point[at] + joined(ratio.upper(c, at) - theta[at], c, at),
         n=min(reference.n, reference.n_positive, n_new),
     )
-
-
-def _shares(counts: IntArray | FloatArray) -> FloatArray:
-    return np.asarray(counts / counts.sum(), dtype=np.float64)
-
-
-def _cautious(tails: ScoreTails) -> FloatArray:
-    """Shares of the cells with one row more, half of each class: a few rows prove no purity."""
-    extra = _shares(tails.positive_counts) / 2
-    extra[0] += 0.5
-    return (tails.n * _shares(tails.counts) + extra) / (tails.n + 1)
-
-
-def _variance(share: FloatArray, values: FloatArray) -> float:
-    return float(share @ (values - share @ values) ** 2)
-
-
-def _tail_covariance(share: FloatArray, values: FloatArray, at: IntArray) -> FloatArray:
-    """Covariance of ``values`` and of lying at or above each level of ``at``."""
-    centred = share * (values - share @ values)
-    tail: FloatArray = centred[::-1].cumsum()[::-1]
-    return tail[at + 1]
 
 
 # -- the exact option ----------------------------------------------------------------------

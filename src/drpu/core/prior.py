@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self, TypeAlias
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu.core.interval import Limits, ratio_limits, shift_limits
-from drpu.core.proportion import PROPORTIONS, combined
+from drpu.core.proportion import PROPORTIONS, adaptive
 from drpu.core.shift import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
@@ -20,7 +20,7 @@ PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
 METHODS = ("auto", *PROPORTIONS, "blended", *SHIFTS)
 
-WEAK_SEPARATION = 0.45  # Youden's index below which intervals stop covering the prior
+KNOWN = ("given", "audit")  # methods of priors that do not come from the counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,9 @@ class PriorEstimate:
     value : float
         The estimate.
     low, high : float
-        Confidence limits. ``high`` bounds the prior whatever the data are;
-        ``low`` bounds it when no negative scores as high as the best positives.
+        Confidence limits, for independent rows. ``high`` needs no assumption about the
+        classes; ``low`` allows for negatives among the best-scored rows as far as their
+        scores suggest them.
     level : float
         Confidence level of the two limits together.
     method : str
@@ -124,9 +125,9 @@ def estimate_prior(
     unlabeled_scores : array-like of shape (n,)
         Scores of the rows whose share of positives is wanted.
     method : str or callable, default="auto"
-        One sample: ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``, ``"scott"``,
+        One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``, ``"scott"``,
         ``"dedpul"``. A second sample beside its reference: ``"blended"``, ``"efficient"``,
-        ``"matching"``, ``"em"``. ``"auto"`` is ``"combined"`` or, with a reference,
+        ``"matching"``, ``"em"``. ``"auto"`` is ``"adaptive"`` or, with a reference,
         ``"blended"``. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
@@ -163,7 +164,8 @@ def estimate_prior(
                 "train_prior must be given for method='em': the prior that the ratios belong to."
             )
         known = as_prior("train_prior", train_prior)
-        return _estimate(em_on_ratios(unlabeled, known.value), ratio_limits(tails, level), level, "em")
+        limits = replace(ratio_limits(tails, level), identified=known.identified)
+        return _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em")
     return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)
 
 
@@ -188,7 +190,7 @@ def prior_from_tails(
     if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
     if method == "auto":
-        method = "combined" if reference is None else "blended"
+        method = "adaptive" if reference is None else "blended"
 
     if method in PROPORTIONS:
         estimate = _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method)
@@ -213,12 +215,16 @@ def _shifted(
         if train_prior is None
         else as_prior("train_prior", train_prior)
     )
-    limits = shift_limits(tails, reference, level, train_prior=base.value if base.method == "given" else None)
+    if base.method in KNOWN:
+        ends = base.low, base.high
+        limits = shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
+    else:
+        limits = shift_limits(tails, reference, level)
     if method == "blended":
         value = _blended(tails, reference, base)
     else:
         value = SHIFTS[method](tails, reference, base.value)
-    return _estimate(value, limits, level, method)
+    return _estimate(value, replace(limits, identified=base.identified), level, method)
 
 
 def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
@@ -237,17 +243,22 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
     of_direct = (limits.high - limits.low) ** 2
     if of_carried + of_direct == 0:
         return carried
-    return (of_direct * carried + of_carried * combined(tails)) / (of_carried + of_direct)
+    return (of_direct * carried + of_carried * adaptive(tails)) / (of_carried + of_direct)
 
 
 def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorEstimate:
-    """The value, clipped into its limits, with a warning where they may not hold."""
-    if limits.separation < WEAK_SEPARATION:
+    """The value, clipped into its limits, with a warning where the data give an upper bound only."""
+    clipped = float(min(max(value, limits.low), limits.high))
+    estimate = PriorEstimate(
+        clipped, float(limits.low), float(limits.high), level, method, bool(limits.identified)
+    )
+    if not estimate.identified:
         warnings.warn(
-            f"the score separates the classes weakly (Youden's index {limits.separation:.2f}): "
-            "'high' still bounds the prior, 'low' may not. A better model, or more rows, would help.",
+            f"the prior is not identified: it is at most {estimate.high:.3f}, and {estimate.value:.3f} if "
+            "all best-scored rows are positive. The score may separate the classes too weakly to tell "
+            f"(Youden's index {limits.separation:.2f} or more): give the prior if you know it, or use a "
+            "better model.",
             SeparationWarning,
             stacklevel=4,
         )
-    clipped = min(max(value, limits.low), limits.high)
-    return PriorEstimate(float(clipped), float(limits.low), float(limits.high), level, method)
+    return estimate

@@ -8,14 +8,17 @@ from collections.abc import Callable
 import numpy as np
 
 from drpu._checks import check_choice, check_real
+from drpu.core._evidence import slide
 from drpu.core.calibration import fit_plateau
 from drpu.core.dedpul import dedpul
 from drpu.core.scott import scott
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning
 
-__all__ = ["PROPORTIONS", "best_bin", "combined", "infimum", "plateau"]
+__all__ = ["PROPORTIONS", "adaptive", "best_bin", "combined", "infimum", "plateau"]
 
+_MOSTLY_POSITIVE = (0.65, 0.85)  # priors between which the plateau loses its weight
+_SEPARATED = (2.0, 4.0)  # slopes of the plateau between which half of its weight goes to the tails
 _PLATEAU_ROWS = 100.0  # positives that outweigh the plateau's assumption
 
 
@@ -103,7 +106,24 @@ def combined(tails: ScoreTails) -> float:
     return many * many + (1 - many) * few
 
 
+def adaptive(tails: ScoreTails) -> float:
+    """The plateau's prior up to a moderate reading of :func:`combined`, and :func:`combined` above it.
+
+    Where classes overlap, the tails are read too high, because negatives are among the best-scored rows;
+    the plateau extrapolates beyond them. Where most rows are positive, few negatives are left to show the
+    shape of the plateau, and the tails are the better reading.
+    """
+    tail_reading = combined(tails)
+    weight = slide(tail_reading, *_MOSTLY_POSITIVE)
+    if weight == 1:
+        return tail_reading
+    fit = fit_plateau(tails)
+    weight = max(weight, slide(fit.slope, *_SEPARATED) / 2)
+    return weight * tail_reading + (1 - weight) * fit.prior
+
+
 PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {
+    "adaptive": adaptive,
     "combined": combined,
     "paper": infimum,
     "best-bin": best_bin,

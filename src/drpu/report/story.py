@@ -6,8 +6,6 @@ from typing import Any
 
 from drpu.core.budget import gain_curve
 from drpu.core.diagnostics import Performance, expected_performance
-from drpu.core.interval import ratio_limits
-from drpu.core.prior import WEAK_SEPARATION
 from drpu.estimators.adapted import OTHER_SHIFT
 from drpu.report.summary import roc
 from drpu.report.view import View
@@ -117,12 +115,6 @@ def notes(view: View) -> list[str]:
         said.append(
             f"Only {tails.n_positive:.0f} positives were held out: shares and limits are rough. "
             "Label more, or give the training prior if you know it."
-        )
-    weak = ratio_limits(tails, 0.95).separation < WEAK_SEPARATION
-    if weak and not any("[weak-separation]" in note for note in said):
-        said.append(
-            "The score separates the classes weakly: the upper limits of the shares hold, "
-            "the lower ones may not."
         )
     if not view.train.identified:
         said.append(
