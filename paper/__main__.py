@@ -9,13 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drpu.exceptions import DRPUError
-from paper.configs import DATASETS, FLAVOURS, METHODS
+from paper.configs import AUGMENTED, DATASETS, FLAVOURS, METHODS
 from paper.km2 import run_km2
 from paper.run import Options, plan, run
 from paper.store import RESULTS
 from paper.strategies import STRATEGIES
 
-EXPERIMENTS = ("synthetic", "benchmark", "n_positive")
+EXPERIMENTS = ("synthetic", "benchmark", "n_positive", "no_shift")
+OF_EXPERIMENT: dict[str, dict[str, Sequence[str]]] = {  # where it has not all of them
+    "synthetic": {"flavours": FLAVOURS[:3]},
+    "n_positive": {"datasets": ["mnist", "cifar10"], "methods": ["drpu", "nnpu"], "flavours": FLAVOURS[:3]},
+    "no_shift": {"datasets": ["cifar10"], "methods": ["drpu"], "flavours": ["beyond"]},
+}
 OF_FIGURE = {1: "synthetic", 2: "benchmark", 3: "n_positive"}
 
 
@@ -44,6 +49,11 @@ def _do(chosen: argparse.Namespace) -> None:
             from paper.compare import compare
 
             compare(chosen.dataset or list(DATASETS), _options(chosen))
+        case "choose":
+            from paper.augmented import compare_candidates
+
+            flavours, datasets = chosen.flavour or AUGMENTED, chosen.dataset or list(DATASETS)
+            compare_candidates(flavours, datasets, chosen.trials, _options(chosen))
         case "rescore":
             from paper.rescore import rescore
 
@@ -73,15 +83,16 @@ def _run(chosen: argparse.Namespace) -> None:
     if "synthetic" in experiments:
         from paper.synthetic import run_synthetic
 
-        run_synthetic(chosen.flavour or FLAVOURS, trials, options.out)
+        flavours = chosen.flavour or OF_EXPERIMENT["synthetic"]["flavours"]
+        run_synthetic(flavours, trials, options.out)
     deep = [experiment for experiment in experiments if experiment != "synthetic"]
     for experiment in deep:
-        # figure 3 is about two methods on two data sets
-        few = experiment == "n_positive"
-        datasets = chosen.dataset or (["mnist", "cifar10"] if few else list(DATASETS))
-        methods = chosen.method or (["drpu", "nnpu"] if few else METHODS)
-        flavours = chosen.flavour or FLAVOURS
-        if experiment == "benchmark" and {"nnpu", "pua"} & set(methods) and set(flavours) != {"ours"}:
+        own = OF_EXPERIMENT.get(experiment, {})
+        datasets = chosen.dataset or own.get("datasets", list(DATASETS))
+        methods = chosen.method or own.get("methods", METHODS)
+        flavours = chosen.flavour or own.get("flavours", FLAVOURS)
+        published = set(flavours) & {"as-run", "as-written"}
+        if experiment == "benchmark" and {"nnpu", "pua"} & set(methods) and published:
             _km2(chosen, datasets, os.cpu_count() or 1)
         run(plan([experiment], datasets, flavours, methods, trials, options, labels=chosen.labels), options)
 
@@ -125,14 +136,14 @@ def _number(text: str, least: int = 0) -> int:
 
 def _pack(folder: Path, target: Path) -> None:
     with tarfile.open(target, "w:gz") as archive:
-        for path in sorted(folder.glob("*.json")):
+        for path in sorted(folder.glob("*.json*")):
             archive.add(path, arcname=path.name)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m paper", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("run", "select", "compare", "km2"):
+    for name in ("run", "select", "compare", "choose", "km2"):
         command = commands.add_parser(name)
         _add_run_options(command)
         if name == "km2":

@@ -1,4 +1,4 @@
-"""How ours was chosen: the part of the page that says so, from the risks that decided."""
+"""The part of the page that says how flavours were chosen, from the risks that decided."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from paper.augmented import CHOICE as AUGMENTED_RISKS
+from paper.augmented import FIRST, choose_candidate
 from paper.compare import best_strategy
 from paper.configs import DATASETS, TEST_PRIORS
 from paper.select import choose
@@ -23,30 +25,64 @@ CHOICE = """\
 
 By risk on held-out rows, in trials that no table has, in two steps. `python -m paper select` compared
 generators, epochs, learning rates and decays by the risk of calibrated scores on holdout rows
-(`paper/results/selection.json`); over all data sets it named **{setting}**. With these settings
-`python -m paper compare` trained what a trial might do with them: the best of five networks, the best of ten
-at two rates, or a pupil of either. A tenth of the unlabeled training rows, kept out of all that, judged them
-by the risk of the calibrated ratio (`paper/results/strategies.json`). Mean over trials, lower is better:
+(`paper/results/selection.json`); over all data sets the best was **{setting}**. With these settings
+`python -m paper compare` trained several strategies for a trial: the best of five networks, the best of
+ten at two rates, or a student ("pupil") of either. A tenth of the unlabeled training rows, kept out of
+all training, judged them by the risk of the calibrated ratio (`paper/results/strategies.json`). Mean
+over trials, lower is better:
 
 {risks}
 
-Over all data sets that named **{strategy}**. The choice went from one command to the next on the machine that
-ran the tables, before any test result of a pupil was known, and nothing was changed after that.
+Over all data sets the best was **{strategy}**. The choice was passed from one command to the next on
+the machine that ran the tables, before any test result of a student was known, and nothing was changed
+after that.
 
-What came before was not blind. Earlier tables of ours showed the best of ten networks (the second line above;
-its result files are in `paper/results/best-of-ten`, from two runs that were joined; `python -m paper run
---flavour ours --strategy "two rates"` with another `--out` makes the like in one), and pupils were tried
-because more was wanted. The two beside each other, with the better one in bold:
+Earlier choices were not blind. Earlier tables of ours showed the best of ten networks (the second line
+above; its results are in `paper/results/best-of-ten`, from two runs that were joined; `python -m paper
+run --flavour ours --strategy "two rates"` with another `--out` computes similar ones in one run), and
+students were tried because better results were wanted. Both, with the better number in bold:
 
 {beside}
 
 Among priors that were equally good on other data, the library's default is one that did well with those
-earlier networks on MNIST and CIFAR-10, which may flatter their column.
+earlier networks on MNIST and CIFAR-10, which may favour their column.
+"""
+
+AUGMENTED_CHOICE = """\
+## How the augmented flavours were chosen
+
+First, networks were trained with several options in trial {first}, which no table has, to find a small
+number of candidates for each data set. Then `python -m paper choose` fitted every candidate below in
+such trials and judged it by the risk of its calibrated ratio on a tenth of the unlabeled training rows,
+which it had not seen (`paper/results/augmented.json`). The candidate with the lowest risk was used for
+the tables, before any test image had been scored by a network of these flavours:
+
+{risks}
+
+`paper/configs.py` has the options of each candidate.
 """
 
 
 def how_chosen(folder: Path) -> str:
-    """How ours was chosen, from the risks that decided; "" where nothing was."""
+    """How ours and the augmented flavours were chosen, from the risks that decided; "" without any."""
+    return "\n\n".join(part for part in (_ours_chosen(folder), _augmented_chosen(folder)) if part)
+
+
+def _augmented_chosen(folder: Path) -> str:
+    path = folder / AUGMENTED_RISKS
+    if not path.is_file():
+        return ""
+    table = Table("", ["flavour", "data set", "candidate", "risk (trials)"])
+    for flavour, datasets in json.loads(path.read_text()).items():
+        for dataset, risks in datasets.items():
+            best = choose_candidate(risks) if risks else ""
+            for name, values in risks.items():
+                text = f"{np.mean(values):.4f} ({len(values)})"
+                table.add([flavour, NAMES[dataset], name, text], [2, 3] if name == best else [])
+    return AUGMENTED_CHOICE.format(first=FIRST, risks=table.markdown())
+
+
+def _ours_chosen(folder: Path) -> str:
     selection, strategies = (folder / f"{name}.json" for name in ("selection", "strategies"))
     if not (selection.is_file() and strategies.is_file()):
         return ""

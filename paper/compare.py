@@ -21,7 +21,7 @@ from paper.select import FIRST, choose
 from paper.splits import Images, is_reduced, load_images, split
 from paper.strategies import STRATEGIES, TrialGroup
 
-__all__ = ["compare"]
+__all__ = ["JUDGES", "best_strategy", "compare", "judged_risk"]
 
 TRIALS = {"mlp": 6, "lenet": 2, "cifar": 1}
 JUDGES = 10  # one unlabeled training row in so many judges instead
@@ -75,13 +75,14 @@ def _risks(dataset: str, options: Options) -> dict[str, list[float]]:
         models[name] = pupils[n * len(seeds) : (n + 1) * len(seeds)]
     return {
         name: [
-            _judged(model, data, images, group.held[i], splits[i].unlabeled) for i, model in enumerate(own)
+            judged_risk(model, data, images, group.held[i], splits[i].unlabeled)
+            for i, model in enumerate(own)
         ]
         for name, own in models.items()
     }
 
 
-def _judged(
+def judged_risk(
     model: NetworkRatio,
     data: Benchmark,
     images: Images,

@@ -32,6 +32,7 @@ def by_ratio(
     *,
     best: bool,
     known: float | None = None,
+    unchanged: bool = False,
 ) -> Outcome:
     """Accuracy, AUC and priors of a density ratio.
 
@@ -46,6 +47,9 @@ def by_ratio(
         paper's: the smallest ratio of tails, for either sample alone.
     known : float, optional
         The prior of both samples, where an experiment takes it as known.
+    unchanged : bool, default=False
+        Whether to add the accuracy that the classifier has at each test prior if it keeps the
+        estimated training prior.
     """
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
@@ -62,7 +66,11 @@ def by_ratio(
             else:
                 found = seen.estimate("paper").value
             called = to_ratio(scores) > ratio_threshold(train, found)
-            lines.append(_line(prior, called, scores, labels, found))
+            line = _line(prior, called, scores, labels, found)
+            if unchanged:
+                as_trained = to_ratio(scores) > ratio_threshold(train, train)
+                line["accuracy_as_trained"] = float((as_trained == labels).mean())
+            lines.append(line)
     return Outcome(float(train), lines)
 
 

@@ -1,4 +1,4 @@
-"""Figures 1 to 3 from result files, as SVG and PNG."""
+"""Figures 1 to 3, drawn from result files."""
 
 from __future__ import annotations
 
@@ -17,11 +17,16 @@ from paper.tables import NAMES
 __all__ = ["write_figures"]
 
 COLOURS = {"nnpu": "tab:blue", "pua": "tab:green", "vpu": "tab:orange", "drpu": "tab:red", "upu": "tab:blue"}
-STYLES = {"as-run": "-", "as-written": ":", "ours": "--"}
+STYLES = {"as-run": "-", "as-written": ":", "ours": "--", "ours-augmented": "-.", "beyond": "-."}
 
 
-def write_figures(folder: Path = RESULTS, to: Path | None = None) -> list[Path]:
-    """Draw what the results allow; a figure without results is left out."""
+KINDS: dict[str, dict[str, Any]] = {"svg": {"metadata": {"Date": None}}, "png": {"dpi": 150}}
+
+
+def write_figures(
+    folder: Path = RESULTS, to: Path | None = None, *, prefix: str = "", kinds: Sequence[str] = tuple(KINDS)
+) -> list[Path]:
+    """Draw the figures that the results allow; one without results is left out."""
     import matplotlib as mpl
 
     mpl.use("agg")
@@ -34,9 +39,9 @@ def write_figures(folder: Path = RESULTS, to: Path | None = None) -> list[Path]:
         figure = draw(results)
         if figure is None:
             continue
-        for kind, options in (("svg", {"metadata": {"Date": None}}), ("png", {"dpi": 150})):
-            path = target / f"{name}.{kind}"
-            figure.savefig(path, bbox_inches="tight", **options)
+        for kind in kinds:
+            path = target / f"{prefix}{name}.{kind}"
+            figure.savefig(path, bbox_inches="tight", **KINDS[kind])
             written.append(path)
     return written
 

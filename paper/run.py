@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from drpu import NetworkRatio
 from drpu.models.many import fit_many
-from paper.configs import N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
+from paper.configs import AUGMENTED, FEW, N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network
 from paper.progress import progress
-from paper.splits import Images, Split, is_reduced, load_images, split
-from paper.store import RESULTS, Key, versions, write_result
+from paper.splits import Images, Split, is_reduced, load_images, no_shift, split
+from paper.store import RESULTS, Key, missing, versions, write_result
 from paper.strategies import mask
 
 __all__ = [
@@ -77,6 +77,8 @@ class Job:
 
     def split(self, images: Images, trial: int) -> Split:
         """The rows of a trial."""
+        if self.experiment == "no_shift":
+            return no_shift(self.data, images, trial, self.n_positive or FEW)
         priors = TEST_PRIORS if self.known_prior is None else (self.known_prior,)
         return split(self.data, images, trial, n_positive=self.n_positive, priors=priors)
 
@@ -94,14 +96,14 @@ def plan(
     """What is still to be done, in stacks."""
     jobs = []
     for experiment in experiments:
-        sizes: Sequence[int | None] = N_POSITIVE if experiment == "n_positive" else [None]
+        sizes: Sequence[int | None] = {"n_positive": N_POSITIVE, "no_shift": [FEW]}.get(experiment, [None])
         for dataset in datasets:
             data = benchmark(dataset, labels=labels, reduced=is_reduced(dataset, options.data))
             for flavour in flavours:
                 for method in methods:
-                    if flavour == "ours" and method != "drpu":
+                    if flavour in ("ours", *AUGMENTED) and method != "drpu":
                         continue  # the others are there to be compared with
-                    made = recipe(flavour, method, data)
+                    made = _recipe(flavour, method, data, options)
                     if options.strategy and flavour == "ours":
                         made = replace(made, strategy=options.strategy)
                     for size in sizes:
@@ -110,35 +112,46 @@ def plan(
     return jobs
 
 
+def _recipe(flavour: str, method: str, data: Benchmark, options: Options) -> Recipe:
+    from paper.augmented import chosen_recipe
+
+    return (
+        chosen_recipe(flavour, data, options.out) if flavour in AUGMENTED else recipe(flavour, method, data)
+    )
+
+
 def _missing(job: Job, options: Options) -> list[Job]:
     """The trials of a job without a result, ``options.stack`` at a time."""
-    left = [trial for trial in job.trials if not (options.out / job.key(trial).name).is_file()]
+    left = [key.trial for key in missing([job.key(trial) for trial in job.trials], options.out)]
     stacks = [left[i : i + options.stack] for i in range(0, len(left), options.stack)]
     return [replace(job, trials=tuple(stack)) for stack in stacks]
 
 
 def run(jobs: Sequence[Job], options: Options) -> None:
-    """Do the jobs; whatever is done has its file."""
+    """Do the jobs; each result is written as soon as it is there."""
     if not jobs:
         print(f"nothing is missing in {options.out}", file=sys.stderr)
         return
     images: tuple[str, Images] | None = None
     for job in progress(jobs, [len(job.trials) for job in jobs], "models"):
-        which = f"{job.data.name} {job.data.protocol}"
+        as_bytes = job.recipe.flavour in AUGMENTED
+        which = f"{job.data.name} {job.data.protocol} {as_bytes}"
         if images is None or images[0] != which:
-            images = which, load_images(job.data, options.data)
+            images = which, load_images(job.data, options.data, as_bytes=as_bytes)
         run_job(job, images[1], options)
 
 
 def run_job(job: Job, images: Images, options: Options) -> None:
     """Train the trials of one job together and write a result for each."""
-    from paper import ours, rivals
+    from paper import augmented, ours, rivals
 
     splits = [job.split(images, trial) for trial in job.trials]
     if job.recipe.method != "drpu":
         rivals.run_job(job, images, splits, options)
     elif job.recipe.flavour == "ours":
         ours.run_job(job, images, splits, options)
+    elif job.recipe.flavour in AUGMENTED:
+        augmented.run_job(job, images, splits, options)
     else:
         _run_published(job, images, splits, options)
 
@@ -157,7 +170,6 @@ def _learnt(model: NetworkRatio) -> dict[str, Any]:
         "alpha": model.alpha_,
         "learning_rate": model.learning_rate,
         "best_epoch": model.best_epoch_,
-        "history": {name: np.round(values, 6).tolist() for name, values in model.history_.items()},
     }
 
 
@@ -214,12 +226,15 @@ def finish(
     content: dict[str, Any],
     options: Options,
 ) -> None:
-    """Score the rows of a trial with the network that stands, and write what that comes to."""
-    rows = images.train[part.positive[1]], images.train[part.unlabeled[1]]
-    held = model.log_ratio(rows[0]), model.log_ratio(rows[1])
-    scores = model.log_ratio(images.test)
+    """Score the rows of a trial with its final network, and write the result."""
+    rows = images.train[part.positive[1]], images.train[part.unlabeled[1]], images.test
+    if job.recipe.flavour in AUGMENTED:  # many views of each row: as fast as they were trained
+        *held_out, scores = (model._scores(each, dtype=model.dtype) for each in rows)
+    else:
+        *held_out, scores = (model.log_ratio(each) for each in rows)
+    held = held_out[0], held_out[1]
     if options.keep_scores is not None:
-        _keep(held, scores, options.keep_scores / Path(job.key(trial).name).with_suffix(".npz"))
+        _keep(held, scores, options.keep_scores / f"{job.key(trial).name}.npz")
     record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)
 
 
@@ -266,9 +281,10 @@ def _keep(held: tuple[Floats, Floats], scores: Floats, path: Path) -> None:
 
 
 def outcome_of(job: Job, images: Images, part: Split, held: tuple[Floats, Floats], scores: Floats) -> Outcome:
-    """What scores of the held-out rows and of all test images come to."""
+    """Accuracy, AUC and priors, from scores of the held-out rows and of all test images."""
     tests = labelled_tests(job.data, images, part, scores)
-    return by_ratio(held, tests, best=job.recipe.prior == "best", known=job.known_prior)
+    best, unchanged = job.recipe.prior == "best", job.experiment == "no_shift"
+    return by_ratio(held, tests, best=best, known=job.known_prior, unchanged=unchanged)
 
 
 class Watch:

@@ -119,10 +119,10 @@ def _time(name: str, models: int, dtype: str, device: str) -> str:
 
 def _pooling(device: str) -> str:
     """Whether our pooling and torch's agree, forth and back."""
-    from paper.pooling import MaxPool2
+    from drpu.models._training.pooling import MaxPool2
 
     where = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
-    x = torch.randn(7, 10, 8, 6, device=where).contiguous(memory_format=torch.channels_last)
+    x = torch.randn(7, 10, 9, 6, device=where).contiguous(memory_format=torch.channels_last)
     ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
     a, b = MaxPool2()(ours), torch.nn.functional.max_pool2d(theirs, 2)
     weight = torch.randn_like(a)

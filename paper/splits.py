@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +14,7 @@ from drpu.datasets import load_image_set
 from drpu.exceptions import DataError
 from paper.configs import TEST_PRIORS, Benchmark
 
-__all__ = ["Images", "Split", "is_reduced", "load_images", "split"]
+__all__ = ["Images", "Split", "is_reduced", "load_images", "no_shift", "split"]
 
 Index = npt.NDArray[np.int64]
 REDUCED = 7000  # of the 10,000 test images; the others test
@@ -21,11 +22,14 @@ REDUCED = 7000  # of the 10,000 test images; the others test
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Images:
-    """Images as networks take them, floats in [0, 1] with colours first, and their classes."""
+    """Images with their channels first, and their classes.
 
-    train: npt.NDArray[np.float32]
+    Pixels are floats in [0, 1], or numbers of eight bits, which the library converts a batch at a time.
+    """
+
+    train: npt.NDArray[Any]
     train_classes: npt.NDArray[np.uint8]
-    test: npt.NDArray[np.float32]
+    test: npt.NDArray[Any]
     test_classes: npt.NDArray[np.uint8]
 
 
@@ -51,8 +55,9 @@ def is_reduced(dataset: str, folder: str | Path | None) -> bool:
     )
 
 
-def load_images(data: Benchmark, folder: str | Path | None = None) -> Images:
-    """The images of a data set from ``folder``, or from OpenML."""
+def load_images(data: Benchmark, folder: str | Path | None = None, *, as_bytes: bool = False) -> Images:
+    """The images of a data set from ``folder``, or from OpenML; as floats, or as they are stored."""
+    arranged = _bytes if as_bytes else _floats
     if data.protocol == "reduced":
         if folder is None:
             raise DataError(f"the reduced protocol reads {data.name}-test.npz: give its folder as --data.")
@@ -61,12 +66,12 @@ def load_images(data: Benchmark, folder: str | Path | None = None) -> Images:
         order = np.random.default_rng(0).permutation(len(y))
         x, y = x[order], y[order]
         cut = min(REDUCED, len(y) * 7 // 10)
-        return Images(_floats(x[:cut]), y[:cut], _floats(x[cut:]), y[cut:])
+        return Images(arranged(x[:cut]), y[:cut], arranged(x[cut:]), y[cut:])
     try:
         found = load_image_set(data.name, data_dir=folder)
     except DataError as error:
         raise DataError(f"{error} Here the folder is given as --data.") from error
-    return Images(_floats(found.x_train), found.y_train, _floats(found.x_test), found.y_test)
+    return Images(arranged(found.x_train), found.y_train, arranged(found.x_test), found.y_test)
 
 
 def split(
@@ -100,6 +105,16 @@ def split(
     return Split((positive[0], positive[1]), unlabeled, tests)
 
 
+def no_shift(data: Benchmark, images: Images, trial: int, n_positive: int) -> Split:
+    """The rows of one trial with few labels, a fifth of which are held out.
+
+    At the prior of the training rows all test images are used; the other test priors have the usual number.
+    """
+    held = n_positive // 5
+    part = split(replace(data, n_positive=(n_positive - held, held)), images, trial)
+    return replace(part, tests=part.tests | {data.prior: np.arange(len(images.test))})
+
+
 def _at_prior(is_positive: npt.NDArray[np.bool_], prior: float, n: int, rng: np.random.Generator) -> Index:
     """All rows of one class, as many of the other as the prior asks for; the first ``n`` of them."""
     positive, negative = (rng.permutation(np.flatnonzero(mask)) for mask in (is_positive, ~is_positive))
@@ -111,6 +126,9 @@ def _at_prior(is_positive: npt.NDArray[np.bool_], prior: float, n: int, rng: np.
     return rng.permutation(np.concatenate([positive, negative]))[:n]
 
 
+def _bytes(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.uint8]:
+    return np.ascontiguousarray(np.moveaxis(images, -1, 1)) if images.ndim == 4 else images[:, None]
+
+
 def _floats(images: npt.NDArray[np.uint8]) -> npt.NDArray[np.float32]:
-    rows = images.astype(np.float32) / np.float32(255)
-    return np.ascontiguousarray(np.moveaxis(rows, -1, 1)) if rows.ndim == 4 else rows[:, None]
+    return _bytes(images).astype(np.float32) / np.float32(255)

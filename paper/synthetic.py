@@ -25,7 +25,7 @@ from drpu import (
 from drpu.datasets import PUData
 from drpu.exceptions import DRPUWarning
 from paper.progress import progress
-from paper.store import Key, versions, write_result
+from paper.store import Key, missing, versions, write_result
 
 __all__ = ["SETTINGS", "boundary", "gaussians", "oracle", "run_synthetic"]
 
@@ -46,7 +46,7 @@ def run_synthetic(flavours: Sequence[str], trials: Sequence[int], out: Path) -> 
         for method in ("drpu", "upu")
         for trial in trials
     ]
-    left = [key for key in keys if not (out / key.name).is_file()]
+    left = missing(keys, out)
     for key in progress(left, [1] * len(left), "synthetic"):
         write_result(key, _fit(key), out)
 

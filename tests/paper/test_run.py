@@ -12,12 +12,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 pytest.importorskip("torch")
 
 from drpu.exceptions import DataError
-from paper import strategies
+from paper import configs, strategies
 from paper.__main__ import main
-from paper.configs import DATASETS, TEST_PRIORS, benchmark, recipe
+from paper.configs import CANDIDATES, DATASETS, TEST_PRIORS, benchmark, recipe
 from paper.run import Job, Options, run_job, train
 from paper.splits import Images, load_images, split
-from paper.store import Key, read_results, write_result
+from paper.store import Key, missing, read_results, write_result
 from paper.strategies import Strategy
 
 KEYS = {"experiment", "labels", "flavour", "dataset", "method", "trial", "seconds", "tests", "settings"}
@@ -198,8 +198,8 @@ def test_a_second_run_skips_what_is_done(folder, monkeypatch):
     command = "run --experiment benchmark --dataset kmnist --flavour as-run --method drpu --device cpu "
     command += f"--trials 1 --epochs 1 --data {folder} --out {out} --pack {folder / 'all.tar.gz'}"
     main(command.split())
-    (path,) = out.glob("*.json")
-    assert path.name == "benchmark-kmnist-reduced-as-run-drpu-00.json"
+    (path,) = out.iterdir()
+    assert path.name == "benchmark-as-run.jsonl"
     content = json.loads(path.read_text())
     assert content["protocol"] == "reduced"
     assert (folder / "all.tar.gz").is_file()
@@ -208,9 +208,23 @@ def test_a_second_run_skips_what_is_done(folder, monkeypatch):
     main(command.split())
 
 
-def test_half_written_results_are_not_results(tmp_path):
-    (tmp_path / "benchmark-mnist-as-run-drpu-00.123.partial").write_text("{")
-    assert read_results(tmp_path) == []
+def test_a_line_that_was_cut_off_is_no_result(tmp_path):
+    keys = [Key("benchmark", "mnist", "as-run", "drpu", trial) for trial in (0, 1)]
+    write_result(keys[0], {"seconds": 1}, tmp_path)
+    path = tmp_path / keys[0].file
+    path.write_text(path.read_text() + '{"experiment": "bench')
+    assert [result["trial"] for result in read_results(tmp_path)] == [0]
+    assert missing(keys, tmp_path) == keys[1:]
+    write_result(keys[1], {"seconds": 2}, tmp_path)
+    assert [result["seconds"] for result in read_results(tmp_path)] == [1, 2]
+
+
+def test_a_result_replaces_an_earlier_one(tmp_path):
+    keys = [Key("benchmark", "mnist", "ours", "drpu", trial) for trial in (0, 1)]
+    for seconds, key in enumerate([*keys, keys[0]]):
+        write_result(key, {"seconds": seconds}, tmp_path)
+    assert [result["seconds"] for result in read_results(tmp_path)] == [2, 1]
+    assert len((tmp_path / keys[0].file).read_text().splitlines()) == 2
 
 
 def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
@@ -241,7 +255,7 @@ def test_a_trial_keeps_the_network_with_the_lowest_holdout_risk(tmp_path, monkey
     assert len(result["networks"]) == 2 * len(strategies.ALPHAS)
     assert result["final"]["learning_rate"] == 1e-3
     assert result["final"]["holdout_risk"] == min(one["holdout_risk"] for one in result["networks"])
-    with np.load(tmp_path / one.key(0).name.replace("json", "npz")) as kept:
+    with np.load(tmp_path / f"{one.key(0).name}.npz") as kept:
         assert kept["test"].shape == (400,)
 
 
@@ -345,3 +359,60 @@ def test_missing_images_end_with_advice(tmp_path):
     command = "run --table 2 --dataset mnist --flavour ours --trials 1"
     with pytest.raises(SystemExit, match=r"error: .*mnist\.npz"):
         main([*command.split(), "--data", str(tmp_path), "--out", str(tmp_path / "out")])
+
+
+SMALLEST = {"hidden": (2,), "epochs": 1, "batch_size": 100, "teachers": 1, "students": 2, "dtype": "float32"}
+
+
+def bytes_of(images: Images) -> Images:
+    train, test = ((rows * 255).astype(np.uint8) for rows in (images.train, images.test))
+    return Images(train, images.train_classes, test, images.test_classes)
+
+
+def augmented(flavour, experiment="benchmark", n_positive=None):
+    made = recipe(flavour, "drpu", small())
+    hidden = {"hidden": (2,)} if "network" in made.options else {}
+    options = made.options | SMALLEST | {"students": 1, "average_views": False} | {"hidden": None} | hidden
+    return Job(experiment, small(), replace(made, options=options), (0,), n_positive)
+
+
+@pytest.mark.parametrize("flavour", ["ours-augmented", "beyond"])
+def test_augmented_flavours_give_the_same_kind_of_result(flavour, tmp_path):
+    run_job(augmented(flavour), bytes_of(fake_images()), Options(out=tmp_path, device="cpu"))
+    (result,) = read_results(tmp_path)
+    assert set(result) >= KEYS
+    assert result["flavour"] == flavour
+    assert result["settings"]["strategy"] in CANDIDATES[flavour]["mnist"]
+    assert [line["test_prior"] for line in result["tests"]] == list(TEST_PRIORS)
+
+
+def test_few_labels_without_shift_are_tested_on_all_images(tmp_path):
+    images = bytes_of(fake_images())
+    made = augmented("beyond", "no_shift", 50)
+    part = made.split(images, 0)
+    assert [len(rows) for rows in part.positive] == [40, 10]
+    assert len(part.tests[made.data.prior]) == len(images.test)
+    run_job(made, images, Options(out=tmp_path, device="cpu"))
+    (result,) = read_results(tmp_path)
+    assert result["n_positive"] == 50
+    assert all(0 <= line["accuracy_as_trained"] <= 1 for line in result["tests"])
+
+
+def test_candidates_are_chosen_by_rows_that_they_have_not_seen(tmp_path, monkeypatch):
+    from paper import augmented
+
+    few = {"network": "resnet9", "alpha": 0.3} | SMALLEST
+    candidates = {"beyond": {"mnist": {"a": few | {"learning_rate": 1e-9}, "b": few}}}
+    monkeypatch.setattr(configs, "CANDIDATES", candidates)
+    monkeypatch.setattr(augmented, "CANDIDATES", candidates)
+    monkeypatch.setattr(augmented, "benchmark", lambda *_, **__: small())
+    monkeypatch.setattr(augmented, "load_images", lambda *_, **__: bytes_of(fake_images()))
+    options = Options(out=tmp_path, device="cpu")
+    augmented.compare_candidates(["beyond"], ["mnist"], 1, options)
+    risks = json.loads((tmp_path / augmented.CHOICE).read_text())["beyond"]["mnist"]
+    best = augmented.choose_candidate(risks)
+    assert risks[best] == min(risks.values())
+    assert augmented.chosen_recipe("beyond", small(), tmp_path).strategy == best
+
+    monkeypatch.setattr(augmented, "load_images", lambda *_, **__: pytest.fail("nothing is left to compare"))
+    augmented.compare_candidates(["beyond"], ["mnist"], 1, options)

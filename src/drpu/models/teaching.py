@@ -23,7 +23,7 @@ __all__ = ["fit_in_rounds"]
 
 ENOUGH = 25  # held-out positives below which a calibration depends more on them than on the teachers
 TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # of the teachers in turn with alpha="auto"
-STACKED = 4_000_000  # weights of the networks that are trained at a time
+STACKED = 3_000_000  # weights of the networks that are trained at a time
 
 
 def fit_in_rounds(model: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkRatio:

@@ -7,12 +7,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F  # noqa: N812
 
 from drpu.exceptions import DataError
+from drpu.models._training.pooling import MaxPool2
 from drpu.models._training.pools import as_floats
 
-__all__ = ["LEAST_SIDE", "WIDTH", "Ensemble", "Pool2", "ResNet9", "Residual", "image_shape"]
+__all__ = ["LEAST_SIDE", "WIDTH", "Ensemble", "ResNet9", "Residual", "image_shape"]
 
 WIDTH = 64  # channels of the first layer; 6.6 million weights
 SAMPLED = 8192  # rows that the mean and spread of pixels are computed from
@@ -119,62 +119,11 @@ class Ensemble(nn.Module):
         return torch.stack(outputs).mean(0)
 
 
-class Pool2(nn.Module):
-    """Maxima of 2 by 2 pixels.
-
-    With the channels last, torch's own gradient of it takes longer than the convolutions beside it. This one
-    writes each quarter of the pixels once.
-    """
-
-    def forward(self, images: Tensor) -> Tensor:
-        """Images of half the side."""
-        height, width = images.shape[-2:]
-        if images.is_cuda and images.requires_grad and height % 2 == 0 and width % 2 == 0:
-            pooled: Tensor = _Maximum.apply(images)  # type: ignore[no-untyped-call]
-            return pooled
-        return F.max_pool2d(images, 2)
-
-
-class _Maximum(torch.autograd.Function):
-    """Remembers which of four pixels was the largest; among equal pixels the first one."""
-
-    @staticmethod
-    def forward(ctx: Any, images: Tensor) -> Tensor:
-        best, which = None, None
-        for number, (row, column) in enumerate(_QUARTERS):
-            quarter = images[..., row::2, column::2]
-            if best is None or which is None:
-                best = quarter.contiguous(memory_format=torch.channels_last)
-                which = torch.zeros_like(best, dtype=torch.uint8)
-                continue
-            larger = quarter > best
-            best = torch.where(larger, quarter, best)
-            which = which.masked_fill(larger, number)
-        assert best is not None
-        assert which is not None
-        ctx.save_for_backward(which)
-        ctx.shape = images.shape
-        return best
-
-    @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
-        (which,) = ctx.saved_tensors
-        result = torch.empty(
-            ctx.shape, dtype=gradient.dtype, device=gradient.device, memory_format=torch.channels_last
-        )
-        for number, (row, column) in enumerate(_QUARTERS):
-            result[..., row::2, column::2] = gradient * (which == number)
-        return result
-
-
-_QUARTERS = ((0, 0), (0, 1), (1, 0), (1, 1))
-
-
 def _convolution(channels: int, to: int, *, pool: bool = False) -> list[nn.Module]:
     """Convolution, batch norm and ReLU, which see fewer pixels where pooling comes before them."""
     return [
         nn.Conv2d(channels, to, 3, padding=1, bias=False),
-        *([Pool2()] if pool else []),
+        *([MaxPool2()] if pool else []),
         nn.BatchNorm2d(to),
         nn.ReLU(),
     ]

@@ -1,0 +1,109 @@
+"""Flavours that augment the images: candidates, the choice among them, and one call of the library a trial.
+
+``ours-augmented`` keeps the networks of the paper. ``beyond`` uses the residual network of the library. Both
+have the same rows, labels and test sets as the other flavours.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from drpu import NetworkRatio
+from paper.compare import JUDGES, judged_risk
+from paper.configs import CANDIDATES, Benchmark, Recipe, benchmark, recipe
+from paper.networks import make_network
+from paper.splits import Images, Split, is_reduced, load_images, split
+from paper.store import RESULTS
+
+if TYPE_CHECKING:
+    from paper.run import Job, Options
+
+__all__ = ["CHOICE", "FIRST", "choose_candidate", "chosen_recipe", "compare_candidates", "run_job"]
+
+CHOICE = "augmented.json"
+FIRST = 100  # trials of the choice; the tables have 0 to 9
+
+Risks = dict[str, dict[str, dict[str, list[float]]]]  # by flavour, data set and candidate, one a trial
+
+
+def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
+    """Fit and score one model for each trial; each result is written before the next trial starts."""
+    from paper.run import finish
+
+    for trial, part in zip(job.trials, splits, strict=True):
+        start = time.perf_counter()
+        model = fit(job.data, job.recipe, images, part, trial, options)
+        seconds = time.perf_counter() - start
+        own = replace(job, trials=(trial,))
+        content = {"best_epoch": model.best_epoch_, "alpha": model.alpha_}
+        finish(own, trial, images, part, model, seconds, content, options)
+
+
+def fit(
+    data: Benchmark, made: Recipe, images: Images, part: Split, seed: int, options: Options
+) -> NetworkRatio:
+    """The model of one trial."""
+    from paper.run import network_options
+
+    settings = network_options(made, options) | {"device": options.device, "verbose": options.verbose}
+    module = make_network(data.network) if "network" not in settings else None
+    rows = [images.train[index] for index in (*part.positive, *part.unlabeled)]
+    model = NetworkRatio(module, random_state=seed, **settings)
+    return model.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
+
+
+def chosen_recipe(flavour: str, data: Benchmark, folder: Path) -> Recipe:
+    """The recipe whose candidate had the lowest risk, by the file in ``folder`` or by the published one."""
+    found: Risks = {}
+    for place in (folder, RESULTS):
+        if not found and (place / CHOICE).is_file():
+            found = json.loads((place / CHOICE).read_text())
+    risks = found.get(flavour, {}).get(data.name, {})
+    return recipe(flavour, "drpu", data, choose_candidate(risks) if risks else None)
+
+
+def choose_candidate(risks: dict[str, list[float]]) -> str:
+    """The candidate with the lowest mean risk."""
+    return min(risks, key=lambda name: float(np.mean(risks[name])))
+
+
+def compare_candidates(
+    flavours: Sequence[str], datasets: Sequence[str], trials: int, options: Options
+) -> None:
+    """Fit every candidate in trials that no table has, and write its risk on rows kept out of the trial."""
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / CHOICE
+    found: Risks = json.loads(path.read_text()) if path.is_file() else {}
+    for dataset in datasets:
+        data = benchmark(dataset, reduced=is_reduced(dataset, options.data))
+        images: Images | None = None
+        for flavour in flavours:
+            risks = found.setdefault(flavour, {}).setdefault(dataset, {})
+            for name in CANDIDATES[flavour][dataset]:
+                while len(risks.setdefault(name, [])) < trials:
+                    images = images or load_images(data, options.data, as_bytes=True)
+                    risks[name].append(_risk(data, flavour, name, images, FIRST + len(risks[name]), options))
+                    path.write_text(json.dumps(found, indent=1) + "\n")
+            print(f"{flavour} {dataset}: {choose_candidate(risks)}", flush=True)
+
+
+def _risk(data: Benchmark, flavour: str, name: str, images: Images, seed: int, options: Options) -> float:
+    """Risk of a candidate on a tenth of the unlabeled training rows, which it does not see."""
+    judging = data.n_unlabeled[0] // JUDGES
+    fewer = replace(data, n_unlabeled=(data.n_unlabeled[0] - judging, data.n_unlabeled[1]))
+    part = split(fewer, images, seed)
+    start = time.perf_counter()
+    model = fit(fewer, recipe(flavour, "drpu", data, name), images, part, seed, options)
+    held = images.train[part.positive[1]], images.train[part.unlabeled[1]]
+    risk = round(judged_risk(model, data, images, held, part.unlabeled), 6)
+    took = time.perf_counter() - start
+    print(f"{data.name} {flavour} {seed} {risk:.5f} {took:.1f} s {name}", file=sys.stderr, flush=True)
+    return risk
