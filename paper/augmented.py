@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drpu import NetworkRatio
-from paper.compare import JUDGES, judged_risk
+from paper.compare import JUDGES, judged_risk, judges
 from paper.configs import CANDIDATES, Benchmark, Recipe, benchmark, recipe
 from paper.networks import make_network
 from paper.splits import Images, Split, is_reduced, load_images, split
@@ -102,8 +102,16 @@ def _risk(data: Benchmark, flavour: str, name: str, images: Images, seed: int, o
     part = split(fewer, images, seed)
     start = time.perf_counter()
     model = fit(fewer, recipe(flavour, "drpu", data, name), images, part, seed, options)
-    held = images.train[part.positive[1]], images.train[part.unlabeled[1]]
-    risk = round(judged_risk(model, data, images, held, part.unlabeled), 6)
+    rest, positive = judges(data, images, part.unlabeled)
+    p, u, scores = (
+        model._scores(images.train[index], dtype=model.dtype)
+        for index in (part.positive[1], part.unlabeled[1], rest)
+    )
+    risk = round(judged_risk((p, u), scores, positive), 6)
     took = time.perf_counter() - start
+    if options.keep_scores is not None:
+        path = options.keep_scores / "choice" / f"{data.name}-{flavour}-{name.replace(' ', '_')}-{seed}.npz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savez_compressed(path, held_positive=p, held_unlabeled=u, judges=scores, labels=positive)
     print(f"{data.name} {flavour} {seed} {risk:.5f} {took:.1f} s {name}", file=sys.stderr, flush=True)
     return risk

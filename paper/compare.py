@@ -16,12 +16,13 @@ import numpy.typing as npt
 from drpu import NetworkRatio, ScoreTails, calibrate
 from drpu.exceptions import DRPUWarning
 from paper.configs import Benchmark, benchmark, recipe
+from paper.evaluate import Floats
 from paper.run import Options, network_options
 from paper.select import FIRST, choose
 from paper.splits import Images, is_reduced, load_images, split
 from paper.strategies import STRATEGIES, TrialGroup
 
-__all__ = ["JUDGES", "best_strategy", "compare", "judged_risk"]
+__all__ = ["JUDGES", "best_strategy", "compare", "judged_risk", "judges"]
 
 TRIALS = {"mlp": 6, "lenet": 2, "cifar": 1}
 JUDGES = 10  # one unlabeled training row in so many judges instead
@@ -82,18 +83,30 @@ def _risks(dataset: str, options: Options) -> dict[str, list[float]]:
     }
 
 
-def judged_risk(
+def _judged(
     model: NetworkRatio,
     data: Benchmark,
     images: Images,
     held: tuple[Any, Any],
     used: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
 ) -> float:
-    """LSIF risk of the calibrated ratio on the rows that are in no sample; the positives among them are P."""
+    """Risk of a model on the rows that are in no sample; the positives among them are P."""
+    rest, positive = judges(data, images, used)
+    held_scores = model.log_ratio(held[0]), model.log_ratio(held[1])
+    return judged_risk(held_scores, model.log_ratio(images.train[rest]), positive)
+
+
+def judges(
+    data: Benchmark, images: Images, used: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Training images that are in no sample, and which of them are positive."""
     rest = np.setdiff1d(np.arange(len(images.train)), np.concatenate(used))
-    positive = np.isin(images.train_classes[rest], data.positive)
-    scores = model.log_ratio(images.train[rest])
-    tails = ScoreTails(model.log_ratio(held[0])).update(model.log_ratio(held[1]))
+    return rest, np.isin(images.train_classes[rest], data.positive)
+
+
+def judged_risk(held: tuple[Floats, Floats], scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
+    """LSIF risk on judging rows of the ratio that is calibrated on held-out ones."""
+    tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
         ratio = calibrate(tails, tails.estimate().value)(scores)
