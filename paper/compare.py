@@ -76,8 +76,7 @@ def _risks(dataset: str, options: Options) -> dict[str, list[float]]:
         models[name] = pupils[n * len(seeds) : (n + 1) * len(seeds)]
     return {
         name: [
-            judged_risk(model, data, images, group.held[i], splits[i].unlabeled)
-            for i, model in enumerate(own)
+            _judged(model, data, images, group.held[i], splits[i].unlabeled) for i, model in enumerate(own)
         ]
         for name, own in models.items()
     }

@@ -119,7 +119,7 @@ def _time(name: str, models: int, dtype: str, device: str) -> str:
 
 def _pooling(device: str) -> str:
     """Whether our pooling and torch's agree, forth and back."""
-    from drpu.models._training.pooling import MaxPool2
+    from drpu.models.pooling import MaxPool2
 
     where = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     x = torch.randn(7, 10, 9, 6, device=where).contiguous(memory_format=torch.channels_last)

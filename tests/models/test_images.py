@@ -19,11 +19,11 @@ from drpu.models._network_state import network_from_state
 from drpu.models._training.augment import AUGMENTATIONS, make_augment
 from drpu.models._training.augment import test_views as views_of
 from drpu.models._training.device import private_random
-from drpu.models._training.pooling import MaxPool2
 from drpu.models._training.pools import Batch, Pool, as_floats, shared_positions, take_batch
 from drpu.models._training.residual import ResNet9, image_shape
 from drpu.models.many import fit_many
 from drpu.models.network_score import NetworkScore
+from drpu.models.pooling import MaxPool2
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 
 from drpu.exceptions import DataError
-from drpu.models._training.pooling import MaxPool2
 from drpu.models._training.pools import as_floats
+from drpu.models.pooling import MaxPool2
 
 __all__ = ["LEAST_SIDE", "WIDTH", "Ensemble", "ResNet9", "Residual", "image_shape"]
 
