@@ -29,7 +29,9 @@ def take_rows(X: Rows, index: Any) -> Rows:
 
 
 def stack_rows(*parts: Rows) -> Rows:
-    """The parts stacked vertically; sparse parts give a sparse matrix."""
+    """The parts stacked vertically; sparse parts give a sparse matrix, data frames a data frame."""
+    if hasattr(parts[0], "stack"):
+        return parts[0].stack(parts)
     if any(is_sparse(part) for part in parts):
         return sparse.vstack(parts, format="csr")
     return np.concatenate(parts)

@@ -137,7 +137,7 @@ def test_labels_and_column_names_survive(toy, tmp_path, labels):
     pandas = pytest.importorskip("pandas")
     X, y = toy.X_y()
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
-    clf = DRPUClassifier("classifier", random_state=0).fit(frame, np.array(labels)[y])
+    clf = DRPUClassifier("classifier", pos_label=labels[1], random_state=0).fit(frame, np.array(labels)[y])
     save(clf, tmp_path / "clf.drpu")
     back = load(tmp_path / "clf.drpu")
     assert back.predict(frame).dtype == clf.predict(frame).dtype

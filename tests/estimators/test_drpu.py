@@ -386,7 +386,7 @@ def test_clone_and_parameters_round_trip():
 def test_true_labels_are_scored_in_the_users_coding(toy):
     X, y = toy.X_y()
     words = np.where(y == 1, "yes", "no")
-    clf = DRPUClassifier("classifier", random_state=0).fit(X, words)
+    clf = DRPUClassifier("classifier", pos_label="yes", random_state=0).fit(X, words)
     truth = np.where(toy.test_labels == 1, "yes", "no")
     assert clf.score(toy.test, truth) > 0.85
 

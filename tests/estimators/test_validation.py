@@ -11,9 +11,12 @@ from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio
 from drpu.exceptions import (
     DataError,
     DataTypeError,
+    ExtraColumnsWarning,
     FewPositivesWarning,
     ImputationWarning,
     LabelError,
+    MorePositivesWarning,
+    PositiveLabelWarning,
 )
 
 
@@ -63,15 +66,36 @@ def test_sparse_rows_mean_the_same_as_dense_ones(toy, container):
 
 
 @pytest.mark.parametrize("container", [as_pandas, as_polars, as_arrow])
-def test_columns_are_remembered_by_name(toy, container):
+def test_columns_are_found_by_name(toy, container):
     X, y = toy.X_y()
     clf = light().fit(container(X), y)
     assert clf.feature_names_in_.tolist() == NAMES
+    assert clf.n_features_in_ == 2
+    expected = clf.predict_proba(container(toy.test))
     swapped = as_pandas(toy.test)[NAMES[::-1]]
-    with pytest.raises(DataError, match="feature names"):
-        clf.predict(swapped)
-    with pytest.raises(DataError, match="feature names"):
-        clf.adapt(swapped)
+    assert_array_equal(clf.predict_proba(swapped), expected)
+    assert clf.adapt(swapped).prior_ == clf.adapt(container(toy.test)).prior_
+    with pytest.warns(ExtraColumnsWarning, match="'more'"):
+        assert_array_equal(clf.predict_proba(swapped.assign(more=1)), expected)
+    with pytest.raises(DataError, match="none called 'left'"):
+        clf.adapt(swapped.drop(columns="left"))
+
+
+def test_arrays_keep_the_errors_of_scikit_learn(toy):
+    X, y = toy.X_y()
+    clf = light().fit(as_pandas(X), y)
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        assert_array_equal(clf.predict(toy.test), clf.predict(as_pandas(toy.test)))
+    with (
+        pytest.warns(UserWarning, match="does not have valid feature names"),
+        pytest.raises(DataError, match="3 features, but DRPUClassifier is expecting 2"),
+    ):
+        clf.predict(np.zeros((2, 3)))
+    with pytest.raises(DataError, match="3 unnamed features, but was fitted with 2 named"):
+        clf.predict(pd.DataFrame(np.zeros((2, 3))))
+    bare = light().fit(X, y)
+    with pytest.warns(UserWarning, match="fitted without feature names"):
+        bare.predict(as_pandas(toy.test))
 
 
 def test_memory_maps_are_read_in_place(toy, fitted, tmp_path):
@@ -105,7 +129,7 @@ def test_sparse_rows_are_never_filled(model, monkeypatch):
 
 @pytest.mark.parametrize(
     ("positive", "rest"),
-    [(1, 0), (1, -1), (True, False), ("yes", "no"), (2.0, 1.0), (np.int8(1), np.int8(0))],
+    [(1, 0), (1, -1), (True, False), ("yes", ""), (2.0, 1.0), (np.int8(1), np.int8(0))],
 )
 def test_any_two_labels_will_do_and_come_back(toy, fitted, positive, rest):
     X, y = toy.X_y()
@@ -128,12 +152,49 @@ def test_pos_label_overrules_the_order(toy):
         light(pos_label="nobody").fit(X, labels)
 
 
-@pytest.mark.parametrize("gap", [np.nan, None, pd.NA])
-def test_missing_labels_are_unlabeled_and_answers_are_one_and_zero(toy, gap):
+def test_a_guess_between_strings_is_warned_of_with_both_counts(toy):
     X, y = toy.X_y()
-    labels = pd.Series([1 if flag else gap for flag in y], dtype=object if gap is not np.nan else float)
+    message = r"'yes' \(300 rows\) is taken as the label of the positives and 'no' \(900 rows\)"
+    with pytest.warns(PositiveLabelWarning, match=message):
+        clf = light().fit(X, np.where(y == 1, "yes", "no"))
+    assert clf.classes_.tolist() == ["no", "yes"]
+
+
+def test_positives_that_outnumber_the_unlabeled_rows_are_warned_of(toy):
+    X, y = toy.X_y()
+    with pytest.warns(MorePositivesWarning, match=r"\(900\) than unlabeled rows \(300\)"):
+        light().fit(X, 1 - y)
+    with pytest.warns(MorePositivesWarning):
+        light().fit_pu(toy.unlabeled, toy.positive)
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "kind"),
+    [
+        (pd.Series([1, np.nan]), [0, 1], "f"),
+        (pd.Series([1, None], dtype=object), [0, 1], "i"),
+        (pd.Series([1, None], dtype="Int64"), [0, 1], "i"),
+        (pl.Series([1, None], dtype=pl.Int8), [0, 1], "i"),
+        (pd.Series([True, None], dtype=object), [False, True], "b"),
+        (pd.Series([True, None], dtype="boolean"), [False, True], "b"),
+        (pd.Series(["yes", None], dtype=object), [None, "yes"], "O"),
+        (pd.Series(["yes", None], dtype="string"), [None, "yes"], "O"),
+        (pl.Series(["yes", None]), [None, "yes"], "O"),
+        (pa.array(["yes", None]), [None, "yes"], "O"),
+        (["yes", None], [None, "yes"], "O"),
+        (pd.Series([7, None], dtype="Int64"), [np.nan, 7], "f"),
+    ],
+)
+def test_missing_labels_mean_unlabeled_beside_any_single_label(toy, labels, classes, kind):
+    X, y = toy.X_y()
+    index = np.where(y == 1, 0, 1)
+    take = {list: lambda: [labels[i] for i in index], pa.StringArray: lambda: labels.take(index)}
+    labels = take.get(type(labels), lambda: labels[index])()
     clf = light().fit(X, labels)
-    assert clf.classes_.tolist() == [0, 1]
+    np.testing.assert_equal(clf.classes_.tolist(), classes)
+    assert clf.classes_.dtype.kind == kind
+    assert clf.predict(X).dtype == clf.classes_.dtype
+    assert clf.prior_ == light().fit(X, y).prior_
 
 
 @pytest.mark.parametrize("wrap", [list, pd.Series, pl.Series, torch.tensor, lambda y: np.asarray(y)[:, None]])
@@ -148,7 +209,12 @@ def test_labels_come_in_every_container(toy, wrap):
     [
         ([0, 1, 2] * 4, "Only binary classification is supported: y must hold two labels, got 3: 0, 1, 2"),
         ([1] * 12, "got one class only: 1"),
-        (["a", None] * 6, "missing values, which mean unlabeled only beside labels of 1"),
+        (
+            ["a", "b", None] * 4,
+            "missing values, which mean unlabeled beside a single label, got the labels 'a', 'b'",
+        ),
+        ([0, np.nan] * 6, "usually marks rows without a label"),
+        ([None] * 12, "got the labels none"),
         ([0.1, 0.2, 0.7] * 4, "Unknown label type"),
         ([0, 1] * 5, "same number of rows, got 12 and 10"),
         ([], "at least one label"),

@@ -8,6 +8,7 @@ import numpy as np
 
 from drpu._samples import SamplePair, is_sparse, take_rows
 from drpu._typing import IntArray, Rows
+from drpu.tables.frames import FrameRows
 
 __all__ = ["copied_positives"]
 
@@ -59,6 +60,8 @@ def _matches(positive: Rows, unlabeled: Rows) -> int:
 
 def _keys(rows: Rows) -> np.ndarray[Any, Any]:
     """One comparable value for each row, equal where the rows are equal."""
+    if isinstance(rows, FrameRows):
+        return rows.keys()
     if is_sparse(rows):
         rows = rows.tocsr()
         parts = [

@@ -11,6 +11,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from drpu._state import ModelState, declare
 from drpu.core.costs import Costs
 from drpu.core.prior import PriorEstimate
+from drpu.exceptions import DataError
+from drpu.tables.encoder import TableEncoder
 
 __all__ = [
     "KeptClassifier",
@@ -31,6 +33,7 @@ class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """
 
     n_features_in_: int
+    table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -54,17 +57,25 @@ class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         config: dict[str, Any] = {"columns": self.n_features_in_}
         if hasattr(self, "feature_names_in_"):
             config["names"] = self.feature_names_in_.tolist()
+        if self.table_ is not None and not (self.table_.plain and self.table_.named):
+            config["table"] = self.table_.state()
         return config
 
     def _read_columns(self, config: dict[str, Any]) -> None:
         self.n_features_in_ = int(config["columns"])
         if "names" in config:
             self.feature_names_in_ = np.array(config["names"], dtype=object)
+            self.table_ = TableEncoder.numbers(config["names"])
+        if "table" in config:
+            self.table_ = TableEncoder.from_state(config["table"])
+            if len(self.table_.columns) != self.n_features_in_:
+                raise DataError(f"the table must have {self.n_features_in_} columns.")
 
 
 def write_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
     """The two labels as JSON."""
-    return {"dtype": classes.dtype.str, "values": classes.tolist()}
+    values = [None if value != value else value for value in classes.tolist()]  # JSON has no NaN
+    return {"dtype": classes.dtype.str, "values": values}
 
 
 def read_classes(config: dict[str, Any]) -> np.ndarray[Any, Any]:

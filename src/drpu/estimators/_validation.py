@@ -6,23 +6,22 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.estimators._labels import Classes, missing_labels, read_labels, warn_of_more_positives
+from drpu.estimators._tables import accepts, read_tables
 from drpu.exceptions import DataError, DataTypeError, LabelError
 from drpu.models._rows import is_images
 from drpu.models.base import RatioModel
+from drpu.tables.frames import is_frame
 
 __all__ = ["SCENARIOS", "Classes", "check_rows", "pair_pu", "split_pu"]
 
 SCENARIOS = ("case-control", "single-sample")
-
-
-Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
 
 def split_pu(
@@ -49,6 +48,7 @@ def split_pu(
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
     if len(positive) != n_rows(X):
         raise DataError(f"X and y must have the same number of rows, got {n_rows(X)} and {len(positive)}.")
+    warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
     weight = None
     if sample_weight is not None:
         weight = unit_weights(check_weights("sample_weight", sample_weight, n_rows(X)))
@@ -73,8 +73,12 @@ def pair_pu(
     The weights of each sample are brought to mean 1: they say which rows of a sample count
     for more, and do not change the fraction of labelled rows.
     """
-    positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
-    unlabeled = check_rows(estimator, unlabeled, model=model, reset=False, name="unlabeled")
+    if is_frame(positive) and is_frame(unlabeled):
+        positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
+    else:
+        positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
+        unlabeled = check_rows(estimator, unlabeled, model=model, reset=False, name="unlabeled")
+    warn_of_more_positives(n_rows(positive), n_rows(unlabeled))
     n = n_rows(positive)
     rows = stack_rows(positive, unlabeled)  # one kind of array for both
     weights = _both_weights(n, n_rows(unlabeled), positive_weight, unlabeled_weight)
@@ -123,7 +127,7 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
         raise DataError(f"{name} must have one value a row: {error}") from error
     if len(values) != n:
         raise DataError(f"{name} must have one value a row, {n}, got {len(values)}.")
-    if _missing(values).any():
+    if missing_labels(values).any():
         raise DataError(
             f"{name} must not hold missing values: give a row without a group a value of its own."
         )
@@ -135,7 +139,13 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
 
 
 def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:
-    """Rows as a float array or CSR matrix, with the columns the estimator was fitted on."""
+    """Rows as the model takes them, with the columns the estimator was fitted on.
+
+    They are a float array or CSR matrix, or a data frame where the model takes one.
+    """
+    table = None if reset else getattr(estimator, "table_", None)
+    if is_frame(X) and (reset or table is not None or accepts(model, "frames")):
+        return read_tables(estimator, [X], model=model, reset=reset)[0]
     if sparse.issparse(X) and not model.accepts_sparse:
         raise DataTypeError(
             f"{name} is sparse, which {type(model).__name__} cannot take: pass {name}.toarray(), "
@@ -143,8 +153,12 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
         )
     X = as_numpy(X)
     images = model.accepts_nd and is_images(X)  # which the model converts a batch at a time
+    if reset:
+        estimator.table_ = None
+    if table is not None:
+        table.check_array()
     try:
-        return validate_data(
+        X = validate_data(
             estimator,
             X,
             reset=reset,
@@ -157,76 +171,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
         raise DataTypeError(str(error)) from error
     except ValueError as error:
         raise DataError(str(error)) from error
-
-
-def read_labels(y: Any, pos_label: Any = None) -> tuple[BoolArray, np.ndarray[Any, Any]]:
-    """Which rows are labelled positives, and the two labels in the order (rest, positive).
-
-    Any two distinct values will do; the larger is the positive one unless
-    ``pos_label`` says otherwise. Where values are missing, the missing are the
-    unlabeled rows, and answers come as 1 and 0.
-    """
-    try:
-        labels = column_or_1d(as_numpy(y), warn=True)
-    except ValueError as error:
-        raise LabelError(str(error)) from error
-    if len(labels) == 0:
-        raise LabelError("y must hold at least one label, got none.")
-    missing = _missing(labels)
-    if missing.any():
-        return _labels_with_gaps(labels, missing, pos_label), np.array([0, 1])
-    if labels.dtype.kind == "f" and np.isinf(labels).any():
-        raise LabelError("y must not hold infinite values: a label is a name, not a size.")
-
-    try:
-        check_classification_targets(labels)
-        values = np.unique(labels)
-    except (TypeError, ValueError) as error:
-        raise LabelError(str(error)) from error
-    if len(values) != 2:
-        raise LabelError(_wrong_number_of_labels(values))
-    if pos_label is not None and pos_label not in values:
-        raise LabelError(f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}.")
-    positive = values[1] if pos_label is None else pos_label
-    rest = values[0] if positive == values[1] else values[1]
-    return np.asarray(labels == positive), np.array([rest, positive], dtype=values.dtype)
-
-
-def _missing(labels: np.ndarray[Any, Any]) -> BoolArray:
-    """Which labels are NaN, None or another library's word for nothing."""
-    if labels.dtype.kind == "f":
-        return np.asarray(np.isnan(labels))
-    if labels.dtype.kind != "O":
-        return np.zeros(len(labels), dtype=bool)
-
-    def gap(value: Any) -> bool:
-        differs = value != value  # NaN differs from itself; pandas' NA will not even say
-        return value is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
-
-    return np.array([gap(label) for label in labels], dtype=bool)
-
-
-def _labels_with_gaps(labels: np.ndarray[Any, Any], missing: BoolArray, pos_label: Any) -> BoolArray:
-    present = {value for value, gap in zip(labels.tolist(), missing, strict=True) if not gap}
-    if present != {1} or pos_label not in (None, 1):
-        raise LabelError(
-            "y holds missing values, which mean unlabeled only beside labels of 1, "
-            f"got {sorted(map(str, present))}: fill the gaps with a label of your own first."
-        )
-    return ~missing
-
-
-def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
-    shown = ", ".join(map(repr, values[:5].tolist())) + (", ..." if len(values) > 5 else "")
-    if len(values) == 1:
-        return (
-            f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
-            "are both needed; fit_pu(positive, unlabeled) takes them apart."
-        )
-    return (
-        f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "
-        "Mark labelled positives with 1 and every other row with 0."
-    )
+    return X if table is None else table.transform_array(X)
 
 
 def _some(whole: Sample, mask: BoolArray) -> Sample:

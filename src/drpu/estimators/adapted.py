@@ -262,6 +262,7 @@ class AdaptedClassifier(Adaptable):
         self.cost = check_cost("cost", classifier.cost_ if cost is None else cost)
         self.fitted_ = classifier.fitted_
         self.n_features_in_: int = classifier.n_features_in_
+        self.table_ = classifier.table_
         if hasattr(classifier, "feature_names_in_"):
             self.feature_names_in_ = classifier.feature_names_in_
 

@@ -23,6 +23,7 @@ from drpu.core.tails import ScoreTails
 from drpu.estimators._copies import copied_positives
 from drpu.estimators._kept import plain_parameters, read_parameters
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
+from drpu.estimators._tables import with_categories
 from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
 from drpu.estimators.audit_rows import TrainingMark
@@ -118,6 +119,8 @@ class DRPUClassifier(Adaptable):
         Number of columns.
     feature_names_in_ : ndarray
         Their names, where the training rows had any.
+    table_ : TableEncoder or None
+        How the columns of a data frame are read; None for arrays, and for a pipeline that reads them itself.
 
     See Also
     --------
@@ -243,7 +246,7 @@ class DRPUClassifier(Adaptable):
         _warn_of_few_positives(n_positive, split=holdout != 0)
 
         folds, held = cross_fit(
-            seeded(model, rng),
+            seeded(with_categories(model, self.table_), rng),
             pair,
             holdout=holdout,
             random_state=rng,

@@ -13,7 +13,7 @@ from drpu._checks import check_fraction, check_prior
 from drpu._typing import Rows
 from drpu.core.bregman import bregman_risk
 from drpu.core.costs import Costs
-from drpu.estimators._validation import read_labels
+from drpu.estimators._labels import read_labels
 from drpu.exceptions import ParameterError, PriorError
 
 __all__ = ["AUCScorer", "CostScorer", "ratio_risk_scorer"]
@@ -54,7 +54,7 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
             f"estimator must have a ratio method, got {type(classifier).__name__}: "
             "ratio_risk_scorer is for density-ratio classifiers."
         )
-    positive, _ = read_labels(y, getattr(classifier, "pos_label", None))
+    positive, _ = read_labels(y, getattr(classifier, "pos_label", None), warn=False)
     ratio = classifier.ratio(X)
     single = getattr(classifier, "scenario", "case-control") == "single-sample"
     population = ratio if single else ratio[~positive]
@@ -101,7 +101,7 @@ class AUCScorer:
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
         X, classifier = _last_step(estimator, X)
-        positive, classes = read_labels(y, getattr(classifier, "pos_label", None))
+        positive, classes = read_labels(y, getattr(classifier, "pos_label", None), warn=False)
         area = float(roc_auc_score(positive, _scores(classifier, X, classes[1])))
         return (area - self.prior / 2) / (1 - self.prior)
 
@@ -151,7 +151,7 @@ class CostScorer:
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
         X, classifier = _last_step(estimator, X)
-        positive, classes = read_labels(y, getattr(classifier, "pos_label", None))
+        positive, classes = read_labels(y, getattr(classifier, "pos_label", None), warn=False)
         if hasattr(classifier, "at_prior"):
             classifier = classifier.at_prior(self.prior, cost=self.cost)
         flagged = np.asarray(classifier.predict(X) == classes[1])

@@ -19,11 +19,12 @@ from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair, n_rows, take_rows
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import DataError, DRPUError, ParameterError
 from drpu.models._saved.allowed import ENOUGH, kept_values, needs_rows
 from drpu.models._saved.read import read_estimators
 from drpu.models._saved.write import write_estimators
 from drpu.models.base import LOG_LIMIT, RatioModel
+from drpu.tables.frames import FrameRows, is_frame, native_rows, read_frame
 
 __all__ = ["ClassifierRatio"]
 
@@ -80,6 +81,11 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         self.random_state = random_state
 
     @property
+    def accepts_frames(self) -> bool:  # type: ignore[override]
+        """Whether the classifier is a pipeline, which gets data frames as they are (and did in training)."""
+        return getattr(self, "frames_", takes_frames(self.classifier))
+
+    @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
         """Whether the classifier takes sparse rows."""
         return self.classifier is None or bool(get_tags(self.classifier).input_tags.sparse)
@@ -103,6 +109,11 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
             kept |= dict.fromkeys(needs_rows(parts), "means of very few rows")
         return kept
 
+    def _rows(self, name: str, X: Any) -> Rows:
+        if self.accepts_frames and is_frame(X):
+            return FrameRows.of(read_frame(X))
+        return super()._rows(name, X)
+
     def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> Self:  # noqa: D102
         _check_classifier(self.classifier)  # before its tags are read
         return super().fit_ratio(positive, unlabeled, **options)
@@ -116,6 +127,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
                 f"folds must be at most the number of positive and of unlabeled rows, "
                 f"got {folds} for {n_p} and {n_u}."
             )
+        self.frames_ = isinstance(pair.positive.rows, FrameRows)
         rows, label, weight = pair.stacked(), pair.flags().astype(np.int64), pair.weights()
 
         rng = check_random_state(self.random_state)
@@ -128,21 +140,26 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
             self._fit_one(clone(base), take_rows(rows, seen), label[seen], part)
 
     def _fit_one(self, classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> None:
-        classifier.fit(rows, label, **_weight_argument(classifier, weight))
+        try:
+            classifier.fit(native_rows(rows), label, **_weight_argument(classifier, weight))
+        except (TypeError, ValueError) as error:
+            if not isinstance(rows, FrameRows) or isinstance(error, DRPUError):
+                raise
+            raise DataError(f"the pipeline cannot be fitted to these rows: {error}") from error
         _check_classifier(classifier)
         mass = np.bincount(label, weights=weight, minlength=2)
         if mass.min() <= 0:
             raise DataError("weights must not be zero for all rows of a kind in a fold: use fewer folds.")
         self.classifiers_.append(classifier)
         self.offsets_.append(float(np.log(mass[0] / mass[1])))
-        self.smoothed_ = self.smoothed_ or not np.isfinite(_log_odds(classifier, rows)).all()
+        self.smoothed_ = self.smoothed_ or not np.isfinite(_log_odds(classifier, native_rows(rows))).all()
         self.n_seen_ = n_rows(rows)
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         smoothing = self.n_seen_ if self.smoothed_ else None
         try:
             scores = [
-                _log_odds(classifier, X, smoothing) + offset
+                _log_odds(classifier, native_rows(X), smoothing) + offset
                 for classifier, offset in zip(self.classifiers_, self.offsets_, strict=True)
             ]
         except ValueError as error:  # a step of the user's pipeline that cannot take these rows
@@ -158,6 +175,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
                 "smoothed": bool(self.smoothed_),
                 "n_seen": self.n_seen_,
                 "n_features": self.n_features_in_,
+                **({"frames": True} if self.frames_ else {}),
             },
             blobs={"classifiers": write_estimators(self.classifiers_)},
         )
@@ -176,6 +194,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
             model.smoothed_ = bool(config["smoothed"])
             model.n_seen_ = check_integer("n_seen", config["n_seen"], low=1)
             model.n_features_in_ = check_integer("n_features", config["n_features"], low=1)
+            model.frames_ = bool(config.get("frames", False))
         except (KeyError, IndexError, TypeError, ParameterError) as error:
             raise DataError(f"state is not that of a ClassifierRatio: {error!r}.") from error
         for classifier in classifiers:
@@ -189,6 +208,13 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
                 "state is not that of a ClassifierRatio: it must have an offset for each classifier."
             )
         return model
+
+
+def takes_frames(classifier: Any) -> bool:
+    """Whether the classifier is a pipeline, or a search or calibration around one."""
+    while classifier is not None and not isinstance(classifier, Pipeline):
+        classifier = getattr(classifier, "estimator", None)
+    return classifier is not None
 
 
 def _check_classifier(classifier: Any) -> None:

@@ -32,6 +32,7 @@ from drpu.tables.columns import (
     read_numbers,
 )
 from drpu.tables.frames import Frame
+from drpu.tables.indicators import Indicators
 
 __all__ = ["FIRST", "MISSING", "OTHER", "ColumnPlan", "TableEncoder"]
 
@@ -63,6 +64,8 @@ class TableEncoder:
         All columns of the training table, in their order.
     named : bool
         Whether columns are found by name; otherwise by position.
+    indicators : Indicators or None
+        Where they are given, categories come out as indicator columns instead of codes.
     salt : str or None
         Where it is given, levels are salted SHA-256 digests of the values.
 
@@ -78,10 +81,14 @@ class TableEncoder:
     columns: tuple[ColumnPlan, ...]
     named: bool
     salt: str | None = None
+    indicators: Indicators | None = None
 
     @classmethod
-    def fit(cls, parts: Sequence[Frame]) -> tuple[Self, FloatArray]:
-        """The encoder of a training table and its encoded rows; the rows may come in several parts."""
+    def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:
+        """The encoder of a training table and its encoded rows; the rows may come in several parts.
+
+        With ``expand`` categories become indicator columns, otherwise codes.
+        """
         first = parts[0]
         others = [aligned(part, first.names, named=first.named) for part in parts[1:]]
         parts = [first, *others]
@@ -93,7 +100,9 @@ class TableEncoder:
         encoder = cls(tuple(plans), first.named)
         pairs = [(p, c) for p, c in zip(plans, read, strict=True) if p.kind != LEFT_OUT]
         matrix = _matrix([_training_values(*pair) for pair in pairs], parts)
-        return encoder, matrix
+        if expand and encoder.categories:
+            encoder = replace(encoder, indicators=Indicators.of(matrix, encoder.categories))
+        return encoder, encoder._expanded(matrix)
 
     @classmethod
     def numbers(cls, names: Sequence[str]) -> Self:
@@ -113,6 +122,8 @@ class TableEncoder:
     @property
     def categories(self) -> tuple[int, ...]:
         """Positions of the encoded columns that hold category codes."""
+        if self.indicators is not None:
+            return ()
         return tuple(j for j, plan in enumerate(self.used) if plan.kind == CATEGORY)
 
     @property
@@ -128,16 +139,19 @@ class TableEncoder:
         at = here if self.named else dict(zip(names, range(len(names)), strict=True))
         values = [self._values(plan, frame.column(at[plan.name])) for plan in self.used]
         self._warn_of_unseen(frame, values)
-        return _matrix(values, [frame.select([at[plan.name] for plan in self.used])])
+        return self._expanded(_matrix(values, [frame.select([at[plan.name] for plan in self.used])]))
 
-    def transform_array(self, X: Any) -> Any:
-        """The used columns of an array, by position; only where all of them hold numbers."""
+    def check_array(self) -> None:
+        """Raise where an array cannot stand for the table: where some columns do not hold numbers."""
         others = [plan.name for plan in self.used if plan.kind != NUMBER]
         if others:
             raise DataTypeError(
                 f"X must be a table, not an array: training read {columns_named(others)} as categories or "
                 "dates."
             )
+
+    def transform_array(self, X: Any) -> Any:
+        """The used columns of an array of numbers, by position."""
         keep = [j for j, plan in enumerate(self.columns) if plan.kind != LEFT_OUT]
         return X if len(keep) == len(self.columns) else X[:, keep]
 
@@ -169,7 +183,8 @@ class TableEncoder:
             {"name": plan.name, "kind": plan.kind, **({"levels": list(plan.levels)} if plan.levels else {})}
             for plan in self.columns
         ]
-        return {"columns": columns, "named": self.named, "salt": self.salt}
+        state = {"columns": columns, "named": self.named, "salt": self.salt}
+        return state if self.indicators is None else state | {"indicators": self.indicators.state()}
 
     @classmethod
     def from_state(cls, state: Any) -> Self:
@@ -187,9 +202,13 @@ class TableEncoder:
                 raise DataError("a table encoder names a column twice.")
             if all(plan.kind == LEFT_OUT for plan in plans):
                 raise DataError("a table encoder leaves all columns out.")
-            return cls(plans, state["named"], salt)
+            indicators = Indicators.from_state(state["indicators"]) if "indicators" in state else None
+            return cls(plans, state["named"], salt, indicators)
         except (KeyError, TypeError) as error:
             raise DataError(f"state is not that of a TableEncoder: {error!r}.") from error
+
+    def _expanded(self, matrix: FloatArray) -> FloatArray:
+        return matrix if self.indicators is None else self.indicators(matrix)
 
     def _values(self, plan: ColumnPlan, series: nw.Series[Any]) -> FloatArray:
         if plan.kind != CATEGORY:

@@ -12,9 +12,10 @@ import narwhals as nw
 import numpy as np
 from narwhals.exceptions import NarwhalsError
 
+from drpu._typing import IntArray
 from drpu.exceptions import CollectedWarning, DataError
 
-__all__ = ["Frame", "is_frame", "read_frame", "stack_frames", "take_frame"]
+__all__ = ["Frame", "FrameRows", "is_frame", "native_rows", "read_frame", "stack_frames", "take_frame"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,45 @@ class Frame:
     def select(self, positions: Sequence[int]) -> Frame:
         """The columns at the positions, in that order."""
         return Frame(self.columns[:, list(positions)], self.named)
+
+
+@dataclass(frozen=True, slots=True)
+class FrameRows:
+    """Rows that stay a data frame, with the shape and the indexing of an array."""
+
+    native: Any
+
+    @classmethod
+    def of(cls, frame: Frame) -> FrameRows:
+        """The rows of a frame; an Arrow table becomes a pandas one, which transformers can read."""
+        columns = frame.columns
+        if columns.implementation.is_pyarrow():
+            return cls(columns.to_pandas())
+        return cls(nw.maybe_reset_index(columns).to_native())
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of rows and columns."""
+        rows, columns = nw.from_native(self.native, eager_only=True).shape
+        return int(rows), int(columns)
+
+    def __getitem__(self, index: Any) -> FrameRows:
+        return FrameRows(take_frame(self.native, index))
+
+    def keys(self) -> IntArray:
+        """One number for each row, equal where the rows are equal."""
+        frame = nw.from_native(self.native, eager_only=True)
+        columns = [map(str, frame[name].to_list()) for name in frame.columns]
+        return np.array([hash(row) for row in zip(*columns, strict=True)], dtype=np.int64)
+
+    def stack(self, parts: Sequence[FrameRows]) -> FrameRows:
+        """The parts one below the other."""
+        return FrameRows(stack_frames([part.native for part in parts]))
+
+
+def native_rows(X: Any) -> Any:
+    """The data frame in :class:`FrameRows`, and any other rows as they are."""
+    return X.native if isinstance(X, FrameRows) else X
 
 
 def is_frame(X: Any) -> bool:
@@ -87,7 +127,8 @@ def take_frame(X: Any, index: Any) -> Any:
 def stack_frames(parts: Sequence[Any]) -> Any:
     """Data frames of one library, one below the other."""
     try:
-        return nw.concat([nw.from_native(part, eager_only=True) for part in parts]).to_native()
+        stacked = nw.concat([nw.from_native(part, eager_only=True) for part in parts])
+        return nw.maybe_reset_index(stacked).to_native()
     except (NarwhalsError, TypeError) as error:
         raise DataError(f"the tables cannot be put one below the other: {error}") from error
 

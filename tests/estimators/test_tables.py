@@ -1,0 +1,215 @@
+"""Mixed tables go in and out of every classifier as they are."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NNPUClassifier
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    IdColumnWarning,
+    ImputationWarning,
+    ParameterError,
+)
+
+WARDS = ["north", "south", "east", "west"]
+
+
+def visits(n, share, seed):
+    """Visits of which a share is ill: half of the ill come to the north, and later in the year."""
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < share
+    ward = np.where(rng.random(n) < 0.5 * ill, "north", rng.choice(WARDS[1:], n))
+    days = pd.to_datetime("2026-01-01") + pd.to_timedelta(rng.integers(0, 100, n) + 40 * ill, unit="D")
+    frame = pd.DataFrame(
+        {
+            "temperature": rng.normal(36.8 + 1.8 * ill, 0.6),
+            "ward": pd.Series(np.where(rng.random(n) < 0.1, None, ward), dtype=object),
+            "day": days,
+            "smoker": rng.random(n) < 0.3,
+        }
+    )
+    return frame, ill.astype(int)
+
+
+@pytest.fixture(scope="module")
+def train():
+    positive, _ = visits(150, 1.0, 0)
+    unlabeled, _ = visits(600, 0.4, 1)
+    return pd.concat([positive, unlabeled], ignore_index=True), np.repeat([1, 0], [150, 600])
+
+
+@pytest.fixture(scope="module")
+def june():
+    return visits(400, 0.15, 2)
+
+
+def small(model="classifier", **options):
+    return DRPUClassifier(model, holdout=2, random_state=0, **options)
+
+
+MODELS = {
+    "auto": "auto",
+    "boosted": BoostedRatio(n_rounds=20),
+    "kernel": KernelRatio(n_centres=30, width=2.0, ridge=0.1),
+    "linear": "classifier",
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_model_learns_from_a_mixed_table(name, train, june):
+    clf = small(MODELS[name]).fit(*train)
+    assert clf.n_features_in_ == 4
+    assert clf.feature_names_in_.tolist() == ["temperature", "ward", "day", "smoker"]
+    adapted = clf.adapt(june[0])
+    # 400 rows: the share of correct labels has a standard error of 0.02; without a model it would be 0.5.
+    assert np.mean(adapted.predict(june[0]) == june[1]) > 0.75
+    assert adapted.prior_.value < clf.prior_.value
+
+
+@pytest.mark.parametrize(
+    "container", [pl.from_pandas, pa.Table.from_pandas, lambda frame: frame.convert_dtypes()]
+)
+def test_a_mixed_table_means_the_same_in_every_library(container, train, june):
+    X, y = train
+    clf = small("boosted").fit(X, y)
+    again = small("boosted").fit(container(X), y)
+    assert_array_equal(again.predict_proba(container(june[0])), clf.predict_proba(june[0]))
+    assert again.adapt(container(june[0])).prior_ == clf.adapt(june[0]).prior_
+
+
+def test_each_row_is_treated_alone(train, june):
+    clf = small().fit(*train)
+    whole = clf.predict_proba(june[0].iloc[:15])
+    assert_allclose(
+        np.concatenate([clf.predict_proba(june[0].iloc[[i]]) for i in range(15)]), whole, rtol=1e-12
+    )
+
+
+def test_samples_that_come_apart_are_read_together(train, june):
+    X, y = train
+    clf = small().fit(X, y)
+    apart = small().fit_pu(X[y == 1], X[y == 0][["day", "ward", "smoker", "temperature"]])
+    assert_array_equal(apart.predict_proba(june[0]), clf.predict_proba(june[0]))
+
+
+def test_an_identifier_is_left_out_once_and_may_be_absent_later(train, june):
+    X, y = train
+    with pytest.warns(IdColumnWarning, match="'id'") as caught:
+        clf = small().fit(X.assign(id=[f"V{i:06d}" for i in range(len(X))]), y)
+    assert len([w for w in caught if w.category is IdColumnWarning]) == 1
+    assert clf.n_features_in_ == 5
+    plain = small().fit(X, y)
+    for later in (june[0], june[0].assign(id="anything")):
+        assert_array_equal(clf.predict_proba(later), plain.predict_proba(later[X.columns]))
+
+
+def test_an_identifier_of_an_array_is_kept(toy):
+    X, y = toy.X_y()
+    order = np.random.default_rng(0).permutation(len(X))
+    clf = small().fit(np.column_stack([np.arange(len(X)), X[order]]), y[order])
+    assert clf.model_.n_features_in_ == 3
+
+
+def test_categories_need_the_table_that_they_came_in(train, june):
+    clf = small().fit(*train)
+    with pytest.raises(DataTypeError, match=r"table, not an array: training read 'ward', 'day'"):
+        clf.predict(np.zeros((3, 4)))
+
+
+def test_gaps_of_numbers_and_categories_are_welcome_where_they_were(train, june):
+    X, y = train
+    gaps = X.assign(temperature=X["temperature"].mask(np.arange(len(X)) % 7 == 0))
+    with pytest.warns(ImputationWarning):
+        clf = small("auto").fit(gaps, y)
+    assert np.isfinite(clf.predict_proba(june[0])).all()
+    with pytest.raises(DataError, match="NaN"):
+        small("kernel").fit(gaps, y)
+
+
+def test_a_level_that_is_a_column_of_codes_is_not_an_order(train):
+    X, y = train
+    other = X["ward"].map(dict(zip(WARDS, ["z", "a", "m", "b"], strict=True)))
+    first, second = (small("boosted").fit(X.assign(ward=ward), y) for ward in (X["ward"], other))
+    assert first.prior_ == second.prior_
+
+
+def test_positions_of_categories_cannot_be_given_beside_a_table(train):
+    with pytest.raises(ParameterError, match="must be empty for a table"):
+        small(BoostedRatio(categories=[0])).fit(*train)
+
+
+def test_other_classifiers_take_mixed_tables(train, june):
+    clf = NNPUClassifier(prior=0.4, random_state=0).fit(*train)
+    assert np.mean(clf.predict(june[0][["day", "ward", "smoker", "temperature"]]) == june[1]) > 0.75
+
+
+def test_free_text_is_refused_with_a_recipe_that_works():
+    rng = np.random.default_rng(0)
+    words = np.array(["refund", "stolen", "card", "parcel", "thanks", "address", "invoice", "order"])
+    notes = [" ".join(rng.choice(words[:5] if i < 60 else words, 6)) for i in range(260)]
+    X, y = pd.DataFrame({"note": notes, "amount": rng.normal(size=260)}), np.repeat([1, 0], [60, 200])
+    with pytest.raises(DataTypeError, match="free text"):
+        small().fit(X, y)
+    encode = make_column_transformer((TfidfVectorizer(), "note"), remainder="passthrough")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        clf = small(make_pipeline(encode, LogisticRegression())).fit(X, y)
+    assert clf.predict_proba(X).shape == (260, 2)
+
+
+# -- a preprocessing of one's own ------------------------------------------------------------------
+
+
+def own_pipeline():
+    encode = make_column_transformer(
+        (OneHotEncoder(handle_unknown="ignore"), ["ward"]), (StandardScaler(), ["temperature"])
+    )
+    return make_pipeline(encode, LogisticRegression())
+
+
+@pytest.mark.parametrize("container", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+def test_a_pipeline_gets_the_raw_table_in_every_fold(container, train, june):
+    X, y = train
+    clf = small(own_pipeline()).fit(container(X), y)
+    assert clf.table_ is None
+    shuffled = june[0][["day", "ward", "smoker", "temperature"]]
+    assert np.mean(clf.adapt(container(shuffled)).predict(container(shuffled)) == june[1]) > 0.75
+    with pytest.raises(DataError, match="'ward'"):
+        clf.predict(container(june[0].drop(columns="ward")))
+
+
+def test_a_search_over_a_pipeline_gets_the_raw_table(train, june):
+    search = GridSearchCV(own_pipeline(), {"logisticregression__C": [0.1, 1.0]}, cv=2)
+    clf = small(search).fit(*train)
+    assert clf.predict(june[0]).shape == (400,)
+
+
+def test_errors_of_a_pipeline_are_errors_of_the_data(train):
+    X, y = train
+    with pytest.raises(DataError, match="pipeline cannot be fitted"):
+        small(make_pipeline(StandardScaler(), LogisticRegression())).fit(X, y)
+
+
+def test_skrub_takes_a_mixed_table(train, june):
+    skrub = pytest.importorskip("skrub", reason="a development dependency")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of skrub and its own dependencies
+        clf = small(make_pipeline(skrub.TableVectorizer(), HistGradientBoostingClassifier(max_iter=20))).fit(
+            *train
+        )
+        adapted = clf.adapt(june[0])
+    assert np.mean(adapted.predict(june[0]) == june[1]) > 0.7
