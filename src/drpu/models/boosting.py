@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
 from drpu._samples import SamplePair, is_sparse
+from drpu._schema import Integer, Number, Optional, Schema, Text
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import GENERATORS
@@ -127,6 +128,19 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     accepts_nan: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
+
+    schema = Schema(
+        "BoostedRatio",
+        config={
+            "loss": Text(("log", "bregman")),
+            "offset": Number(-1e6, 1e6),
+            "n_features": Integer(1),
+            "generator": Optional(Text(GENERATORS)),
+            "link": Optional(Text(LINKS)),
+            "alpha": Optional(Number(0, 1)),
+        },
+        blobs=("trees",),
+    )
 
     def __init__(
         self,

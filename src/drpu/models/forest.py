@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair
+from drpu._schema import Integer, Number, Optional, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._trees import Trees, read_trees
@@ -43,6 +44,16 @@ class ForestRatio(RatioModel, kind="forest"):
     pulled in by a quarter of one tree's vote: no row is certain.
     """
 
+    schema = Schema(
+        "ForestRatio",
+        config={
+            "n_trees": Integer(1),
+            "min_leaf": Optional(Integer(1)),
+            "offset": Number(-1e6, 1e6),
+            "columns": Integer(1),
+        },
+        blobs=("trees",),
+    )
     accepts_nan: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
