@@ -23,7 +23,19 @@ import numpy as np
 from drpu._state import ModelState
 from drpu.exceptions import DataError
 
-__all__ = ["Array", "Field", "Flag", "Integer", "List", "Number", "Optional", "Schema", "Text", "damaged"]
+__all__ = [
+    "Array",
+    "Dictionary",
+    "Field",
+    "Flag",
+    "Integer",
+    "List",
+    "Number",
+    "Optional",
+    "Schema",
+    "Text",
+    "damaged",
+]
 
 LARGEST = 1e100  # of a number: sums and products of a few of them stay finite
 MOST_ITEMS = 10_000_000
@@ -102,6 +114,14 @@ class List:
         return next(
             (f"a list of items, each {rule}" for item in value if (rule := self.item.check(item))), None
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """A dictionary, whose values somebody else checks."""
+
+    def check(self, value: Any) -> str | None:
+        return None if isinstance(value, dict) else "a dictionary"
 
 
 @dataclass(frozen=True, slots=True)

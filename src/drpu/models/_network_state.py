@@ -28,7 +28,7 @@ def network_schema(name: str, **more: Field) -> Schema:
         name,
         config={
             "default_module": Flag(),
-            "network": Optional(Text(("perceptron", "resnet9"))),
+            "network": Optional(Text(("module", "perceptron", "resnet9"))),
             "widths": Optional(List(Integer(1, 2**20), low=1, high=1000)),
             "members": Optional(Integer(1, 1000)),
             "input_shape": List(Integer(1, MOST_VALUES), low=1, high=4),
@@ -129,8 +129,8 @@ def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Ne
 
     if module is None:  # a network of any size can be named: it is compared with the weights first
         with torch.device("meta"):
-            shapes = {k: tuple(v.shape) for k, v in make().state_dict().items()}
-        if shapes != {k: v.shape for k, v in weights.items()}:
+            shapes = {k: tuple(v.shape) or (1,) for k, v in make().state_dict().items()}
+        if shapes != {k: v.shape or (1,) for k, v in weights.items()}:  # files have no numbers, only arrays
             raise ArtifactError("the weights of the network must be those of the layers that the file names.")
     network = make().to(dtype=weight_dtype(model.dtype))
     try:

@@ -331,6 +331,11 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         return ModelState(kind=self.kind, config=config, blobs={"trees": trees.text().encode()})
 
     @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless the trees of ``state`` are sound."""
+        read_trees(state.blobs["trees"], columns=state.config["n_features"], averaged=False)
+
+    @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         config = state.config

@@ -193,6 +193,11 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         )
 
     @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless the classifiers of ``state`` are of known types and sound."""
+        read_estimators(state.blobs["classifiers"])
+
+    @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state; types that are not on the list of safe types are refused."""
         config = state.config

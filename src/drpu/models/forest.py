@@ -148,6 +148,11 @@ class ForestRatio(RatioModel, kind="forest"):
         return ModelState(self.kind, config, blobs={"trees": trees.text().encode()})
 
     @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless the trees of ``state`` are sound."""
+        read_trees(state.blobs["trees"], columns=state.config["columns"], averaged=True)
+
+    @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """A fitted model from its state."""
         model = cls(int(state.config["n_trees"]), min_leaf=state.config["min_leaf"])

@@ -133,15 +133,14 @@ class ClassGenerators:
         SCHEMA.check(state)
         config, arrays = state.config, state.arrays
         noise, hidden, shape = config["noise"], tuple(config["hidden"]), tuple(config["shape"])
-        with torch.device(
-            "meta"
-        ):  # a network of any size can be named: it is compared with the weights first
-            wanted = {k: tuple(v.shape) for k, v in make_generator(shape, noise, hidden).state_dict().items()}
+        with torch.device("meta"):  # takes no memory, however large the network in the state is
+            made = make_generator(shape, noise, hidden).state_dict()
+        wanted = {k: tuple(v.shape) or (1,) for k, v in made.items()}
         modules = []
         for name in ("positive", "negative"):
             start = f"{name}."
             weights = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
-            if wanted != {k: v.shape for k, v in weights.items()}:
+            if wanted != {k: v.shape or (1,) for k, v in weights.items()}:
                 raise DataError(
                     "the weights of a generator must be those of the layers that the state names."
                 )
