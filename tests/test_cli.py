@@ -2,6 +2,7 @@
 
 import io
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -374,3 +375,31 @@ def test_the_page_shows_groups(run, folder):
     code, _, _ = run("report toy.drpu year.parquet --by month --out year.html")
     assert code == 0
     assert "Share of positives by month" in (folder / "year.html").read_text()
+
+
+def test_inspect_says_what_the_classifier_says(run, folder):
+    answer(run("adapt toy.drpu june.csv --false-alarm 5 --miss 200 --out amounts.drpu --json"))
+    answer(run("predict toy.drpu june.csv --prior 0.1 --cost 0.3 --out x.csv --json"))
+    for name in ("toy.drpu", "june-again.drpu", "amounts.drpu"):
+        if name == "june-again.drpu":
+            answer(run("adapt toy.drpu june.csv --cost 0.7 --budget 20 --out june-again.drpu --json"))
+        quick, whole = (answer(run(f"inspect {name} {flag} --json")) for flag in ("", "--expected"))
+        classifier = load(folder / name)
+        assert_allclose(quick["threshold"], classifier.threshold_, rtol=1e-12)
+        assert quick["positives"] == classifier.fitted_.tails.n_positive
+        assert quick["unlabeled"] == classifier.fitted_.tails.n
+        assert quick["classes"] == [0, 1]
+        for key in ("prior", "train_prior", "kind", "model", "columns"):
+            assert quick[key] == (whole | {})[key]
+        assert "expected" not in quick
+        assert whole["expected"]["recall"] > 0
+
+
+def test_inspect_leaves_scikit_learn_alone(folder):
+    code = (
+        "import sys; from drpu.cli import main; "
+        f"assert main(['inspect', {str(folder / 'toy.drpu')!r}]) == 0; "
+        "print([m for m in ('sklearn', 'lightgbm', 'scipy', 'pyarrow', 'torch') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"

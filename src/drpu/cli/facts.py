@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import zipfile
-from pathlib import Path
 from typing import Any
 
-from drpu.artifact.manifest import read_manifest
-from drpu.artifact.store import MANIFEST
 from drpu.core.prior import PriorEstimate
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
-__all__ = ["learnt", "standing", "train_prior", "versions"]
-
-
-def versions(artifact: Path) -> dict[str, str]:
-    """What wrote the artifact."""
-    with zipfile.ZipFile(artifact) as archive:
-        found: dict[str, str] = read_manifest(archive.read(MANIFEST))["versions"]
-    return found
+__all__ = ["learnt", "standing", "train_prior"]
 
 
 def train_prior(classifier: Any) -> PriorEstimate:
@@ -61,7 +50,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
     names = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
-        "model": f"{len(core.model.models)} x {type(core.model.models[0]).__name__}",
+        "model": f"{len(core.model.models)} x {core.model.models[0].kind}",
         "n_columns": classifier.n_features_in_,
         "columns": None if names is None else names.tolist(),
         "classes": classifier.classes_,

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
+import typer
+
 from drpu.cli import options as given
 from drpu.cli import show
 
 __all__ = ["inspect"]
 
 
-def inspect(artifact: given.Artifact, json: given.Json = False) -> None:
-    """Say what a saved classifier is, without any data.
+def inspect(
+    artifact: given.Artifact,
+    expected: Annotated[
+        bool, typer.Option("--expected", help="Load the model as well, and say what to expect of it.")
+    ] = False,
+    json: given.Json = False,
+) -> None:
+    """Say what a saved classifier is, without any data and without loading its model.
 
     [bold]Examples[/bold]
 
@@ -17,28 +27,39 @@ def inspect(artifact: given.Artifact, json: given.Json = False) -> None:
 
     drpu inspect fraud.drpu --json | jq .versions
     """
-    from drpu.cli.facts import learnt, train_prior, versions
+    from drpu.cli.peek import peek
+
+    what = peek(artifact)
+    values, words = _expected(artifact) if expected else ({}, {})
+    if json:
+        show.as_json(what | values)
+        return
+    show.facts(_lines(what) | words)
+
+
+def _expected(artifact: Any) -> tuple[dict[str, Any], dict[str, str]]:
+    """What needs the model: for JSON, and for people."""
+    from drpu.cli.facts import standing
     from drpu.cli.rows import load_classifier
 
     classifier = load_classifier(artifact)
-    size, wrote, what = artifact.stat().st_size, versions(artifact), learnt(classifier)
-    if json:
-        show.as_json({"artifact": str(artifact), "bytes": size, "versions": wrote} | what)
-        return
+    return standing(classifier), {"to expect": show.performance(classifier)}
+
+
+def _lines(what: dict[str, Any]) -> dict[str, str]:
+    from drpu.cli.peek import as_object
+
     names = what["columns"] or [f"{what['n_columns']} without names"]
-    show.facts(
-        {
-            "kind": what["kind"],
-            "model": what["model"],
-            "columns": ", ".join(names[:8]) + (", ..." if len(names) > 8 else ""),
-            "learnt from": f"{what['positives']:,.0f} positives, {what['unlabeled']:,.0f} unlabeled rows",
-            "labels": f"{classifier.classes_[1]!s} is positive, {classifier.classes_[0]!s} is not",
-            "training prior": show.prior(train_prior(classifier)),
-            "works at prior": show.prior(classifier.test_prior_),
-            "cost": f"{classifier.cost_:g}",
-            "threshold": f"ratio above {classifier.threshold_:.3g}",
-            "to expect": show.performance(classifier),
-            "written by": ", ".join(f"{name} {number}" for name, number in wrote.items()),
-            "size": show.size(size),
-        }
-    )
+    return {
+        "kind": what["kind"],
+        "model": what["model"],
+        "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
+        "learnt from": f"{what['positives']:,.0f} positives, {what['unlabeled']:,.0f} unlabeled rows",
+        "labels": f"{what['classes'][1]!s} is positive, {what['classes'][0]!s} is not",
+        "training prior": show.prior(as_object(what["train_prior"])),
+        "works at prior": show.prior(as_object(what["prior"])),
+        "cost": f"{what['cost']:g}",
+        "threshold": f"ratio above {what['threshold']:.3g}",
+        "written by": ", ".join(f"{name} {number}" for name, number in what["versions"].items()),
+        "size": show.size(what["bytes"]),
+    }
