@@ -123,6 +123,9 @@ def test_one_audit_gives_both_priors(june, data):
     assert june.test_prior_.low <= 0.15 <= june.test_prior_.high
     assert june.train_prior_.low <= 0.4 <= june.train_prior_.high
     assert june.prior_ == june.test_prior_
+    before = june.before_audit_
+    assert before[0].method != "audit"
+    assert before[1].high - before[1].low > june.test_prior_.high - june.test_prior_.low
 
 
 def test_answers_about_training_rows_give_the_training_prior_directly(clf, data):

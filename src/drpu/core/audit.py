@@ -114,7 +114,7 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
 
 def number_of_strata(n: int) -> int:
     """Strata for ``n`` answers: enough to gain from the score, few enough to hold several answers each."""
-    return int(np.clip(round(0.6 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
+    return int(np.clip(round(0.7 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
 
 
 def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:

@@ -24,7 +24,7 @@ from drpu._typing import FloatArray, IntArray
 
 __all__ = ["Figure", "both_tails", "clopper_pearson", "likeliest_shares", "stratified_share"]
 
-_GRID = 1024  # steps that the range of the weighted sum is divided into
+_GRID = 4096  # steps that the range of the weighted sum is divided into
 _FAR = 40.0  # sinh of it is a multiplier that makes every share 0
 
 

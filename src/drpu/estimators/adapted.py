@@ -10,7 +10,6 @@ import numpy as np
 
 from drpu._checks import check_fraction, check_real, check_weights
 from drpu._samples import n_rows
-from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
 from drpu._typing import BoolArray, Rows
 from drpu.core.audit_fairness import FairnessTest
@@ -29,7 +28,7 @@ from drpu.core.diagnostics import (
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.estimators._html import adapted_html
-from drpu.estimators._kept import plain, read_plain, read_prior
+from drpu.estimators._kept import plain, read_plain
 from drpu.estimators.audit import Audit, check_audit
 from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
@@ -143,6 +142,7 @@ class Adaptable(DecisionMethods, Auditable):
         warn_of_unfair_labels(priors.fairness)
         adapted = AdaptedClassifier(self, priors.test, cost=cost)
         adapted.fitted_ = self.fitted_.at_train_prior(priors.train)
+        adapted.before_audit_ = self.fitted_.train_prior, self._rough_prior(seen, level)
         adapted.shift_test_, adapted.fairness_test_ = test, priors.fairness
         adapted.evaluation_ = adapted.evaluate(Audit(tuple(own)), level=level)
         return adapted
@@ -247,6 +247,9 @@ class AdaptedClassifier(Adaptable):
         Performance measured on the audited rows; None without an audit, and after loading.
     budget_ : Budget or None
         What ``at_budget`` expects; None elsewhere, and after loading.
+    before_audit_ : tuple of two PriorEstimate, or None
+        Training and test prior as they were without the answers; None without an audit,
+        and after loading.
     """
 
     shift_test_: MixtureTest | None = None
@@ -254,12 +257,7 @@ class AdaptedClassifier(Adaptable):
     evaluation_: Evaluation | None = None
     budget_: Budget | None = None
     _cut: tuple[float, float] | None = None  # where a budget cuts: log-ratio of rows, score of counts
-
-    schema = Schema(
-        "AdaptedClassifier",
-        config={"test_prior": Dictionary(), "columns": Integer(1, 2**31)},
-        parts=("fitted",),
-    )
+    before_audit_: tuple[PriorEstimate, PriorEstimate] | None = None
 
     def __init__(
         self, classifier: Adaptable, prior: float | PriorEstimate, *, cost: float | None = None
@@ -331,7 +329,7 @@ class AdaptedClassifier(Adaptable):
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
         adapted = object.__new__(cls)
         adapted.fitted_ = FittedRatio.from_state(state.parts["fitted"], module=module)
-        adapted.prior = read_prior(state.config["test_prior"])
+        adapted.prior = PriorEstimate(**state.config["test_prior"])
         adapted.cost = check_cost("cost", read_plain(state.config["cost"]))
         if "cut" in state.config:
             log_ratio, score = (check_real("cut", float(end)) for end in state.config["cut"])

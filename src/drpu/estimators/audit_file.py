@@ -18,7 +18,6 @@ import numpy as np
 from drpu._samples import n_rows, take_rows
 from drpu._typing import Rows
 from drpu.core.audit_performance import Answers
-from drpu.estimators._validation import check_rows
 from drpu.estimators.audit import POPULATIONS, SEEN, Audit, AuditPart, AuditPlan, warn_of_missing
 from drpu.estimators.audit_labels import check_positions, is_missing, listed, read_answers
 from drpu.estimators.auditing import Auditable, mark_of
@@ -88,7 +87,7 @@ def audit_from_columns(
     if any(token.design != design for token in tokens):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
     rows = check_positions(ROW, [token.row for token in tokens], None)
-    checked = check_rows(classifier, X, model=classifier.fitted_.model)
+    checked = classifier._checked_rows(X)
     _check_belongs(classifier, design, rows, n_rows(checked))
     answered, positive = read_answers(columns[label], classifier.fitted_.classes, words=True, name=label)
     if not answered.any():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._samples import n_rows, take_rows
 from drpu._typing import BoolArray, FloatArray, Rows
-from drpu.core.audit import Strata, combine_figures, draw_rows, expected_width, make_strata
+from drpu.core.audit import combine_figures, draw_rows, expected_width, make_strata
 from drpu.core.audit_performance import Answers, Evaluation, evaluate_answers
 from drpu.core.decision import ratio_posterior
+from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.estimators._decision import RatioDecision
 from drpu.estimators._validation import check_rows
@@ -94,18 +96,24 @@ class Auditable(RatioDecision):
             raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
         if isinstance(X, ScoreTails):
             raise ParameterError("X must be rows: counts do not say which rows to look at.")
-        rows = check_rows(self, X, model=self.fitted_.model)
+        rows = self._checked_rows(X)
         if n is not None and check_integer("n", n, low=1) > n_rows(rows):
             raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
         if population == "auto":
             mark = self.fitted_.training
             population = "new" if mark is None else mark.population_of(rows)
         ratio, counts = _scored(self.fitted_, rows)
-        prior, highest = self._rough_prior(counts, level)
-        posterior = ratio_posterior(ratio, self.fitted_.train_prior.value, prior)
+        prior = self._rough_prior(counts, bound_level(level))
+        posterior = ratio_posterior(ratio, self.fitted_.train_prior.value, prior.value)
+        # The upper limit without answers helps only where the prior is as high as it seems.
+        bound = prior.high if prior.identified else 1.0
         if n is None:
-            n = _rows_for(check_real("width", width, low=0.0, high=1.0), ratio, posterior, highest, level)
-        strata = make_strata(ratio, posterior, n, highest)
+
+            def reached(n: int) -> float:
+                return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
+
+            n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, n_rows(rows))
+        strata = make_strata(ratio, posterior, n, prior.high)
         chosen = draw_rows(strata, ratio, check_random_state(random_state))
         return AuditPlan(
             rows=chosen,
@@ -116,7 +124,7 @@ class Auditable(RatioDecision):
             classes=self.fitted_.classes,
             classifier=mark_of(self.fitted_),
             population=population,
-            expected_width=expected_width(strata, level, highest),
+            expected_width=expected_width(strata, level, bound),
             level=level,
         )
 
@@ -149,7 +157,7 @@ class Auditable(RatioDecision):
             return found[0] if len(found) == 1 else _averaged(found)
         if y is None:
             raise ParameterError("y must be given with rows: their true labels.")
-        audit = Audit.random(check_rows(self, X, model=self.fitted_.model), y)
+        audit = Audit.random(self._checked_rows(X), y)
         (part,) = resolve_audit(self, audit, None, None)
         return self._evaluation(part.answers, part.scores, level)
 
@@ -157,12 +165,11 @@ class Auditable(RatioDecision):
         flagged: BoolArray = self._margin(self.fitted_.log_ratio_of(scores)) > 0
         return evaluate_answers(answers, flagged, cost=self.cost_, level=level)
 
-    def _rough_prior(self, counts: ScoreTails, level: float) -> tuple[float, float]:
-        """An estimate of the prior of the rows, and an upper limit of it."""
+    def _rough_prior(self, counts: ScoreTails, level: float) -> PriorEstimate:
+        """Prior of the rows without answers."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DRPUWarning)  # an audit is the answer to these warnings
-            prior = self.fitted_.prior_of(counts, level=bound_level(level))
-        return prior.value, prior.high
+            return self.fitted_.prior_of(counts, level=level)
 
 
 def mark_of(fitted: FittedRatio) -> str:
@@ -232,14 +239,9 @@ def _scored(fitted: FittedRatio, X: Rows) -> tuple[FloatArray, ScoreTails]:
     return np.concatenate(ratios), counts
 
 
-def _rows_for(width: float, ratio: FloatArray, posterior: FloatArray, highest: float, level: float) -> int:
+def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:
     """Smallest number of rows whose expected interval is at most ``width`` wide."""
-
-    def reached(n: int) -> float:
-        strata: Strata = make_strata(ratio, posterior, n, highest)
-        return expected_width(strata, level, highest)
-
-    low, high = 0, len(ratio)
+    low, high = 0, most
     best = reached(high)
     if best > width:
         raise ParameterError(
