@@ -4,8 +4,12 @@
 from . import exceptions as exceptions
 from . import plots as plots
 from .artifact.onnx.export import export_onnx as export_onnx
+from .artifact.signature import make_keys as make_keys
+from .artifact.signature import sign as sign
 from .artifact.store import load as load
 from .artifact.store import save as save
+from .artifact.verify import Verified as Verified
+from .artifact.verify import verify as verify
 from .core.budget import Budget as Budget
 from .core.calibration import calibrate as calibrate
 from .core.costs import Costs as Costs

@@ -23,9 +23,21 @@ import numpy as np
 from drpu._state import ModelState
 from drpu.exceptions import DataError
 
-__all__ = ["Array", "Field", "Flag", "Integer", "List", "Number", "Optional", "Schema", "Text", "damaged"]
+__all__ = [
+    "Array",
+    "Dictionary",
+    "Field",
+    "Flag",
+    "Integer",
+    "List",
+    "Number",
+    "Optional",
+    "Schema",
+    "Text",
+    "damaged",
+]
 
-LARGEST = 1e300  # of a number that is used in sums: twice of it is still finite
+LARGEST = 1e100  # of a number: sums and products of a few of them stay finite
 MOST_ITEMS = 10_000_000
 
 
@@ -105,6 +117,14 @@ class List:
 
 
 @dataclass(frozen=True, slots=True)
+class Dictionary:
+    """A dictionary, whose values somebody else checks."""
+
+    def check(self, value: Any) -> str | None:
+        return None if isinstance(value, dict) else "a dictionary"
+
+
+@dataclass(frozen=True, slots=True)
 class Optional:
     """A value that may be null, or not be there."""
 
@@ -133,7 +153,7 @@ class Array:
         for letter, length in zip(self.shape, value.shape, strict=True):
             if lengths.setdefault(letter, length) != length:
                 return f"an array of length {lengths[letter]}, as the others are, not {length}"
-        if self.finite and not np.isfinite(value).all():
+        if self.finite and value.size and not np.abs(value).max() <= LARGEST:  # which no NaN is
             return "finite"
         if not (value > self.above).all():
             return f"above {self.above:g}"

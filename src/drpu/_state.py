@@ -66,11 +66,18 @@ def declared(package: str) -> dict[str, type[Any]]:
 
 
 def class_of(package: str, state: ModelState, base: type[Any]) -> type[Any]:
-    """The subclass of ``base`` in ``package`` that reads ``state``."""
+    """The subclass of ``base`` in ``package`` that reads ``state``.
+
+    A class may declare in ``schema`` what its states must look like, see :mod:`drpu._schema`;
+    ``state`` has been checked against it when this returns.
+    """
     known = _DECLARED.get(package, {})
     if state.kind not in known:
         known = declared(package)
     if state.kind not in known or not issubclass(known[state.kind], base):
         kinds = sorted(kind for kind, cls in known.items() if issubclass(cls, base))
         raise DataError(f"kind must be one of {', '.join(kinds)}, got {state.kind!r}.")
+    schema = getattr(known[state.kind], "schema", None)
+    if schema is not None:
+        schema.check(state)
     return known[state.kind]

@@ -145,17 +145,21 @@ def _manifest(**values):
     return lambda manifest, parts: manifest.update(values)
 
 
+def tails(manifest):
+    return manifest["state"]["parts"]["fitted"]["parts"]["tails"]
+
+
 def unused_part(manifest, parts):
     parts["blobs/extra"] = b"x"
     manifest["parts"]["blobs/extra"] = {}
 
 
 def unused_array(manifest, parts):
-    manifest["state"]["arrays"].remove("tails.counts")
+    tails(manifest)["arrays"].remove("counts")
 
 
 def twice(manifest, parts):
-    manifest["state"]["arrays"].append("tails.counts")
+    tails(manifest)["arrays"].append("counts")
 
 
 CHANGES = {
@@ -243,7 +247,7 @@ def test_arrays_that_do_not_agree_with_their_header_are_refused(part, artifact, 
 def test_a_newer_scikit_learn_is_named_where_reading_fails(artifact, path):
     def change(manifest, parts):
         manifest["versions"]["scikit-learn"] = "99.1"
-        manifest["state"]["config"]["tails"]["copies"] = 0
+        tails(manifest)["config"]["copies"] = 0
 
     path.write_bytes(changed(artifact, change))
     with pytest.raises(ArtifactError, match="scikit-learn 99"):
@@ -255,7 +259,7 @@ def test_arrays_of_other_types_are_refused(artifact, path):
 
     def change(manifest, parts):
         arrays = dict(safetensors.numpy.load(parts["arrays.safetensors"]))
-        arrays["tails.levels"] = arrays["tails.levels"].astype(np.complex64)
+        arrays["fitted/tails/levels"] = arrays["fitted/tails/levels"].astype(np.complex64)
         parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
 
     path.write_bytes(changed(artifact, change))

@@ -84,7 +84,7 @@ EDITS = {
     "a column far away": field("split_feature", first("100000000")),
     "a negative column": field("split_feature", first("-1")),
     "a NaN threshold": field("threshold", first("nan")),
-    "an infinite threshold": field("threshold", first("1e999")),
+    "an infinite threshold": field("threshold", first("-1e999")),
     "a child before its parent": field("left_child", lambda old: " ".join(["0"] * len(old.split()))),
     "a child beyond the end": field("right_child", first("99")),
     "a leaf beyond the end": field("right_child", first("-99")),

@@ -40,12 +40,13 @@ def digest(part: bytes) -> str:
     return hashlib.sha256(part).hexdigest()
 
 
-def write_manifest(tree: dict[str, Any], parts: dict[str, bytes]) -> bytes:
-    """Manifest of an artifact made of ``parts``, as JSON."""
+def write_manifest(tree: dict[str, Any], parts: dict[str, bytes], contents: dict[str, Any]) -> bytes:
+    """Manifest of an artifact made of ``parts``, as JSON; ``contents`` says what values are inside."""
     manifest = {
         "format": FORMAT,
         "schema": SCHEMA,
         "versions": _versions(),
+        "contents": contents,
         "parts": {name: {"sha256": digest(part), "bytes": len(part)} for name, part in parts.items()},
         "state": tree,
     }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from typing import Any
 
 import safetensors.numpy
@@ -20,6 +21,7 @@ from drpu.artifact.container import (
     read_bytes,
     write_container,
 )
+from drpu.artifact.contents import contents, kept_values
 from drpu.artifact.manifest import (
     check_parts,
     flatten,
@@ -30,6 +32,7 @@ from drpu.artifact.manifest import (
 )
 from drpu.artifact.protect import protect
 from drpu.artifact.schemas import upgrade
+from drpu.artifact.trial import compare, own_module, try_out
 from drpu.estimators.states import classifier_from_state, classifier_state
 from drpu.exceptions import ArtifactError, MissingExtraError
 
@@ -106,16 +109,27 @@ def save(
     >>> load(path).prior_ == clf.prior_
     True
     """
-    state = classifier_state(protect(classifier, levels=levels, epsilon=epsilon, random_state=random_state))
+    protected = protect(classifier, levels=levels, epsilon=epsilon, random_state=random_state)
+    state = classifier_state(protected)
     if not keep_rows and classifier.keeps_rows:
-        raise ArtifactError(
-            "the model is made of training rows and would be written with them. Choose one that is not "
-            "(kernel, boosted, network, trees, linear), or allow it by name: save(..., keep_rows=True)."
-        )
+        raise ArtifactError(_refusal(classifier))
     tree, arrays, blobs = flatten(state)
     parts = {ARRAYS: safetensors.numpy.save(arrays)} | {BLOBS + name: blob for name, blob in blobs.items()}
+    manifest = write_manifest(tree, parts, contents(protected, state))
     with output_file(path) as file:
-        write_container(file, {MANIFEST: write_manifest(tree, parts)} | parts)
+        write_container(file, {MANIFEST: manifest} | parts)
+        file.seek(0)
+        again = _load(file.read(), os.fspath(path), own_module(classifier), sys.maxsize)
+        compare(try_out(protected), try_out(again))
+
+
+def _refusal(classifier: Any) -> str:
+    kept = kept_values(classifier)
+    named = "; ".join(f"{part} ({values})" for part, values in kept.items())
+    return (
+        f"the model keeps values of its training rows, which would be written: {named}. Choose one that "
+        "does not (kernel, boosted, network, trees, linear), or allow it by name: save(..., keep_rows=True)."
+    )
 
 
 def load(
@@ -161,7 +175,9 @@ def _load(content: bytes, name: str, module: Any, max_bytes: int) -> Any:
     manifest: dict[str, Any] = {}
     try:
         manifest, state = read_state(content, max_bytes=max_bytes)
-        return classifier_from_state(state, module=module)
+        classifier = classifier_from_state(state, module=module)
+        try_out(classifier)
+        return classifier
     except MissingExtraError:
         raise
     except Exception as error:  # whatever a damaged file provokes; what is ours keeps its message

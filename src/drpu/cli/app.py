@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.commands import adapt, demo, fit, inspect, predict, prior, report
+from drpu.cli.commands import adapt, audit, demo, evaluate, fit, inspect, predict, prior, report
 
 __all__ = ["UsageError", "app"]
 
@@ -48,6 +48,8 @@ app.command("fit")(fit.fit)
 app.command("adapt")(adapt.adapt)
 app.command("predict")(predict.predict)
 app.command("prior")(prior.prior)
+app.command("audit")(audit.audit)
+app.command("evaluate")(evaluate.evaluate)
 app.command("inspect")(inspect.inspect)
 app.command("report")(report.report)
 app.command("demo")(demo.demo)

@@ -8,9 +8,22 @@ from typing import Annotated
 import typer
 
 __all__ = [
-    "Artifact", "Budget", "Columns", "Cost", "Data", "Decimal", "Drop", "Encoding", "FalseAlarm", "Json",
-    "Level", "Miss", "Sep",
-]  # fmt: skip
+    "Artifact",
+    "Audit",
+    "AuditLabel",
+    "Budget",
+    "Columns",
+    "Cost",
+    "Data",
+    "Decimal",
+    "Drop",
+    "Encoding",
+    "FalseAlarm",
+    "Json",
+    "Level",
+    "Miss",
+    "Sep",
+]
 
 Artifact = Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
 Data = Annotated[
@@ -44,5 +57,10 @@ Budget = Annotated[
     str | None,
     typer.Option(help="Rows that can be looked at: a number, or a share such as 2%.", show_default=False),
 ]
+Audit = Annotated[
+    str | None,
+    typer.Option(help="File that drpu audit wrote for these rows, filled in.", show_default=False),
+]
+AuditLabel = Annotated[str, typer.Option(help="Column of that file with the answers.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
 Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object, errors included.")]

@@ -13,6 +13,7 @@ __all__ = [
     "adapted_to",
     "answers_for",
     "as_label",
+    "audit_in",
     "chosen_budget",
     "chosen_cost",
     "group_values",
@@ -149,6 +150,19 @@ def adapted_to(
             raise error if path in str(error) else DataError(f"{path}: {error}") from error
         return classifier.adapt(seen, **options)
     return classifier.adapt(rows_for(classifier, read(path, form), columns, drop), **options)
+
+
+def audit_in(classifier: Any, X: Any, path: str, label: str, form: TextFormat) -> Any:
+    """The audit that a filled-in file holds."""
+    from drpu.estimators.audit_file import audit_from_columns
+
+    loaded = read(path, form)
+    if loaded.table is None:
+        raise DataError(f"{path}: an audit is a table, not a NumPy archive.")
+    try:
+        return audit_from_columns(classifier, X, {n: loaded.column(n) for n in loaded.names}, label=label)
+    except DataError as error:
+        raise error if path in str(error) else type(error)(f"{path}: {error}") from error
 
 
 def group_values(loaded: Loaded, by: str) -> Any:

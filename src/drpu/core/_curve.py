@@ -1,4 +1,4 @@
-"""A curve of thresholds whose lowest point is wanted, and limits of that point."""
+"""A curve over thresholds, its lowest point, and limits of that point."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from drpu.core.tails import ScoreTails
 __all__ = ["FEWEST", "STEP", "Curve", "TailRatio", "grid", "last_levels", "ranks"]
 
 STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... positives
-FEWEST = 5  # positives below which nothing can be said
-_DESIGN = 0.025  # the deciding threshold is chosen at 95 % whatever the level: limits then nest
+FEWEST = 5  # with fewer positives there are no limits
+_DESIGN = 0.025  # the deciding threshold is chosen at 95 % for every level, so that limits are nested
 
 _ROOT = 1 / math.sqrt(2 * math.pi)
-_OVERSHOOT = -0.583 * math.sqrt(STEP)  # a curve seen in steps exceeds less often than a continuous one
+_OVERSHOOT = -0.583 * math.sqrt(STEP)  # a discrete curve exceeds a level less often than a continuous one
 
 # Limits of the curve at some thresholds, at a number of standard deviations.
 Bound: TypeAlias = Callable[[float, IntArray], FloatArray]
@@ -31,7 +31,7 @@ Bound: TypeAlias = Callable[[float, IntArray], FloatArray]
 
 
 def ranks(n_positive: float, step: float = STEP) -> FloatArray:
-    """Numbers of positives to keep: geometric, from nearly all down to a few."""
+    """Numbers of positives above the thresholds: geometric, from nearly all down to a few."""
     if n_positive < FEWEST:
         return np.empty(0)
     fewest = max(4.0, min(10.0, n_positive // 12))
@@ -41,13 +41,13 @@ def ranks(n_positive: float, step: float = STEP) -> FloatArray:
 
 
 def last_levels(tails: ScoreTails, rank: FloatArray) -> IntArray:
-    """Index of the last level that keeps at least ``rank`` positives."""
+    """Index of the last level with at least ``rank`` positives at or above it."""
     kept = tails.positive_survival * tails.n_positive
     return np.searchsorted(-kept, -rank + 1e-9, side="right").astype(np.int64) - 1
 
 
 def grid(tails: ScoreTails) -> IntArray:
-    """Indices of the levels that are looked at; none where all positives are tied."""
+    """Indices of the levels that are used; none if all positives are tied."""
     at = np.unique(last_levels(tails, ranks(tails.n_positive)))
     return at[tails.positive_survival[at] < 1 - 1e-12]
 
@@ -81,18 +81,18 @@ class TailRatio:
 
     @property
     def log_variance(self) -> FloatArray:
-        """Variances of log a/b: also the clock in which the curve is a Brownian motion."""
+        """Variances of log a/b. As a function of its variance, the curve is a Brownian motion."""
         a, b = (self.hits + 0.5) / (self.n + 1), self.kept / (self.n_positive + 1)
         return (1 - b) / (self.n_positive * b) + (1 - a) / (self.n * a)
 
     def upper(self, c: float, at: IntArray) -> FloatArray:
-        """Upper limits: each tail's own limit, joined on the log scale."""
+        """Upper limits: the limits of the two tails, combined on the log scale."""
         a, b = self._median
         up, down = self._log_a(ndtr(c), at) - a[at], b[at] - self._log_b(ndtr(-c), at)
         return np.exp(a[at] - b[at] + np.hypot(up, down))
 
     def lower(self, c: float, at: IntArray) -> FloatArray:
-        """Lower limits, which are 0 where no unlabeled row is left."""
+        """Lower limits, which are 0 where no unlabeled row is above the threshold."""
         a, b = self._median
         down, up = a[at] - self._log_a(ndtr(-c), at), self._log_b(ndtr(c), at) - b[at]
         return np.where(self.hits[at] > 0, np.exp(a[at] - b[at] - np.hypot(down, up)), 0.0)
@@ -115,7 +115,7 @@ class TailRatio:
 
 @dataclass(frozen=True)
 class Curve:
-    """A quantity read at each of a few thresholds, whose lowest point is wanted.
+    """A quantity at each of a few thresholds, whose minimum is to be estimated.
 
     ``point`` and ``variance`` are on the scale where the curve, taken along its own
     variance, is a Brownian motion; ``lower`` and ``upper`` limit the quantity itself.
@@ -135,10 +135,10 @@ class Curve:
         return _clip(self.upper(self._critical((1 - level) / 2), at)[0])
 
     def low(self, level: float, reach: float) -> float:
-        """Least pointwise lower limit from the deciding threshold to ``1/reach`` of its recall.
+        """Smallest pointwise lower limit from the deciding threshold to ``1/reach`` of its recall.
 
-        The threshold of the lowest point is fixed, so nothing is paid for looking
-        at many: the least of their limits is below that one's.
+        The threshold of the minimum is fixed, so no correction for several thresholds is
+        needed: the smallest limit is at most the limit at that threshold.
         """
         recall = self.recall[self.deciding]
         least = recall / reach - 1 / self.n_positive
@@ -147,12 +147,12 @@ class Curve:
 
     @cached_property
     def deciding(self) -> int:
-        """The threshold with the least upper limit."""
+        """The threshold with the smallest upper limit."""
         return int(np.argmin(self.upper(self._critical(_DESIGN), np.arange(len(self.point)))))
 
     @property
     def middle(self) -> float:
-        """A rough value of the lowest point: the middle of a narrow interval."""
+        """A rough value of the minimum: the midpoint of a narrow interval."""
         level = 1 - 2 * _DESIGN
         return (self.low(level, 2) + self.high(level)) / 2
 
@@ -161,7 +161,7 @@ class Curve:
 
     @cached_property
     def _log_range(self) -> float:
-        """How far the clock runs over the thresholds that may attain the minimum."""
+        """Range of the log variance over the thresholds that may attain the minimum."""
         spread = np.sqrt(self.variance)
         c = critical_value(0.1 / math.log(max(self.n, 20.0)), _log_range(self.variance))
         near = self.point <= (self.point + c * spread).min() + 2 * c * spread

@@ -161,17 +161,19 @@ class Calibration:
             levels, steps, curve = (
                 check_scores(name, state.arrays[name]) for name in ("levels", "steps", "curve")
             )
-            ceiling = check_real("ceiling", state.config["ceiling"], low=1.0)
+            ceiling = check_real("ceiling", state.config["ceiling"], low=1.0, high=1e100)
             share = check_prior("labelled_share", state.config["labelled_share"])
         except (KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of a calibration is damaged: {error}") from error
         for name, values in (("steps", steps), ("curve", curve)):
-            if len(values) != len(levels) + 1 or values[0] < 0 or (np.diff(values) < 0).any():
+            if len(values) != len(levels) + 1 or values[0] < 0 or (values[1:] < values[:-1]).any():
                 raise DataError(
                     f"the {name} of a calibration must be one more than its levels, and not fall."
                 )
-        if (np.diff(levels) <= 0).any():
-            raise DataError("the levels of a calibration must ascend.")
+            if not np.isfinite(values[-1]):
+                raise DataError(f"the {name} of a calibration must be finite.")
+        if (levels[1:] <= levels[:-1]).any() or share >= 1:
+            raise DataError("the levels of a calibration must ascend, and its labelled share be below 1.")
         return cls(levels, steps, curve, ceiling, share)
 
 

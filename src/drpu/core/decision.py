@@ -12,11 +12,13 @@ from drpu.exceptions import DataError, DataTypeError
 
 __all__ = ["ratio_posterior", "ratio_threshold", "shift_posterior"]
 
-_LARGEST = float(np.finfo(np.float64).max)  # stands for an infinite ratio: 0 times it is a number
+_LARGEST = float(
+    np.finfo(np.float64).max
+)  # used in place of an infinite ratio, so that 0 times it is not NaN
 
 
 def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5) -> float:
-    r"""Density-ratio level above which a test sample is called positive.
+    r"""Density-ratio threshold above which a row is flagged.
 
     Parameters
     ----------
@@ -25,19 +27,19 @@ def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5)
     test_prior : float
         Positive class prior of the data to classify, in [0, 1].
     cost : float, default=0.5
-        False-positive cost in (0, 1), the posterior from which a sample counts
-        as positive. For a false positive ``k`` times as bad as a false
+        False-positive cost in (0, 1), the posterior above which a row is
+        flagged. For a false positive ``k`` times as bad as a false
         negative, use ``k / (1 + k)``.
 
     Returns
     -------
     threshold : float
-        Call ``x`` positive when ``ratio(x) > threshold``. Infinite when only
-        one class is left at test time.
+        Flag ``x`` if ``ratio(x) > threshold``. Infinite if there is only one class at
+        test time.
 
     See Also
     --------
-    shift_posterior : The same shift, seen on probabilities.
+    shift_posterior : The same shift for probabilities.
 
     Notes
     -----
@@ -49,26 +51,26 @@ def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5)
     --------
     >>> ratio_threshold(0.5, 0.5)
     1.0
-    >>> ratio_threshold(0.5, 0.25)  # rarer positives: ask for more evidence
+    >>> ratio_threshold(0.5, 0.25)  # rarer positives: a higher threshold
     1.5
     """
     pi = check_prior("train_prior", train_prior)
     pi_test = check_prior("test_prior", test_prior)
     c = check_fraction("cost", cost)
 
-    if pi_test in (0.0, 1.0):  # one class left: no level of evidence matters
+    if pi_test in (0.0, 1.0):  # only one class: the ratio does not matter
         return np.inf if pi_test == 0.0 else -np.inf
     if pi == 1.0:  # no ratio exceeds 1, and a row at 1 has the test prior as its posterior
         return float(np.nextafter(1.0, 0.0)) if pi_test > c else 1.0
     against = c * (1 - pi_test)
     level = (1 - c) * pi_test * (1 - pi) + against * pi
-    if level == 0:  # products of the smallest floats vanish: take the limit
+    if level == 0:  # products of very small floats underflow: use the limit
         return np.inf
     return against / level
 
 
 def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: float) -> FloatArray:
-    r"""Probability of the positive class after the prior has moved.
+    r"""Probability of the positive class after a change of the prior.
 
     Parameters
     ----------
@@ -85,7 +87,7 @@ def shift_posterior(posterior: npt.ArrayLike, train_prior: float, test_prior: fl
 
     See Also
     --------
-    ratio_threshold : The same shift, seen on density ratios.
+    ratio_threshold : The same shift for density ratios.
 
     Examples
     --------
@@ -102,7 +104,7 @@ def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float)
     """Probability of the positive class under the test prior, from density ratios.
 
     Equal to ``shift_posterior(train_prior * ratio, train_prior, test_prior)``, and
-    still defined where the training population held no positives.
+    also defined if the training population has no positives.
 
     Examples
     --------
@@ -126,7 +128,7 @@ def _numbers(name: str, values: npt.ArrayLike) -> FloatArray:
 
 
 def _posterior(positive: FloatArray, negative: FloatArray, test_prior: float) -> FloatArray:
-    """Share of the positive mass; the prior itself where there is no evidence at all."""
+    """Posterior from two masses; the prior itself if both are zero."""
     if test_prior in (0.0, 1.0):
         return np.full(np.shape(positive), test_prior)
     with np.errstate(invalid="ignore"):

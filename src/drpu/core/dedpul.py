@@ -10,13 +10,13 @@ from drpu.core.tails import ScoreTails
 
 __all__ = ["dedpul"]
 
-LAG = 0.1  # relative distance over which the bend of the curve is looked for
-SMALLEST = 1e-4  # priors below are not told apart when looking for the bend
-POINTS = 400  # priors tried, equally spaced in their logarithm
+LAG = 0.1  # relative distance of the second differences
+SMALLEST = 1e-4  # smallest prior on the grid
+POINTS = 400  # number of priors on the grid, equally spaced on the log scale
 
 
 def dedpul(tails: ScoreTails) -> float:
-    r"""Prior at which posteriors of unlabeled rows average to it: DEDPUL.
+    r"""Prior that equals the mean posterior of the unlabeled rows: DEDPUL.
 
     Parameters
     ----------
@@ -32,23 +32,23 @@ def dedpul(tails: ScoreTails) -> float:
     -----
     With :math:`r` the ratio of the density of positive scores to that of unlabeled
     ones, an unlabeled row is positive with probability :math:`\min(\pi r, 1)`. The
-    mean of these posteriors falls short of :math:`\pi` by
+    mean of these posteriors is smaller than :math:`\pi` by
 
     .. math:: D(\pi) = \pi - E_U[\min(\pi r, 1)] \ge 0,
 
-    which is 0 up to the largest consistent prior and bends upwards there. Two
-    readings of that point are published, and this is their mean. Expectation
-    maximisation from :math:`\pi = 1` stops at the last zero of :math:`D`; noise in
-    the largest ratios pulls it down. The place of the largest second difference of
-    :math:`D` is steadier, and lies high where the classes overlap.
+    which is 0 up to the largest consistent prior and increases from there. Two estimates
+    of that point are published, and this is their mean. Expectation maximisation from
+    :math:`\pi = 1` stops at the last zero of :math:`D`; noise in the largest ratios biases
+    it downwards. The place of the largest second difference of :math:`D` has a smaller
+    variance, and is biased upwards where the classes overlap.
 
-    Where the publication smooths kernel density estimates, the densities here are
-    histograms over about :math:`n_P^{1/3}` bins that hold equally many positives, so
-    they follow the ranks of scores and not their scale, and the ratio is made to
-    grow with the score by pooling adjacent bins. That keeps :math:`E_U[r] = 1`,
-    hence :math:`D(\pi) = E_P[(\pi - 1/r)_+]`: the last zero is the least :math:`1/r`,
-    and no iteration is needed. The second difference has a lag in proportion to
-    :math:`\pi`, which serves priors of 0.01 and 0.9 alike.
+    The publication smooths kernel density estimates. Here the densities are histograms
+    over about :math:`n_P^{1/3}` bins with equally many positives, so they depend on the
+    ranks of scores and not on their scale, and adjacent bins are pooled such that the
+    ratio increases with the score. That keeps :math:`E_U[r] = 1`,
+    hence :math:`D(\pi) = E_P[(\pi - 1/r)_+]`: the last zero is the smallest
+    :math:`1/r`, and no iteration is needed. The second difference has a lag proportional
+    to :math:`\pi`, which is suited to small and large priors.
 
     Examples
     --------
@@ -64,8 +64,8 @@ def dedpul(tails: ScoreTails) -> float:
 
 
 def _inverse_ratio(tails: ScoreTails) -> tuple[FloatArray, FloatArray]:
-    """Share of the positives in each bin, and U mass over P mass, decreasing in the score."""
-    # Below the first level there are no positives: 1/r is infinite and carries no mass.
+    """Mass of the positives in each bin, and U mass divided by P mass, decreasing in the score."""
+    # Below the first level there are no positives: 1/r is infinite and has no mass.
     positive = tails.positive_counts[1:] / tails.positive_counts.sum()
     unlabeled = tails.counts[1:] / tails.counts.sum()
     bins = int(np.ceil(np.cbrt(tails.n_positive)))
@@ -79,7 +79,7 @@ def _inverse_ratio(tails: ScoreTails) -> tuple[FloatArray, FloatArray]:
 
 
 def _bend(mass: FloatArray, inverse: FloatArray) -> float:
-    """Where D has its largest second difference; the middle of all such places."""
+    """The prior at which D has its largest second difference; the middle one if there are several."""
     inverse = np.maximum(inverse, SMALLEST)
 
     def shortfall(prior: FloatArray) -> FloatArray:
@@ -88,6 +88,6 @@ def _bend(mass: FloatArray, inverse: FloatArray) -> float:
     least = min(float(inverse.min()), 1.0)
     prior = np.geomspace(least, 1.0, POINTS)
     bend = (shortfall(prior * (1 + LAG)) - 2 * shortfall(prior) + shortfall(prior * (1 - LAG))) / prior
-    if bend.max() < 1e-9:  # it bends beyond 1: unlabeled rows outscore the positives
+    if bend.max() < 1e-9:  # the point is beyond 1: unlabeled rows have higher scores than the positives
         return 1.0
     return float(prior[bend >= bend.max() * (1 - 1e-9)].mean())

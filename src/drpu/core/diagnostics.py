@@ -1,10 +1,9 @@
-r"""What the counts say about new data: which shift it is, and how well it will go.
+r"""Diagnostics from counts: a test of prior shift, and expected performance without labels.
 
-With :math:`b, a, a'` the shares of positives, of training-unlabeled and of new rows in
-a range of scores, prior shift means :math:`a' - b = \lambda (a - b)` in every range
-with one :math:`\lambda`. What one :math:`\lambda` cannot explain is another kind of
-shift. Where it is prior shift, the same counts give the performance at any threshold,
-with no labels.
+Let :math:`b, a, a'` be the masses of positives, of unlabeled training rows and of new rows
+in a range of scores. Prior shift means :math:`a' - b = \lambda (a - b)` with the same
+:math:`\lambda` in every range. A deviation from this is another kind of shift. Under prior
+shift, the same counts give the performance at any threshold without labels.
 """
 
 from __future__ import annotations
@@ -35,8 +34,8 @@ __all__ = [
     "threshold_limits",
 ]
 
-_CELLS = 12  # ranges of scores that are compared, at most
-_FEWEST = 8  # rows that each range should hold in each sample
+_CELLS = 12  # largest number of score ranges
+_FEWEST = 8  # minimum number of rows of each sample in a range
 
 
 # -- is it prior shift? ---------------------------------------------------------------------
@@ -44,21 +43,21 @@ _FEWEST = 8  # rows that each range should hold in each sample
 
 @dataclass(frozen=True, slots=True)
 class MixtureTest:
-    """Whether new rows look like a mixture of the two classes of training.
+    """Result of the test that new rows are a mixture of the two classes of training.
 
     Attributes
     ----------
     statistic, degrees : float, int
-        Chi-square of what no mixture explains, and its degrees of freedom.
+        Chi-square statistic of the deviation from the best mixture, and its degrees of freedom.
     p_value : float
-        Chance of such a misfit under prior shift alone; 1 where nothing can be tested.
+        Probability of such a deviation under prior shift; 1 if nothing can be tested.
     misfit : float
-        Share of the new rows that would have to move for a mixture to fit, less
-        what noise alone would show; in [0, 1].
+        Fraction of the new rows that would have to change for a mixture to fit, minus the
+        expected value under noise; in [0, 1].
     growth : float
         The fitted ``(1 - test_prior) / (1 - train_prior)``.
     between : tuple of float
-        The range of scores with the largest misfit.
+        The range of scores with the largest deviation.
     """
 
     statistic: float
@@ -70,14 +69,14 @@ class MixtureTest:
 
 
 def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
-    r"""Test of prior shift against any other shift that the scores can show.
+    r"""Test of prior shift against other changes of the score distribution.
 
     Parameters
     ----------
     tails : ScoreTails
         Counts of the new rows.
     reference : ScoreTails
-        Counts of the training-unlabeled rows over the same positives.
+        Counts of the unlabeled training rows over the same positives.
 
     Returns
     -------
@@ -92,10 +91,10 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
 
     .. math:: \Sigma_\lambda = S(a')/n' + \lambda^2 S(a)/n + (1-\lambda)^2 S(b)/n_P,
 
-    :math:`S(p) = \mathrm{diag}(p) - pp^\top`: the noise of all three samples. Weighing by
-    the covariance at each :math:`\lambda` keeps the size even where positives and
-    unlabeled rows hardly differ. A shift that leaves the law of the score a mixture
-    cannot be seen, whatever it does to the rows.
+    :math:`S(p) = \mathrm{diag}(p) - pp^\top`: the noise of all three samples. Using the
+    covariance at each :math:`\lambda` keeps the size of the test correct even if positives
+    and unlabeled rows hardly differ. A shift after which the scores are still a mixture
+    cannot be detected.
 
     Examples
     --------
@@ -122,7 +121,7 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
 
     fit = MixtureFit(new, a, b, tails.n, reference.n, reference.n_positive)
     growth, statistic = fit.best()
-    degrees = len(start) - 1 - int(growth > 0)  # at the edge nothing was fitted
+    degrees = len(start) - 1 - int(growth > 0)  # at the boundary no parameter was fitted
     residual, covariance = fit.residual(np.array([growth])), fit.covariance(np.array([growth]))
     noise = math.sqrt(2 / math.pi) * float(np.sqrt(np.diagonal(covariance[0])).sum())
     misfit = min(1.0, max(0.0, (float(np.abs(residual).sum()) - noise) / 2))
@@ -133,7 +132,7 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
 
 
 def _ranges(reference: ScoreTails, n_new: float) -> IntArray:
-    """First cell of each range: about equal mass of P and U together, a few rows of each."""
+    """First cell of each range; ranges have about equal mass of P and U, and a few rows of each."""
     positive = reference.positive_counts / reference.positive_counts.sum()
     unlabeled = reference.counts / reference.counts.sum()
     mass = (positive + unlabeled) / 2
@@ -145,7 +144,7 @@ def _ranges(reference: ScoreTails, n_new: float) -> IntArray:
     while True:
         reached = (np.searchsorted(x, x[start[-1]] + y - 1e-12) for x, y in zip(below, least, strict=True))
         end = int(max(reached))
-        if end > len(mass):  # too thin for a range of its own: it joins the one below
+        if end > len(mass):  # too few rows for a separate range: merge with the range below
             return np.array(start[:-1] or [0])
         if end == len(mass):
             return np.array(start)
@@ -158,7 +157,7 @@ def _pooled(counts: IntArray | FloatArray, start: IntArray) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class MixtureFit:
-    """The residual of a mixture as a function of lambda."""
+    """The residual of the mixture as a function of lambda."""
 
     new: FloatArray
     unlabeled: FloatArray
@@ -168,7 +167,7 @@ class MixtureFit:
     n_positive: float
 
     def best(self) -> tuple[float, float]:
-        """The lambda of the least chi-square, from ever finer grids, and that chi-square."""
+        """The lambda with the smallest chi-square, by successively finer grids, and that chi-square."""
         grid = np.concatenate((np.linspace(0, 2, 25), np.geomspace(2.2, 40, 16)))
         for _ in range(5):
             statistic = self.statistic(grid)
@@ -184,13 +183,13 @@ class MixtureFit:
         return np.asarray((e * solved).sum(axis=1))
 
     def residual(self, growth: FloatArray) -> FloatArray:
-        """What the mixture at each lambda leaves unexplained."""
+        """Residual of the mixture at each lambda."""
         return self.new - self._mixture(growth)
 
     def covariance(self, growth: FloatArray) -> FloatArray:
         """Covariance of that residual: the noise of all three samples."""
         mixture = np.maximum(self._mixture(growth), 0)
-        # Half of what is expected, half of what is seen, and no range impossible.
+        # The mean of expected and observed masses, with no range at zero.
         new = (mixture / mixture.sum(axis=1, keepdims=True) + self.new) / 2 * self.n_new + 0.5
         noise = _multinomial(new / new.sum(axis=1, keepdims=True)) / self.n_new
         noise += growth[:, None, None] ** 2 * _multinomial(self.unlabeled) / self.n
@@ -206,24 +205,24 @@ def _multinomial(share: FloatArray) -> FloatArray:
     return share[..., None] * (np.eye(share.shape[-1]) - share[..., None, :])
 
 
-# -- how well will it go? ------------------------------------------------------------------
+# -- expected performance ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Performance:
-    """Expected performance at a threshold; arrays where there are several.
+    """Expected performance at a threshold; arrays for several thresholds.
 
     Attributes
     ----------
     threshold : float or ndarray
-        Rows that score at least this are called positive.
+        Rows with at least this score are flagged.
     accuracy, precision, recall, false_positive_rate : float or ndarray
-        As usual; precision is 1 where nothing is called positive.
+        As usual; precision is 1 if nothing is flagged.
     flagged : float or ndarray
-        Share of the rows that are called positive.
+        Fraction of the rows that are flagged.
     cost : float or ndarray
         ``(1 - c) * prior * (1 - recall) + c * (1 - prior) * false_positive_rate``
-        with ``c`` the false-positive cost; half the error rate when it is 1/2.
+        with ``c`` the false-positive cost; half the error rate if it is 1/2.
     """
 
     threshold: float | FloatArray
@@ -243,32 +242,32 @@ def expected_performance(
     *,
     cost: float = 0.5,
 ) -> Performance:
-    r"""Performance under the test prior, with no labels.
+    r"""Performance under the test prior, computed without labels.
 
     Parameters
     ----------
     reference : ScoreTails
-        Counts of the training-unlabeled rows.
+        Counts of the unlabeled training rows.
     train_prior, test_prior : float
         Positive class priors before and after the shift, in [0, 1].
     threshold : float or array-like
-        Score from which a row is called positive.
+        Rows with at least this score are flagged.
     cost : float, default=0.5
         False-positive cost in (0, 1).
 
     Returns
     -------
     performance : Performance
-        Arrays where ``threshold`` is one.
+        With arrays if ``threshold`` is an array.
 
     Notes
     -----
-    Recall is the share :math:`b` of held-out positives at or above the threshold; the
-    false-positive rate is :math:`(a - \pi b)/(1-\pi)`, clipped to [0, 1], with
-    :math:`a` the share of training-unlabeled rows. (With :math:`\pi = 1` no negative
-    was seen, and :math:`a` stands in.) Thresholds between two positives count as the
-    upper one. At a given threshold accuracy, flagged share and cost are linear in the
-    test prior, so an interval of it carries over end by end.
+    Recall is the fraction :math:`b` of held-out positives at or above the threshold. The
+    false-positive rate is :math:`(a - \pi b)/(1-\pi)`, clipped to [0, 1], where :math:`a`
+    is the fraction of unlabeled training rows. (With :math:`\pi = 1` there are no
+    negatives, and :math:`a` is used.) A threshold between two positives is equivalent to
+    the upper one. At a given threshold accuracy, flagged fraction and cost are linear in
+    the test prior, so the ends of its interval give their limits.
 
     Examples
     --------
@@ -305,24 +304,24 @@ def performance_limits(
     *,
     cost: float = 0.5,
 ) -> tuple[Performance, Performance]:
-    """Least and largest of each figure while both priors stay within their limits.
+    """Minimum and maximum of each quantity over the intervals of both priors.
 
     Parameters
     ----------
     reference, threshold, cost
         As in :func:`expected_performance`.
     train_prior, test_prior : float or PriorEstimate
-        Priors with their limits; a number is taken as known.
+        Priors with their limits; a number is treated as known.
 
     Returns
     -------
     low, high : Performance
-        Each field on its own: no single pair of priors need reach all of them.
+        Computed for each field separately, possibly at different pairs of priors.
 
     Notes
     -----
-    Every figure is monotone in either prior, so its extremes lie at corners. The
-    counts themselves are taken as they are.
+    Every quantity is monotone in either prior, so its extremes are at the corners. The
+    counts are treated as exact.
     """
     train, test = as_prior("train_prior", train_prior), as_prior("test_prior", test_prior)
     corners = [
@@ -337,7 +336,7 @@ def performance_limits(
 def performance_curve(
     reference: ScoreTails, train_prior: float, test_prior: float, *, cost: float = 0.5
 ) -> Performance:
-    """Performance at every threshold that makes a difference, from all rows flagged to none.
+    """Performance at every distinct threshold, from all rows flagged to none.
 
     Parameters
     ----------
@@ -359,20 +358,20 @@ def performance_curve(
 def threshold_limits(
     train_prior: float | PriorEstimate, test_prior: float | PriorEstimate, *, cost: float = 0.5
 ) -> tuple[float, float]:
-    """Least and largest ratio threshold while both priors stay within their limits.
+    """Smallest and largest ratio threshold over the intervals of both priors.
 
     Parameters
     ----------
     train_prior, test_prior : float or PriorEstimate
-        Priors with their limits; a number is taken as known.
+        Priors with their limits; a number is treated as known.
     cost : float, default=0.5
         False-positive cost in (0, 1).
 
     Notes
     -----
-    The threshold is monotone in each prior, so its extremes lie at corners. The two
-    priors are taken to move freely; their errors go together in truth, so the range
-    is wide rather than narrow.
+    The threshold is monotone in each prior, so its extremes are at the corners. The
+    correlation between the errors of the two priors is ignored, so the range is
+    conservative.
 
     Examples
     --------

@@ -1,16 +1,16 @@
-r"""How far a prior may be trusted: confidence limits from counts alone.
+r"""Confidence limits of priors, computed from counts.
 
-Let :math:`b(t), a(t)` be the shares of positives and of unlabeled rows that score
-at least :math:`t`. Their ratio :math:`\theta(t) = a(t)/b(t)` is the prior plus what
-negatives add to the tail, so every threshold bounds the prior from above, and the
-lowest point of the curve is the *visible mixture proportion*: the share of U that
-looks exactly like P at its most positive scores.
+Let :math:`b(t), a(t)` be the fractions of positives and of unlabeled rows that score
+at least :math:`t`. Their ratio :math:`\theta(t) = a(t)/b(t)` is the prior plus the
+contribution of negatives, so it is an upper bound of the prior at every threshold. The
+lowest point of the curve is the *mixture proportion*, the largest prior that is
+compatible with the two samples.
 
 ``high`` is an upper limit of that lowest point, and so of the prior, for independent rows
-and at its level. ``low`` starts as a lower limit of the visible proportion, which holds for the
+and at its level. ``low`` starts as a lower limit of the mixture proportion, which is valid for the
 prior if no negative scores as high as the best positives, and is then lowered by the negatives that
 may be there (:mod:`drpu.core._evidence`). That part rests on the shape of the curve and on
-experience with real tables: every prior from 0 to the visible proportion gives the
+experience with real tables: every prior from 0 to the mixture proportion gives the
 same positives and the same unlabeled rows, so no lower limit can hold for all data.
 """
 
@@ -31,25 +31,25 @@ from drpu.core.tails import ScoreTails
 
 __all__ = ["Limits", "exact_limits", "ratio_limits", "shift_limits"]
 
-FEW_ROWS = 100  # new rows below which binomial limits at one threshold take the place of matching
-# How far below the deciding threshold `low` looks: further where a bias may hide.
+FEW_ROWS = 100  # with fewer new rows, binomial limits at one threshold replace matching
+# Range of thresholds below the deciding one that `low` uses: larger with weak separation.
 _REACH = ((0.6, 4.0), (0.45, 8.0), (0.0, 16.0))
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Confidence limits of a prior, and how they came about.
+    """Confidence limits of a prior, and their derivation.
 
     Attributes
     ----------
     low, high : float
         The limits, in [0, 1].
     recall : float
-        Share of the positives above the threshold that decided ``high``; 1 when
-        no single threshold did.
+        Fraction of the positives above the threshold that determined ``high``; 1 if no
+        single threshold did.
     separation : float
-        Least Youden index of the score, positives against negatives, that the counts
-        allow, less its noise.
+        Smallest Youden index of the score, positives against negatives, that the counts
+        allow, minus its noise.
     identified : bool
         Whether ``separation`` is large enough for more than an upper bound of the prior;
         True where the training prior is known.
@@ -62,10 +62,10 @@ class Limits:
     identified: bool = True
 
     def lowered(self, impurity: float) -> Limits:
-        r"""The limits when the best-scored rows may hold negatives.
+        r"""The limits if there may be negatives among the best-scored rows.
 
-        With negatives at ``impurity`` times the density of positives there, the visible
-        proportion is :math:`\pi + (1-\pi) \cdot` ``impurity``.
+        If the density of negatives there is ``impurity`` times that of positives, the
+        mixture proportion is :math:`\pi + (1-\pi) \cdot` ``impurity``.
         """
         return replace(self, low=max(0.0, (self.low - impurity) / (1 - impurity)))
 
@@ -74,7 +74,7 @@ class Limits:
 
 
 def ratio_limits(tails: ScoreTails, level: float) -> Limits:
-    """Limits of the share of positives in one sample, from the ratio of tails.
+    """Limits of the prior of one sample, from the tail ratio.
 
     Parameters
     ----------
@@ -86,14 +86,14 @@ def ratio_limits(tails: ScoreTails, level: float) -> Limits:
     Returns
     -------
     limits : Limits
-        From 0 to 1 where there are fewer than five positives or no threshold.
+        0 and 1 if there are fewer than five positives or no threshold.
 
     Notes
     -----
-    ``high`` is the least of simultaneous upper limits along the curve, ``low`` the
-    least of pointwise lower limits from the deciding threshold down to a quarter of
+    ``high`` is the smallest of simultaneous upper limits along the curve, ``low`` the
+    smallest of pointwise lower limits from the deciding threshold down to a quarter of
     its recall (an eighth or a sixteenth when the score seems to separate poorly), lowered by the
-    negatives that the best-scored rows may hold. Both are asymptotic; :func:`exact_limits` are not.
+    negatives that may be among the best-scored rows. Both are asymptotic; :func:`exact_limits` are not.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def shift_limits(
     train_prior: float | None = None,
     train_limits: tuple[float, float] | None = None,
 ) -> Limits:
-    r"""Limits of the share of positives in a second sample, seen beside the first.
+    r"""Limits of the prior of a second sample, with the first one as reference.
 
     Parameters
     ----------
@@ -130,19 +130,19 @@ def shift_limits(
     level : float
         Confidence level of the two limits together, in (0, 1).
     train_prior : float, optional
-        Prior of the reference sample where it is known from elsewhere. The
+        Prior of the reference sample, if it is known from another source. The
         interval is then about half as wide, and ``low`` needs no pure tail.
     train_limits : (float, float), optional
-        Limits of that prior, at the same level; the prior itself when left out.
+        Limits of that prior, at the same level; the default is the prior itself.
 
     Notes
     -----
     At every threshold :math:`a' - b = \lambda (a - b)` with
     :math:`\lambda = (1-\pi')/(1-\pi)`, which a least-squares fit over all
     thresholds finds without any prior. Then :math:`\theta' = 1 - \lambda (1 - \theta)`,
-    with the noise of all three samples carried through. Where the prior fell
-    (:math:`\lambda > 1`) the noise of :math:`\theta` would be blown up, and the ratio
-    of the new tails is read instead: the same quantity at each threshold.
+    with the noise of all three samples taken into account. If the prior has decreased
+    (:math:`\lambda > 1`), this would amplify the noise of :math:`\theta`, and the tail ratio
+    of the new sample is used instead, which is the same quantity at each threshold.
 
     Below a hundred new rows, one threshold is used with exact binomial limits instead, so
     that the limits hold for any number of rows.
@@ -150,7 +150,7 @@ def shift_limits(
     check_fraction("level", level)
     pi = 1.0 if train_prior is None else check_prior("train_prior", train_prior)
     match = match_samples(tails, reference)
-    # A reference without negatives has nothing to compare with: as good as unknown.
+    # A reference without negatives gives no information: treat its prior as unknown.
     if match is not None and pi < 1 and reference.n_positive >= FEWEST:
         return _known_prior_limits(tails, reference, match, level, _Known(pi, *(train_limits or (pi, pi))))
 
@@ -168,26 +168,26 @@ def shift_limits(
 
 
 def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Limits:
-    r"""Limits that hold in finite samples for any distribution, about 1.7 times as wide.
+    r"""Limits that are valid in finite samples for any distribution, about 1.7 times as wide.
 
     Parameters
     ----------
     tails : ScoreTails
-        Counts of the sample. With weights the effective sizes stand in for the
-        counts, and the guarantee is approximate.
+        Counts of the sample. With weights, effective sizes replace the counts, and
+        the guarantee is approximate.
     level : float
         Confidence level of the two limits together, in (0, 1).
     recall : float, default=0.1
-        ``low`` bounds the lowest point of the curve among thresholds that keep at
-        least this share of the positives: the prior itself, if one of them keeps
-        no negative.
+        ``low`` bounds the minimum of the curve over thresholds with at least this recall.
+        It bounds the prior if there are no negatives above one of them.
 
     Notes
     -----
-    ``high``: Clopper-Pearson limits of both tails at ranks fixed in advance, shared
-    out by Bonferroni. ``low``: the threshold that attains the lowest point is fixed,
-    so pointwise limits at every level are enough; a third of the error goes to each
-    tail and a third to that threshold keeping fewer positives than are looked at.
+    ``high``: Clopper-Pearson limits of both tails at ranks fixed in advance, with a
+    Bonferroni correction. ``low``: the threshold of the minimum is fixed, so pointwise
+    limits at every level are enough. A third of the error probability is used for each
+    tail, and a third for the event that this threshold has fewer positives above it than
+    the ranks that are used.
     """
     check_fraction("level", level)
     check_fraction("recall", recall)
@@ -202,7 +202,7 @@ def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Lim
 
 
 def _visible(curve: Curve | None, level: float, reach: float | None, evidence: Evidence) -> Limits:
-    """Limits of the lowest point of ``curve``, and no limits where there is none."""
+    """Limits of the minimum of ``curve``; 0 and 1 if there is no curve."""
     told = evidence.separation, evidence.identified
     if curve is None:
         return Limits(0.0, 1.0, 1.0, *told)
@@ -211,20 +211,20 @@ def _visible(curve: Curve | None, level: float, reach: float | None, evidence: E
 
 
 def _reach(tails: ScoreTails, curve: Curve | None) -> float | None:
-    """How far below the deciding threshold to look; None where the score separates nothing."""
+    """Range of thresholds below the deciding one; None if the score does not separate the classes."""
     apparent = youden_index(tails, 0.0 if curve is None else curve.middle)
     return next((reach for least, reach in _REACH if apparent > least), None)
 
 
 def _impurity(evidence: Evidence, curve: Curve | None, reach: float | None) -> float:
-    """Share of negatives to allow for among the best-scored rows; the same at every level, so limits nest."""
+    """Fraction of negatives assumed among the best-scored rows; equal for all levels, to nest limits."""
     if curve is None or reach is None:
         return 0.0
     return evidence.impurity(curve.low(DESIGN, reach), curve.middle)
 
 
 def _ratio_curve(tails: ScoreTails) -> Curve | None:
-    """a/b on the grid, compared by logarithms; None where there is no threshold."""
+    """a/b on the grid, on the log scale; None if there is no threshold."""
     at = grid(tails)
     if len(at) == 0:
         return None
@@ -245,7 +245,7 @@ def _ratio_curve(tails: ScoreTails) -> Curve | None:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """A training prior that is known from elsewhere, and its limits."""
+    """A training prior that is known from another source, and its limits."""
 
     value: float
     low: float
@@ -255,7 +255,7 @@ class _Known:
 def _known_prior_limits(
     tails: ScoreTails, reference: ScoreTails, match: Match, level: float, known: _Known
 ) -> Limits:
-    """Limits of the new prior where the training prior is known, with the doubt about both."""
+    """Limits of the new prior for a known training prior, with the uncertainty of both."""
     few = tails.n < FEW_ROWS
     growth = binomial_growth(tails, reference, level) if few else None
     if growth is None:
@@ -263,7 +263,7 @@ def _known_prior_limits(
         low, high = score_limits(tails, reference, match, level, known.value)
     else:
         value, low, high = (1 - x * (1 - known.value) for x in growth)
-    scale = (1 - value) / (1 - known.value)  # what an error of the training prior becomes
+    scale = (1 - value) / (1 - known.value)  # propagated error of the training prior
     low = value - math.hypot(value - low, scale * (known.value - known.low))
     high = value + math.hypot(high - value, scale * (known.high - known.value))
     ends = np.clip([low, high], 0, 1).tolist()
@@ -271,7 +271,7 @@ def _known_prior_limits(
 
 
 def _few_rows_limits(tails: ScoreTails, reference: ScoreTails, train: Limits, level: float) -> Limits:
-    """Limits from few new rows: every growth within its limits, at every training prior within its own."""
+    """Limits from few new rows: over the limits of the growth and of the training prior."""
     growth = binomial_growth(tails, reference, level)
     if growth is None:
         return replace(train, low=0.0, high=1.0)
@@ -317,12 +317,12 @@ def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | N
 
 
 def _exact_high(tails: ScoreTails, tail: float) -> tuple[float, float]:
-    """The upper limit and the recall of the rank that gave it."""
+    """The upper limit, and the recall of its rank."""
     n, n_positive = tails.n, tails.n_positive
     rank = ranks(n_positive, 2 * STEP)
     if len(rank) == 0:
         return 1.0, 1.0
-    # The designed rank, not the tied count: ties only raise the share above the threshold.
+    # The designed rank, not the tied count: ties only increase the fraction above the threshold.
     hits = tails.survival[last_levels(tails, rank)] * n
     t = tail / (2 * len(rank))
     above = np.where(hits < n - 0.5, betaincinv(hits + 1, np.maximum(n - hits, 0.5), 1 - t), 1.0)
@@ -332,10 +332,10 @@ def _exact_high(tails: ScoreTails, tail: float) -> tuple[float, float]:
 
 
 def _exact_low(tails: ScoreTails, tail: float, recall: float) -> float:
-    """The lower limit of the lowest point of the curve at ``recall`` or more."""
+    """The lower limit of the minimum of the curve at ``recall`` or more."""
     n, n_positive, t = tails.n, tails.n_positive, tail / 3
     counts = np.arange(math.ceil(n_positive))
-    # Fewest positives that a threshold of this recall keeps, but for probability t.
+    # Smallest number of positives above a threshold of this recall, except with probability t.
     fewest = int((betainc(n_positive - counts, counts + 1, 1 - recall) < t).sum())
     if fewest == 0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Class priors: the value object, and the door to every estimator by name."""
+"""Class priors: the value object, and estimation by any method."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
 METHODS = ("auto", *PROPORTIONS, "blended", *SHIFTS)
 
-KNOWN = ("given", "audit")  # methods of priors that do not come from the counts
+KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
 
 
 @dataclass(frozen=True, slots=True)
 class PriorEstimate:
-    """A class prior with the limits it can be trusted to.
+    """A class prior with confidence limits.
 
     Attributes
     ----------
@@ -38,9 +38,9 @@ class PriorEstimate:
     level : float
         Confidence level of the two limits together.
     method : str
-        How ``value`` was found; ``"given"`` when the user knew it.
+        How ``value`` was estimated; ``"given"`` if the user passed it.
     identified : bool, default=True
-        False where the data give an upper bound only: ``value`` is then the prior
+        False if the data give an upper bound only: ``value`` is then the prior
         under the assumption that the best-scored rows are all positive.
 
     Examples
@@ -71,7 +71,7 @@ class PriorEstimate:
 
     @classmethod
     def given(cls, value: float, *, level: float = 0.95) -> Self:
-        """A prior that is known, without doubt."""
+        """A prior that is known exactly."""
         number = check_prior("prior", value)
         return cls(number, number, number, level, "given")
 
@@ -100,7 +100,7 @@ class PriorEstimate:
 
 
 def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
-    """``prior`` as a PriorEstimate: itself, or a number taken as known."""
+    """``prior`` as a PriorEstimate; a number is treated as known."""
     if isinstance(prior, PriorEstimate):
         return prior
     return PriorEstimate.given(check_prior(name, prior))
@@ -115,27 +115,27 @@ def estimate_prior(
     reference: ScoreTails | None = None,
     train_prior: float | PriorEstimate | None = None,
 ) -> PriorEstimate:
-    """Share of positives among unlabeled rows, from one score a row.
+    """Class prior of unlabeled rows, from one score per row.
 
     Parameters
     ----------
     positive_scores : array-like of shape (n_positive,)
-        Scores of positives that the model has not seen. Any score will do that
-        ranks positives first; its scale does not matter.
+        Scores of positives that the model was not trained on. Any score that ranks
+        positives higher can be used; its scale does not matter.
     unlabeled_scores : array-like of shape (n,)
-        Scores of the rows whose share of positives is wanted.
+        Scores of the rows whose prior is estimated.
     method : str or callable, default="auto"
         One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``, ``"scott"``,
-        ``"dedpul"``. A second sample beside its reference: ``"blended"``, ``"efficient"``,
+        ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``,
         ``"matching"``, ``"em"``. ``"auto"`` is ``"adaptive"`` or, with a reference,
         ``"blended"``. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
     reference : ScoreTails, optional
         The tails of the training unlabeled sample over the same positive scores.
-        With it the new sample is compared as a whole, not at its top alone.
+        With it, the whole score distribution of the new sample is compared.
     train_prior : float or PriorEstimate, optional
-        Prior of the reference sample; estimated from it when left out.
+        Prior of the reference sample; estimated from it by default.
 
     Returns
     -------
@@ -143,8 +143,8 @@ def estimate_prior(
 
     Notes
     -----
-    ``method="em"`` without a reference takes the scores as calibrated log-ratios,
-    and then needs ``train_prior``.
+    ``method="em"`` without a reference requires scores that are calibrated log-ratios,
+    and ``train_prior``.
 
     Examples
     --------
@@ -177,7 +177,7 @@ def prior_from_tails(
     reference: ScoreTails | None = None,
     train_prior: float | PriorEstimate | None = None,
 ) -> PriorEstimate:
-    """Class prior of the scores counted in ``tails``; :func:`estimate_prior` on counts."""
+    """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts."""
     check_fraction("level", level)
     if not tails.counts.any():
         raise DataError("the tails are empty: update them with unlabeled scores first.")
@@ -228,11 +228,12 @@ def _shifted(
 
 
 def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
-    """Prior of ``tails`` from both ways to it, weighted by how little each is in doubt.
+    """Weighted mean of two estimates of the prior of ``tails``.
 
-    One way carries the training prior over, and its error with it, times the growth
-    of the negatives. The other reads the new rows alone. Weights are inverse squares
-    of the widths of their intervals; a known training prior has no width and takes all.
+    The first is computed from the training prior and the growth of the negatives, and
+    inherits the error of the training prior. The second uses the new rows alone. Weights
+    are inverse squares of the widths of their intervals. If the training prior is known,
+    only the first is used.
     """
     carried = efficient(tails, reference, train_prior.value)
     width = train_prior.high - train_prior.low
@@ -247,7 +248,7 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
 
 
 def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorEstimate:
-    """The value, clipped into its limits, with a warning where the data give an upper bound only."""
+    """The estimate with its value clipped to the limits; warns if the data give an upper bound only."""
     clipped = float(min(max(value, limits.low), limits.high))
     estimate = PriorEstimate(
         clipped, float(limits.low), float(limits.high), level, method, bool(limits.identified)

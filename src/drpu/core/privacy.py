@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import random
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from fractions import Fraction
 from typing import Any
 
@@ -27,6 +27,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from drpu._checks import check_integer, check_real, check_scores
+from drpu._schema import Integer, List, Number, Optional, Schema, Text
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray
 from drpu.core.tails import ScoreTails
@@ -85,6 +86,29 @@ class Protection:
         object.__setattr__(self, "grid", None if self.grid is None else tuple(self.grid))
         object.__setattr__(self, "not_covered", tuple(self.not_covered))
 
+    @classmethod
+    def from_state(cls, state: Any) -> Protection:
+        """The protection that ``asdict`` made plain; raises ``DataError`` where it makes no sense."""
+        if not isinstance(state, dict) or state.keys() - {field.name for field in fields(cls)}:
+            raise DataError(f"the state of a protection is damaged: {state!r:.100}.")
+        _PROTECTION.check(ModelState("", state))
+        return cls(**state)
+
+
+_PROTECTION = Schema(
+    "protection",
+    config={
+        "mechanism": Text(("quantiles", "discrete-laplace")),
+        "levels": Integer(1),
+        "positive_error": Optional(Number(0, 1)),
+        "unlabeled_error": Optional(Number(0, 1)),
+        "epsilon": Optional(Number(above=0)),
+        "neighbours": Optional(Text()),
+        "grid": Optional(List(Number(), 3, 3)),
+        "randomness": Optional(Text(("operating system", "seeded"))),
+        "not_covered": Optional(List(Text(), high=100)),
+    },
+)
 
 # -- fewer levels --------------------------------------------------------------------------
 

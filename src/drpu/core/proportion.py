@@ -1,4 +1,4 @@
-"""Mixture proportion of one sample: how much of U looks like P at its top."""
+"""Estimators of the mixture proportion of one sample."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from drpu.exceptions import FewPositivesWarning
 
 __all__ = ["PROPORTIONS", "adaptive", "best_bin", "combined", "infimum", "plateau"]
 
-_MOSTLY_POSITIVE = (0.65, 0.85)  # priors between which the plateau loses its weight
+_MOSTLY_POSITIVE = (0.65, 0.85)  # the weight of the plateau decreases from 1 to 0 between these priors
 _SEPARATED = (2.0, 4.0)  # slopes of the plateau between which half of its weight goes to the tails
-_PLATEAU_ROWS = 100.0  # positives that outweigh the plateau's assumption
+_PLATEAU_ROWS = 100.0  # number of positives at which the plateau gets half of the weight
 
 
 def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
-    r"""Smallest ratio of tails among thresholds that keep enough positives: the paper's rule.
+    r"""Smallest tail ratio over thresholds with enough positives above them: the rule of the paper.
 
     Parameters
     ----------
     tails : ScoreTails
         The counts.
     gamma : float, default=1.0
-        The constant of the theorem, in (0, 1]; 1 is what its authors ran.
+        The constant of the theorem, in (0, 1]; the authors used 1.
     sizes : {"positive", "both"}, default="positive"
-        Whether the recall asked for follows from the number of positives alone,
-        as the authors ran it, or from both samples, as the theorem has it.
+        Whether the minimum recall depends on the number of positives only, as in the code
+        of the authors, or on both samples, as in the theorem.
 
     Notes
     -----
     :math:`\min_k a_k / b_k` over :math:`b_k > \bar\gamma`, with
     :math:`\bar\gamma = \max \varepsilon(n) / \gamma` and
     :math:`\varepsilon(n) = \sqrt{4 \ln(en/2)/n} + \sqrt{\ln(2n)/(2n)}`. It exceeds 1
-    below 28 positives: no threshold is left then, and :func:`best_bin` answers.
+    for fewer than 28 positives. Then there is no threshold, and :func:`best_bin` is used.
     """
     check_real("gamma", gamma, low=1e-6, high=1.0)
     check_choice("sizes", sizes, ("positive", "both"))
@@ -50,8 +50,8 @@ def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -
     found = _lowest_ratio(tails, least / gamma)
     if found is None:
         warnings.warn(
-            f"{tails.n_positive:g} held-out positives are too few for the paper's prior, which wants a "
-            f"recall above {least / gamma:.2f}: best-bin answers instead.",
+            f"{tails.n_positive:g} held-out positives are too few for prior='paper', which needs a "
+            f"recall above {least / gamma:.2f}: best-bin is used instead.",
             FewPositivesWarning,
             stacklevel=4,
         )
@@ -60,7 +60,7 @@ def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -
 
 
 def _lowest_ratio(tails: ScoreTails, recall: float) -> float | None:
-    """Smallest ratio of tails among thresholds of more than this recall, where there are any."""
+    """Smallest tail ratio over thresholds above this recall, if there are any."""
     a, b = tails.survival, tails.positive_survival
     enough = b > recall
     return float(min(1.0, (a[enough] / b[enough]).min())) if enough.any() else None
@@ -71,7 +71,7 @@ def _epsilon(n: float) -> float:
 
 
 def best_bin(tails: ScoreTails, *, slack: float = 0.01, confidence: float = 0.9) -> float:
-    """Ratio of tails at the threshold with the smallest upper bound; works at any size.
+    """Tail ratio at the threshold with the smallest upper bound, for any sample size.
 
     Notes
     -----
@@ -86,17 +86,17 @@ def best_bin(tails: ScoreTails, *, slack: float = 0.01, confidence: float = 0.9)
 
 
 def plateau(tails: ScoreTails) -> float:
-    """Prior at the height of the smooth fit: where the curve flattens, only positives are left."""
+    """Prior from the height of the plateau of the smooth fit."""
     return fit_plateau(tails).prior
 
 
 def combined(tails: ScoreTails) -> float:
-    """Infimum and best-bin where positives abound; DEDPUL and the plateau where they are rare.
+    """Infimum and best-bin for large priors; DEDPUL and the plateau for small ones.
 
-    What negatives add to the first two is in proportion to their share, so their mean
-    weighs as much as it says that there are positives. DEDPUL and the plateau look
-    further up the scores, where rare positives stand out; the plateau assumes a shape for
-    that, and counts as much as a hundred positives do.
+    The bias of the first two is proportional to the fraction of negatives, so their mean m
+    gets weight m, and the other pair 1 - m. DEDPUL and the plateau use higher scores, where
+    rare positives are visible. The plateau assumes a shape of the curve, so its weight in
+    the pair decreases with the number of positives and is a half at one hundred.
     """
     lowest = _lowest_ratio(tails, _epsilon(tails.n_positive))
     best = best_bin(tails)
@@ -107,11 +107,11 @@ def combined(tails: ScoreTails) -> float:
 
 
 def adaptive(tails: ScoreTails) -> float:
-    """The plateau's prior up to a moderate reading of :func:`combined`, and :func:`combined` above it.
+    """The prior of the plateau if :func:`combined` is moderate, and :func:`combined` if it is large.
 
-    Where classes overlap, the tails are read too high, because negatives are among the best-scored rows;
-    the plateau extrapolates beyond them. Where most rows are positive, few negatives are left to show the
-    shape of the plateau, and the tails are the better reading.
+    If the classes overlap, the tail ratios are too high, because there are negatives among the best-scored
+    rows; the plateau extrapolates beyond them. If most rows are positive, there are too few negatives to
+    fit the plateau, and the tail ratios are better.
     """
     tail_reading = combined(tails)
     weight = slide(tail_reading, *_MOSTLY_POSITIVE)

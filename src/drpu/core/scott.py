@@ -13,7 +13,7 @@ __all__ = ["scott"]
 
 
 def scott(tails: ScoreTails, level: float = 0.95) -> float:
-    r"""Smallest ratio of an upper limit on U's tail to a lower limit on P's.
+    r"""Smallest ratio of an upper limit of the tail of U and a lower limit of the tail of P.
 
     Parameters
     ----------
@@ -25,22 +25,22 @@ def scott(tails: ScoreTails, level: float = 0.95) -> float:
     Returns
     -------
     prior : float
-        In (0, 1]; above the prior at any fixed threshold with probability ``level``
-        at least, and so with a bias upwards that shrinks as the samples grow.
+        In (0, 1]. At any fixed threshold it exceeds the prior with probability at least
+        ``level``, so it is biased upwards; the bias decreases with the sample sizes.
 
     Notes
     -----
-    At any threshold :math:`a \ge \pi b`, with equality where only positives are
-    left. The estimate is
+    At any threshold :math:`a \ge \pi b`, with equality if there are only positives
+    above it. The estimate is
 
     .. math:: \min_k \bar a_k / \underline b_k,
 
     with one-sided Clopper-Pearson limits, each at :math:`(1 - \text{level})/2`. They
-    are exact for a threshold fixed beforehand, and so much tighter than the uniform
-    deviation bounds of the theory, whose price over all thresholds is not paid here:
-    it is an estimator, not an interval. Thresholds that keep few positives have a
-    small :math:`\underline b` and rule themselves out. Effective sizes stand in for
-    counts where rows are weighted.
+    are exact for a fixed threshold, and much tighter than the uniform deviation bounds of
+    the theory. There is no correction for several thresholds, because this is an
+    estimator and not an interval. Thresholds with few positives above them have a small
+    :math:`\underline b` and do not attain the minimum. With weights, effective sizes
+    replace the counts.
 
     See Also
     --------
@@ -57,7 +57,7 @@ def scott(tails: ScoreTails, level: float = 0.95) -> float:
     a, b = tails.survival, tails.positive_survival
     n, n_positive = tails.n, tails.n_positive
 
-    # Each bound exceeds a/b, so one good bound rules most thresholds out.
+    # Each bound exceeds a/b, so one good bound excludes most thresholds.
     ratio = a / b
     promising = int(np.argmin((a + 2 * np.sqrt(a / n) + 4 / n) * (1 / b + 2 / np.sqrt(n_positive * b**3))))
     first = _bound(a[[promising]], n, b[[promising]], n_positive, tail)
@@ -67,12 +67,12 @@ def scott(tails: ScoreTails, level: float = 0.95) -> float:
 
 
 def _bound(a: FloatArray, n: float, b: FloatArray, n_positive: float, tail: float) -> float:
-    """Least of upper(a) / lower(b), with one-sided Clopper-Pearson limits."""
+    """Minimum of upper(a) / lower(b), with one-sided Clopper-Pearson limits."""
     hits, kept = a * n, b * n_positive
     missed = np.maximum(n - hits, 0.0)
     upper = np.ones_like(hits)
-    some = missed > 1e-9 * n  # where every row is a hit the limit is 1
+    some = missed > 1e-9 * n  # if all rows are above the threshold the limit is 1
     upper[some] = betaincinv(hits[some] + 1, missed[some], 1 - tail)
     lower = betaincinv(kept, np.maximum(n_positive - kept, 0.0) + 1, tail)
-    with np.errstate(divide="ignore"):  # a lower limit too small for a float says nothing
+    with np.errstate(divide="ignore"):  # the lower limit underflows
         return float((upper / lower).min())

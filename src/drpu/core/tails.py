@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoreTails"]
 
+_MOST = 2.0**62  # rows that can be counted: sums of two such counts still fit into 64 bits
 _CHUNK = 1 << 20  # scores counted at a time: memory stays flat however many come
 
 
@@ -248,9 +249,11 @@ class ScoreTails:
             levels = check_scores("levels", state.arrays["levels"]).copy()
             positive = _check_counts("positive_counts", state.arrays["positive_counts"], len(levels))
             counts = _check_counts("counts", state.arrays["counts"], len(levels))
-            n_positive = check_real("n_positive", state.config["n_positive"], low=0.0)
-            squares = check_real("weight_squares", state.config["weight_squares"], low=0.0)
-            clusters = check_real("cluster_squares", state.config.get("cluster_squares", 0.0), low=0.0)
+            n_positive = check_real("n_positive", state.config["n_positive"], low=0.0, high=_MOST)
+            squares = check_real("weight_squares", state.config["weight_squares"], low=0.0, high=1e300)
+            clusters = check_real(
+                "cluster_squares", state.config.get("cluster_squares", 0.0), low=0.0, high=1e300
+            )
             copies = check_integer("copies", state.config["copies"], low=1)
         except (AttributeError, KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of tails is damaged: {error}") from error
@@ -293,6 +296,8 @@ def _check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArra
         raise DataError(f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}.")
     if counts.dtype.kind not in "iuf" or not np.isfinite(counts).all() or (counts < 0).any():
         raise DataError(f"{name} must be finite numbers that are not negative.")
+    if not counts.sum(dtype=np.float64) <= _MOST:
+        raise DataError(f"{name} must add up to at most {_MOST:g}.")
     return counts.astype(np.float64) if counts.dtype.kind == "f" else counts.astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""Unlabeled rows in the place of positives: how much each of them weighs, by a ratio."""
+"""Weights with which unlabeled rows replace positives in training."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from drpu.exceptions import DRPUWarning
 
 __all__ = ["mean_log_ratio", "teaching_weights"]
 
-LEAST = 1e-6  # weight of a row that is no positive at all: it stays in the sample
+LEAST = 1e-6  # smallest weight, so that every row stays in the sample
 
 
 def mean_log_ratio(scores: Sequence[FloatArray]) -> FloatArray:
-    """Log of the mean ratio, from the log-ratios of several models, one array each."""
+    """Log of the mean ratio of several models, given one array of log-ratios per model."""
     return np.asarray(np.logaddexp.reduce(list(scores)) - np.log(len(scores)))
 
 
 def teaching_weights(scores: FloatArray, tails: ScoreTails | None = None) -> tuple[FloatArray, float]:
-    r"""What unlabeled rows weigh as positives, and the most that a row can weigh.
+    r"""Weights of unlabeled rows as positives, and the largest possible weight.
 
     The mean of any function over positives is its mean over unlabeled rows weighted by the
-    ratio, :math:`E_+[f] = E_U[r f]`. A model can so be taught with all unlabeled rows by
-    another one, in the place of a few labelled rows that it would learn by heart.
+    ratio, :math:`E_+[f] = E_U[r f]`. So the ratio of one model allows another one to be trained
+    on all unlabeled rows instead of a few labelled rows, which it would overfit.
 
     Parameters
     ----------
     scores : ndarray of shape (n,)
         Log-ratios of the unlabeled rows.
     tails : ScoreTails, optional
-        Scores of the same kind, of positives and unlabeled rows kept out: ratios are calibrated on
-        them. Without them they are taken as they are.
+        Scores of held-out positives and unlabeled rows, by which the ratios are calibrated.
+        Without them the ratios are not calibrated.
 
     Returns
     -------
     weights : ndarray of shape (n,)
         Above 0.
     ceiling : float
-        One over the prior, or the largest ratio where none was estimated: what a labelled row weighs.
+        1 / prior, or the largest ratio without a prior: the weight of a labelled row.
 
     Examples
     --------
@@ -54,7 +54,7 @@ def teaching_weights(scores: FloatArray, tails: ScoreTails | None = None) -> tup
         ratio = np.exp(scores)
         return np.maximum(ratio, LEAST), float(ratio.max())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)  # said again where the prior is used
+        warnings.simplefilter("ignore", DRPUWarning)  # the warning is repeated where the prior is used
         prior = max(tails.estimate().value, 1 / tails.n)
         ratio = calibrate(tails, prior)(scores)
     return np.clip(ratio, LEAST, 1 / prior), 1 / prior

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
+from dataclasses import asdict, fields
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
+from drpu._schema import Flag, Integer, List, Number, Optional, Schema, Text
 from drpu._state import ModelState, declare
 from drpu.core.costs import Costs
 from drpu.core.prior import PriorEstimate
@@ -21,8 +23,23 @@ __all__ = [
     "read_classes",
     "read_parameters",
     "read_plain",
+    "read_prior",
     "write_classes",
 ]
+
+# Booleans, numbers, texts of at most 9999 characters, and objects, which are texts and null in a file.
+_LABEL_DTYPE = re.compile(r"^([<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4})$")
+_COLUMNS = Schema(
+    "classifier", config={"columns": Integer(1, 2**31), "names": Optional(List(Text(most=100_000)))}
+)
+_PRIOR = Schema(
+    "prior",
+    config={
+        **{name: Number(0, 1) for name in ("value", "low", "high", "level")},
+        "method": Text(most=200),
+        "identified": Optional(Flag()),
+    },
+)
 
 
 class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -62,8 +79,11 @@ class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return config
 
     def _read_columns(self, config: dict[str, Any]) -> None:
-        self.n_features_in_ = int(config["columns"])
-        if "names" in config:
+        _COLUMNS.check(ModelState("", config))
+        self.n_features_in_ = config["columns"]
+        if config.get("names") is not None:
+            if len(config["names"]) != self.n_features_in_:
+                raise DataError(f"names must be {self.n_features_in_} texts, got {len(config['names'])}.")
             self.feature_names_in_ = np.array(config["names"], dtype=object)
             self.table_ = TableEncoder.numbers(config["names"])
         if "table" in config:
@@ -80,7 +100,35 @@ def write_classes(classes: np.ndarray[Any, Any]) -> dict[str, Any]:
 
 def read_classes(config: dict[str, Any]) -> np.ndarray[Any, Any]:
     """The labels that :func:`write_classes` wrote."""
-    return np.array(config["values"], dtype=np.dtype(config["dtype"]))
+    if not isinstance(config, dict) or not {"dtype", "values"} <= config.keys():
+        raise DataError(f"classes must have a dtype and values, got {config!r:.100}.")
+    dtype, values = config["dtype"], config["values"]
+    if not isinstance(dtype, str) or not _LABEL_DTYPE.match(dtype):
+        raise DataError(f"the dtype of classes must be one of labels, got {dtype!r:.100}.")
+    if not isinstance(values, list) or len(values) != 2 or not all(map(_is_label, values)):
+        raise DataError(f"classes must be two labels, got {values!r:.100}.")
+    try:
+        classes = np.array(values, dtype=np.dtype(dtype))
+    except (ValueError, TypeError, OverflowError) as error:
+        raise DataError(f"classes must be two labels of the type {dtype}, got {values!r:.100}.") from error
+    if classes.shape != (2,) or classes[0] == classes[1]:
+        raise DataError(f"classes must be two different labels, got {values!r:.100}.")
+    return classes
+
+
+def _is_label(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, bool, int, float)) and len(str(value)) <= 10_000)
+
+
+def read_prior(config: Any) -> PriorEstimate:
+    """The prior that ``asdict`` made plain."""
+    if not isinstance(config, dict):
+        raise DataError(f"a prior must have a value, limits, a level and a method, got {config!r:.100}.")
+    _PRIOR.check(ModelState("", config))
+    strange = sorted(config.keys() - {field.name for field in fields(PriorEstimate)})
+    if strange:
+        raise DataError(f"a prior has no {strange[0]!r:.100}.")
+    return PriorEstimate(**config)
 
 
 def plain_parameters(estimator: BaseEstimator, *, model: str) -> dict[str, Any]:
@@ -116,5 +164,5 @@ def plain(value: Any) -> Any:
 def read_plain(value: Any) -> Any:
     """The parameter that :func:`plain` wrote."""
     if isinstance(value, dict):
-        return Costs(**value) if "miss" in value else PriorEstimate(**value)
+        return Costs(**value) if "miss" in value else read_prior(value)
     return tuple(value) if isinstance(value, list) else value

@@ -21,10 +21,12 @@ from drpu.estimators._kept import (
     plain_parameters,
     read_classes,
     read_parameters,
+    read_prior,
     write_classes,
 )
 from drpu.estimators._priors import Population, check_prior_parameter, estimate_population
 from drpu.estimators._validation import Classes, check_rows, check_scenario, pair_pu, split_pu
+from drpu.exceptions import DataError
 from drpu.models.scores import ScoreModel, resolve_score, score_from_state
 
 __all__ = ["PURival", "ScoredRival"]
@@ -156,9 +158,14 @@ class PURival(KeptClassifier):
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """The fitted classifier restored from ``state``."""
         config = state.config
+        for name in ("parameters", "learnt"):
+            if not isinstance(config.get(name), dict):
+                raise DataError(f"{name} must be a dictionary in the state of a {cls.__name__}.")
+        if state.arrays or state.blobs:
+            raise DataError(f"the state of a {cls.__name__} has parts only.")
         classifier = cls(**read_parameters(config["parameters"]))
         classifier.classes_ = read_classes(config["classes"])
-        classifier.prior_ = PriorEstimate(**config["prior"])
+        classifier.prior_ = read_prior(config["prior"])
         classifier._read_columns(config)
         classifier._restore(config["learnt"], state.parts, module)
         return classifier

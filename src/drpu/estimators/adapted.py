@@ -10,6 +10,7 @@ import numpy as np
 
 from drpu._checks import check_fraction, check_real, check_weights
 from drpu._samples import n_rows
+from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
 from drpu._typing import BoolArray, Rows
 from drpu.core.audit_fairness import FairnessTest
@@ -28,7 +29,7 @@ from drpu.core.diagnostics import (
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.estimators._html import adapted_html
-from drpu.estimators._kept import plain, read_plain
+from drpu.estimators._kept import plain, read_plain, read_prior
 from drpu.estimators.audit import Audit, check_audit
 from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
@@ -259,6 +260,12 @@ class AdaptedClassifier(Adaptable):
     _cut: tuple[float, float] | None = None  # where a budget cuts: log-ratio of rows, score of counts
     before_audit_: tuple[PriorEstimate, PriorEstimate] | None = None
 
+    schema = Schema(
+        "AdaptedClassifier",
+        config={"test_prior": Dictionary(), "columns": Integer(1, 2**31)},
+        parts=("fitted",),
+    )
+
     def __init__(
         self, classifier: Adaptable, prior: float | PriorEstimate, *, cost: float | None = None
     ) -> None:
@@ -329,7 +336,7 @@ class AdaptedClassifier(Adaptable):
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
         adapted = object.__new__(cls)
         adapted.fitted_ = FittedRatio.from_state(state.parts["fitted"], module=module)
-        adapted.prior = PriorEstimate(**state.config["test_prior"])
+        adapted.prior = read_prior(state.config["test_prior"])
         adapted.cost = check_cost("cost", read_plain(state.config["cost"]))
         if "cut" in state.config:
             log_ratio, score = (check_real("cut", float(end)) for end in state.config["cut"])

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from drpu._samples import n_rows
 from drpu._typing import Rows
+from drpu.tables.frames import FrameRows
 
 __all__ = ["TrainingMark", "row_digest"]
 
@@ -56,6 +57,8 @@ class TrainingMark:
 
 def row_digest(X: Rows) -> int:
     """A 64-bit number of a set of rows that does not depend on their order."""
+    if isinstance(X, FrameRows):
+        X = (X.keys() >> 11).astype(np.float64)[:, None]  # 53 bits, which float64 holds
     if sparse.issparse(X):
         rows = cast(Any, X).tocsr(copy=True)
         rows.sum_duplicates()

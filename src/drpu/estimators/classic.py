@@ -10,7 +10,8 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from drpu._checks import check_fraction
 from drpu._samples import SamplePair
-from drpu._state import ModelState
+from drpu._schema import Flag, Number, Schema
+from drpu._state import ModelState, class_of
 from drpu._typing import FloatArray, Rows
 from drpu.core.prior import PriorEstimate
 from drpu.estimators._priors import check_prior_parameter, estimate_population, off_the_edge
@@ -21,6 +22,10 @@ from drpu.models.folds import cross_fit, resolve_holdout
 
 __all__ = ["ElkanNotoClassifier"]
 
+_LEARNT = Schema(
+    "ElkanNotoClassifier",
+    config={"constant": Number(0, 1, above=0), "log_odds": Number(-1e3, 1e3), "default": Flag()},
+)
 FOLDS = 5  # largest number of folds
 
 
@@ -175,7 +180,8 @@ class ElkanNotoClassifier(PURival):
         return {"model": self.model_.state()}
 
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        self.model_ = ClassifierRatio.from_state(parts["model"])
+        _LEARNT.check(ModelState("", learnt))
+        self.model_ = class_of("drpu.models", parts["model"], ClassifierRatio).from_state(parts["model"])
         self.constant_, self._log_odds = float(learnt["constant"]), float(learnt["log_odds"])
         if not learnt["default"]:
             self.classifier = clone(self.model_.classifier)

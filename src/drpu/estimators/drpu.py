@@ -12,6 +12,7 @@ from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
 from drpu._samples import Sample, SamplePair
+from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
@@ -136,6 +137,12 @@ class DRPUClassifier(Adaptable):
     >>> june.prior_.value < clf.prior_.value
     True
     """
+
+    schema = Schema(
+        "DRPUClassifier",
+        config={"parameters": Dictionary(), "columns": Integer(1, 2**31)},
+        parts=("fitted",),
+    )
 
     def __init__(
         self,

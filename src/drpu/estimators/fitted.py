@@ -10,7 +10,8 @@ import numpy as np
 
 from drpu._checks import check_choice
 from drpu._samples import n_rows
-from drpu._state import ModelState
+from drpu._schema import Number, Schema
+from drpu._state import ModelState, class_of
 from drpu._typing import FloatArray, Rows
 from drpu.core.audit import carried_prior
 from drpu.core.audit_limits import Figure
@@ -18,16 +19,18 @@ from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.prior import METHODS, PriorEstimate, prior_from_tails
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
-from drpu.estimators._kept import read_classes, write_classes
+from drpu.estimators._kept import read_classes, read_prior, write_classes
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.exceptions import DataError
 from drpu.models.base import LOG_LIMIT
 from drpu.models.folds import FoldedRatio
+from drpu.models.registry import check_model_state
 
 __all__ = ["FittedRatio", "with_labelled", "without_labelled"]
 
 _CHUNK = 1 << 16
 TIE_BREAK = 1e-9  # of the score, added to the log-ratio: too little to change a decision
+_SCHEMA = Schema("fitted ratio", config={"labelled_fraction": Number(0, 1 - 1e-9)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,25 +170,56 @@ class FittedRatio:
     def from_state(cls, state: ModelState, *, module: Any = None) -> FittedRatio:
         """The object that gave ``state``; ``module`` makes the torch module of a user's network."""
         config, parts = state.config, state.parts
+        _check(state)
         fraction = float(config["labelled_fraction"])
-        if not 0 <= fraction < 1:
-            raise DataError(f"labelled_fraction must be at least 0 and below 1, got {fraction!r}.")
+        calibration = Calibration.from_state(parts["calibration"]) if "calibration" in parts else None
+        if calibration is not None and abs(calibration.labelled_share - fraction) > 1e-9:
+            raise DataError("the calibration must have the labelled fraction of the classifier.")
+        tails = ScoreTails.from_state(parts["tails"])
+        if not tails.counts.any():
+            raise DataError("the tails of a classifier must count its unlabeled training rows.")
         return cls(
-            FoldedRatio.from_state(parts["model"], module=module),
-            Calibration.from_state(parts["calibration"]) if "calibration" in parts else None,
-            ScoreTails.from_state(parts["tails"]),
-            PriorEstimate(**config["train_prior"]),
+            class_of("drpu.models", parts["model"], FoldedRatio).from_state(parts["model"], module=module),
+            calibration,
+            tails,
+            read_prior(config["train_prior"]),
             fraction,
             read_classes(config["classes"]),
             check_choice("adapt_method", config["adapt_method"], METHODS),
             GridCounts.from_state(parts["grid"]) if "grid" in parts else None,
-            Protection(**config["protection"]) if "protection" in config else None,
+            Protection.from_state(config["protection"]) if "protection" in config else None,
         )
+
+    @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless :meth:`from_state` could read ``state``; no model is made."""
+        _check(state)
+        config, parts = state.config, state.parts
+        check_model_state(parts["model"], FoldedRatio)
+        ScoreTails.from_state(parts["tails"])
+        read_prior(config["train_prior"])
+        read_classes(config["classes"])
+        check_choice("adapt_method", config["adapt_method"], METHODS)
+        for name, kind in (("calibration", Calibration), ("grid", GridCounts)):
+            if name in parts:
+                kind.from_state(parts[name])
+        if "protection" in config:
+            Protection.from_state(config["protection"])
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
         if self.calibration is not None:
             return self.calibration(scores.ravel()).reshape(scores.shape)
         return population_ratio(np.exp(scores), self.labelled_fraction)
+
+
+def _check(state: ModelState) -> None:
+    _SCHEMA.check(replace(state, parts={}))
+    wanted = {"model", "tails"}
+    if not wanted <= state.parts.keys() <= wanted | {"calibration", "grid"}:
+        raise DataError(f"a fitted ratio must have a model and tails, got {sorted(state.parts)!r:.100}.")
+    for name in ("train_prior", "classes", "adapt_method"):
+        if name not in state.config:
+            raise DataError(f"a fitted ratio must have {name}.")
 
 
 def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:

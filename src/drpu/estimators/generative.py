@@ -17,6 +17,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
 from drpu.core.prior import PriorEstimate, as_prior
+from drpu.estimators._kept import read_prior
 from drpu.estimators._rival import ScoredRival
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.models.generative import ClassGenerators, Game
@@ -273,7 +274,7 @@ class GenPUClassifier(ScoredRival):
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         super()._restore(learnt, parts, module)
         self.generators_ = ClassGenerators.from_state(parts["generators"])
-        self.test_prior_ = PriorEstimate(**learnt["test_prior"])
+        self.test_prior_ = read_prior(learnt["test_prior"])
 
 
 @dataclass(frozen=True, slots=True)

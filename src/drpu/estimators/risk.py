@@ -15,6 +15,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
 from drpu.core.prior import PriorEstimate, as_prior
+from drpu.estimators._kept import read_prior
 from drpu.estimators._priors import Population, shifted_prior
 from drpu.estimators._rival import ScoredRival
 from drpu.estimators._validation import check_rows, pair_pu, split_pu
@@ -375,4 +376,4 @@ class PUaClassifier(_CorrectedClassifier):
 
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         super()._restore(learnt, parts, module)
-        self.test_prior_ = PriorEstimate(**learnt["test_prior"])
+        self.test_prior_ = read_prior(learnt["test_prior"])

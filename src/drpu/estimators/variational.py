@@ -157,7 +157,7 @@ class VPUClassifier(ScoredRival):
 
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         super()._restore(learnt, parts, module)
-        self.log_scale_ = float(learnt["log_scale"])
+        self.log_scale_ = check_real("log_scale", learnt["log_scale"], low=-1e6, high=1e6)
 
 
 def _population_mass(pair: SamplePair, share: float) -> list[FloatArray]:

@@ -1,4 +1,4 @@
-r"""Gradients and curvatures of Bregman risks, row by row, as boosting wants them.
+r"""First and second derivatives of Bregman risks for each row, for boosting.
 
 With a link r(g), a positive row contributes :math:`-f'(r)` and an unlabeled row
 :math:`F(r) = f^*(r) - f^*(0)`, of which :math:`F'(r) = r f''(r)`.
@@ -20,7 +20,7 @@ from drpu.models._links import LINKS
 
 __all__ = ["BoostedLoss", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss", "holdout_risk"]
 
-_FAR = 50.0  # a log-ratio beyond which a holdout risk only has to be bad, not exact
+_FAR = 50.0  # log-ratios are clipped here in holdout risks
 
 _SHRINKAGE = {"lsif": 300.0, "ukl": 50.0, "bkl": 20.0}
 
@@ -38,7 +38,7 @@ _THIRD: dict[str, Callable[[FloatArray], FloatArray]] = {
 
 
 class Derivatives(NamedTuple):
-    """First and second derivative in the output g, one a row."""
+    """First and second derivative with respect to the output g, one per row."""
 
     gradient: FloatArray
     hessian: FloatArray
@@ -46,10 +46,10 @@ class Derivatives(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class BoostedRisk:
-    """The non-negative Bregman risk of positive rows above unlabeled ones.
+    """The non-negative Bregman risk of positive rows followed by unlabeled rows.
 
-    Weights sum to 1 over either sample. ``alpha`` 0 never corrects, as the part
-    that could go negative is then a mean of squares.
+    Weights sum to 1 over either sample. With ``alpha`` 0 there is no correction, because the
+    part that could be negative is then a mean of non-negative terms.
     """
 
     generator: str
@@ -59,7 +59,7 @@ class BoostedRisk:
     unlabeled_weight: FloatArray
 
     def derivatives(self, g: FloatArray) -> Derivatives:
-        """Derivatives of what a step descends: A + B where B >= 0, and -B elsewhere."""
+        """Derivatives of the objective of a step: A + B if B >= 0, and -B otherwise."""
         n = len(self.positive_weight)
         reward, lift = self._reward(g[:n]), self._lift(g)
         w_p, w_u = self.positive_weight, self.unlabeled_weight
@@ -70,18 +70,18 @@ class BoostedRisk:
         return Derivatives(*(np.concatenate(part) for part in parts))
 
     def step(self, g: FloatArray) -> Derivatives:
-        """Gradient and a hessian that is nowhere negative.
+        """Gradient and a non-negative Hessian.
 
-        Where the exact one is negative (a concave link on positive rows, unlabeled rows
-        under correction) a Newton step would go uphill: positive rows then count nothing
-        and unlabeled rows by the size of theirs.
+        Where the exact Hessian is negative (a concave link on positive rows, unlabeled rows
+        under correction) a Newton step would increase the objective. There it is replaced by
+        0 for positive rows and by its absolute value for unlabeled rows.
         """
         n = len(self.positive_weight)
         gradient, hessian = self.derivatives(g)
         return Derivatives(gradient, np.r_[np.maximum(hessian[:n], 0), np.abs(hessian[n:])])
 
     def rest(self, g: FloatArray) -> float:
-        """B, the part of the risk that would not be negative with endless data."""
+        """B, the part of the risk that is non-negative in the population."""
         n = len(self.positive_weight)
         f, r = get_generator(self.generator), LINKS[self.link].ratio(g)
         lifted = f.conjugate(r) - f.conjugate_at_zero
@@ -105,35 +105,35 @@ class BoostedRisk:
 
 
 class BoostedLoss(Protocol):
-    """What trees minimise, and how their sum becomes a log-ratio."""
+    """The objective of the trees, and the map from their sum to a log-ratio."""
 
     @property
     def generator(self) -> str:
-        """Generator of the risk that holdout rows are judged by."""
+        """Generator of the holdout risk."""
 
     @property
     def l2(self) -> float:
-        """Shrinkage that suits the loss."""
+        """Default shrinkage for the loss."""
 
     def settings(self, pair: SamplePair, min_leaf: int) -> dict[str, Any]:
         """Settings of LightGBM that depend on the loss."""
 
     def fields(self, pair: SamplePair) -> dict[str, Any]:
-        """Fields of a LightGBM data set beside its rows: positive above unlabeled."""
+        """Fields of a LightGBM data set other than its rows; positive rows come first."""
 
     def offset(self, pair: SamplePair) -> float:
-        """What the sum of the trees lacks."""
+        """The constant that is added to the sum of the trees."""
 
     def log_ratio(self, g: FloatArray) -> FloatArray:
         """Log-ratio of the sum of the trees and the offset."""
 
     def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
-        """Trees and offset, from what LightGBM hands to a metric."""
+        """Sum of trees and offset from the values that LightGBM passes to a metric."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogLoss:
-    """Logistic loss of positive against unlabeled rows: log-odds less those of the sizes."""
+    """Logistic loss of positive against unlabeled rows: log-odds minus those of the sample sizes."""
 
     generator: str = "bkl"
 
@@ -203,7 +203,7 @@ class BregmanLoss:
 
 
 def holdout_risk(loss: BoostedLoss, g: FloatArray, held: SamplePair) -> float:
-    """Uncorrected risk of outputs on held rows, positive above unlabeled."""
+    """Uncorrected risk of outputs on held-out rows, positive rows first."""
     n, log_ratio = len(held.positive), np.clip(loss.log_ratio(g), -_FAR, _FAR)
     risk = bregman_risk(
         log_ratio[:n],

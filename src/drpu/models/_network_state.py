@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from drpu._optional import require
+from drpu._schema import Field, Flag, Integer, List, Optional, Schema, Text
 from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.exceptions import ArtifactError, DataError
@@ -15,7 +17,55 @@ if TYPE_CHECKING:
     from drpu.models.network import NetworkRatio
     from drpu.models.network_score import NetworkScore
 
-__all__ = ["check_row_shape", "network_from_state", "network_state"]
+__all__ = ["check_row_shape", "network_from_state", "network_schema", "network_state"]
+
+MOST_VALUES = 2**24  # in a row
+
+
+def network_schema(name: str, **more: Field) -> Schema:
+    """What the state of a network must look like; ``more`` are rules for what it has learnt besides."""
+    return Schema(
+        name,
+        config={
+            "default_module": Flag(),
+            "network": Optional(Text(("module", "perceptron", "resnet9"))),
+            "widths": Optional(List(Integer(1, 2**20), low=1, high=1000)),
+            "members": Optional(Integer(1, 1000)),
+            "input_shape": List(Integer(1, MOST_VALUES), low=1, high=4),
+            "best_epoch": Integer(0),
+            **more,
+        },
+        more_arrays=r"module\..+|mean|scale",
+        also=_problem,
+    )
+
+
+def _problem(state: ModelState, _: dict[str, int]) -> str | None:
+    shape = tuple(state.config["input_shape"])
+    if math.prod(shape) > MOST_VALUES:
+        return f"a row must have at most {MOST_VALUES} values"
+    for key in ("params", "history"):
+        if not isinstance(state.config.get(key), dict):
+            return f"{key} must be a dictionary"
+    for key, array in state.arrays.items():
+        if array.dtype.kind not in "fi" or not np.isfinite(array).all():
+            return f"the array {key[:100]} must hold finite numbers"
+    for key in ("mean", "scale"):
+        if key in state.arrays and not _fits(state.arrays[key].shape, shape):
+            return f"{key} must fit the shape of a row, {shape}"
+    if ("mean" in state.arrays) is not ("scale" in state.arrays):
+        return "mean and scale must come together"
+    if "scale" in state.arrays and not (state.arrays["scale"] > 0).all():
+        return "scale must be positive"
+    return None
+
+
+def _fits(part: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    try:
+        return np.broadcast_shapes(part, shape) == shape
+    except ValueError:
+        return False
+
 
 Network = TypeVar("Network", "NetworkRatio", "NetworkScore")
 
@@ -65,16 +115,24 @@ def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Ne
     model = cls(module, **params)
     model.input_shape_ = tuple(config["input_shape"])
     model.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
-    # files of earlier versions have perceptrons, whatever the shape of the rows
-    name = config.get("network", "perceptron")
-    widths = config.get("widths") or params.get("hidden") or HIDDEN
-    made = [
-        build_module(module, name, model.input_shape_, widths, 0, "exp")
-        for _ in range(config.get("members", 1))
-    ]
-    network = made[0] if len(made) == 1 else Ensemble(made)
-    network = network.to(dtype=weight_dtype(model.dtype))
     weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
+    # files of earlier versions have perceptrons, whatever the shape of the rows
+    name = config.get("network") or "perceptron"
+    widths = config.get("widths") or params.get("hidden") or HIDDEN
+    members = config.get("members") or 1
+    if max(len(widths), members) > len(weights):
+        raise ArtifactError("the weights of the network must be those of all its layers and members.")
+
+    def make() -> Any:
+        made = [build_module(module, name, model.input_shape_, widths, 0, "exp") for _ in range(members)]
+        return made[0] if members == 1 else Ensemble(made)
+
+    if module is None:  # a network of any size can be named: it is compared with the weights first
+        with torch.device("meta"):
+            shapes = {k: tuple(v.shape) or (1,) for k, v in make().state_dict().items()}
+        if shapes != {k: v.shape or (1,) for k, v in weights.items()}:  # files have no numbers, only arrays
+            raise ArtifactError("the weights of the network must be those of the layers that the file names.")
+    network = make().to(dtype=weight_dtype(model.dtype))
     try:
         network.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
     except RuntimeError as error:

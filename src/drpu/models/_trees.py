@@ -223,7 +223,8 @@ def _check(tree: _Tree, columns: int) -> None:
         or any(len(array) != splits for array in arrays),
         "a split is on a column that does not exist": _outside(tree.feature, 0, columns),
         "a split is of an unknown kind": not set(tree.decision.tolist()) <= _DECISIONS,
-        "a threshold is not a finite number": not np.isfinite(tree.threshold).all(),
+        # infinity parts the numbers from the missing values
+        "a threshold is not a number": not (tree.threshold > -np.inf).all(),
         "a leaf value is not a finite number": not (np.abs(tree.value) <= LARGEST).all(),
     }
     _report(problems)

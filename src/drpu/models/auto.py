@@ -11,6 +11,7 @@ from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
+from drpu._schema import Array, Flag, List, Number, Optional, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ImputationWarning, ParameterError
@@ -75,6 +76,16 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         Added to the weighted sum; 0 where the members are averaged.
     """
 
+    schema = Schema(
+        "AutoRatio",
+        config={
+            "saw_gaps": Flag(),
+            "weights": Optional(List(Number(low=0), low=1)),
+            "constant": Optional(Number()),
+        },
+        arrays={"medians": Array("d")},
+        parts=None,
+    )
     accepts_nan: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
@@ -233,6 +244,11 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         if model.weights_.shape != (len(model.members_),):
             raise DataError(f"weights must be {len(model.members_)} numbers, got {model.weights_.shape}.")
         model.n_features_in_ = len(model.medians_)
+        numbers = model.n_features_in_ if model.indicators_ is None else model.indicators_.n_out
+        for member in model.members_:
+            columns = model.n_features_in_ if member.accepts_categories else numbers
+            if member.n_features_in_ != columns:
+                raise DataError(f"members must have {columns} columns, got {member.n_features_in_}.")
         return model
 
 

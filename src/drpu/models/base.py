@@ -11,6 +11,7 @@ from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_weights, unit_weights
 from drpu._samples import Sample, SamplePair
+from drpu._schema import Schema
 from drpu._state import ModelState, declare
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError, ParameterError
@@ -39,6 +40,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     kind: ClassVar[str]
+    schema: ClassVar[Schema | None] = None  # what its states must look like
     named: ClassVar[bool] = False
     accepts_sparse: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = False

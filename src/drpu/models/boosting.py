@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
 from drpu._samples import SamplePair, is_sparse
+from drpu._schema import Integer, Number, Optional, Schema, Text
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import GENERATORS
@@ -127,6 +128,19 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     accepts_nan: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
+
+    schema = Schema(
+        "BoostedRatio",
+        config={
+            "loss": Text(("log", "bregman")),
+            "offset": Number(-1e6, 1e6),
+            "n_features": Integer(1),
+            "generator": Optional(Text(GENERATORS)),
+            "link": Optional(Text(LINKS)),
+            "alpha": Optional(Number(0, 1)),
+        },
+        blobs=("trees",),
+    )
 
     def __init__(
         self,
@@ -315,6 +329,11 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
             config |= {"generator": self.loss_.generator, "link": self.loss_.link, "alpha": self.loss_.alpha}
         trees = Trees.from_text(self.trees_, columns=self.n_features_in_, averaged=False)
         return ModelState(kind=self.kind, config=config, blobs={"trees": trees.text().encode()})
+
+    @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless the trees of ``state`` are sound."""
+        read_trees(state.blobs["trees"], columns=state.config["n_features"], averaged=False)
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:

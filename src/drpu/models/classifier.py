@@ -17,6 +17,7 @@ from sklearn.utils.validation import has_fit_parameter
 
 from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair, n_rows, take_rows
+from drpu._schema import Flag, Integer, List, Number, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DRPUError, ParameterError
@@ -74,6 +75,17 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
     >>> bool(low < 0.7 and high > 1.2)
     True
     """
+
+    schema = Schema(
+        "ClassifierRatio",
+        config={
+            "offsets": List(Number(-1e3, 1e3), low=1),
+            "smoothed": Flag(),
+            "n_seen": Integer(1),
+            "n_features": Integer(1),
+        },
+        blobs=("classifiers",),
+    )
 
     def __init__(self, classifier: Any = None, *, folds: int = 1, random_state: Any = None) -> None:
         self.classifier = classifier
@@ -179,6 +191,11 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
             },
             blobs={"classifiers": write_estimators(self.classifiers_)},
         )
+
+    @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless the classifiers of ``state`` are of known types and sound."""
+        read_estimators(state.blobs["classifiers"])
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:

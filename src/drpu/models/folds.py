@@ -13,10 +13,11 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_fraction, check_integer
 from drpu._optional import progress
 from drpu._samples import Sample, SamplePair, take_rows
+from drpu._schema import Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ParameterError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models._splits import Split, draw_splits
 from drpu.models.base import RatioModel
 from drpu.models.registry import model_from_state
@@ -56,6 +57,8 @@ class FoldedRatio(RatioModel, kind="folds"):
     ``fold_scores`` gives one column a model: for priors each is counted, for labels
     their calibrated ratios are averaged.
     """
+
+    schema = Schema("FoldedRatio", parts=None)
 
     def __init__(self, models: list[RatioModel]) -> None:
         self.models = models
@@ -118,7 +121,10 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
-        return cls([model_from_state(state.parts[str(i)], module=module) for i in range(len(state.parts))])
+        models = [model_from_state(state.parts[str(i)], module=module) for i in range(len(state.parts))]
+        if len({(type(model), model.n_features_in_) for model in models}) != 1:
+            raise DataError("fold models must be of one kind, and have the same columns.")
+        return cls(models)
 
 
 def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped: bool = False) -> int | float:

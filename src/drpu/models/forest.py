@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair
+from drpu._schema import Integer, Number, Optional, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._trees import Trees, read_trees
@@ -43,6 +44,16 @@ class ForestRatio(RatioModel, kind="forest"):
     pulled in by a quarter of one tree's vote: no row is certain.
     """
 
+    schema = Schema(
+        "ForestRatio",
+        config={
+            "n_trees": Integer(1),
+            "min_leaf": Optional(Integer(1)),
+            "offset": Number(-1e6, 1e6),
+            "columns": Integer(1),
+        },
+        blobs=("trees",),
+    )
     accepts_nan: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
@@ -135,6 +146,11 @@ class ForestRatio(RatioModel, kind="forest"):
         }
         trees = Trees.from_text(self.trees_, columns=self.n_features_in_, averaged=True)
         return ModelState(self.kind, config, blobs={"trees": trees.text().encode()})
+
+    @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless the trees of ``state`` are sound."""
+        read_trees(state.blobs["trees"], columns=state.config["columns"], averaged=True)
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:

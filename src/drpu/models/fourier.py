@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair, n_rows
+from drpu._schema import Array, Integer, Number, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._basis import median_distance
@@ -44,6 +45,18 @@ class FourierRatio(RatioModel, kind="fourier"):
     """
 
     accepts_sparse: ClassVar[bool] = False
+
+    schema = Schema(
+        "FourierRatio",
+        config={"n_features": Integer(1), "C": Number(above=0), "intercept": Number()},
+        arrays={
+            "shift": Array("d"),
+            "scale": Array("d", above=0),
+            "frequencies": Array("dm"),
+            "phase": Array("m"),
+            "coefficients": Array("m"),
+        },
+    )
 
     def __init__(self, n_features: int = 1000, *, C: float = 0.1, random_state: Any = None) -> None:
         self.n_features = n_features

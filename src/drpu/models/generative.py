@@ -9,8 +9,10 @@ import numpy as np
 
 from drpu._optional import require
 from drpu._samples import SamplePair
+from drpu._schema import Integer, List, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray
+from drpu.exceptions import DataError
 
 __all__ = ["ClassGenerators", "Game"]
 
@@ -31,6 +33,28 @@ class Game:
     penalty: float
     device: Any
     verbose: int
+
+
+def _problem(state: ModelState, _: dict[str, int]) -> str | None:
+    for key, array in state.arrays.items():
+        if array.dtype.kind not in "fi" or not np.isfinite(array).all():
+            return f"the array {key[:100]} must hold finite numbers"
+    for key in ("mean", "scale"):
+        if key not in state.arrays or state.arrays[key].shape != tuple(state.config["shape"]):
+            return f"{key} must have the shape of a row"
+    return None
+
+
+SCHEMA = Schema(
+    "generator",
+    config={
+        "noise": Integer(1, 2**20),
+        "hidden": List(Integer(1, 2**20), low=1, high=100),
+        "shape": List(Integer(1, 2**24), low=1, high=4),
+    },
+    more_arrays=r"(positive|negative)\..+|mean|scale",
+    also=_problem,
+)
 
 
 class ClassGenerators:
@@ -106,13 +130,21 @@ class ClassGenerators:
         torch = require("torch", extra="torch", for_="GenPUClassifier")
         from drpu.models._training.generative import make_generator
 
+        SCHEMA.check(state)
         config, arrays = state.config, state.arrays
-        noise, hidden = int(config["noise"]), tuple(config["hidden"])
+        noise, hidden, shape = config["noise"], tuple(config["hidden"]), tuple(config["shape"])
+        with torch.device("meta"):  # takes no memory, however large the network in the state is
+            made = make_generator(shape, noise, hidden).state_dict()
+        wanted = {k: tuple(v.shape) or (1,) for k, v in made.items()}
         modules = []
         for name in ("positive", "negative"):
-            module = make_generator(tuple(config["shape"]), noise, hidden)
             start = f"{name}."
             weights = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
+            if wanted != {k: v.shape or (1,) for k, v in weights.items()}:
+                raise DataError(
+                    "the weights of a generator must be those of the layers that the state names."
+                )
+            module = make_generator(shape, noise, hidden)
             module.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
             modules.append(module.eval())
         return cls((modules[0], modules[1]), arrays["mean"], arrays["scale"], noise, hidden)

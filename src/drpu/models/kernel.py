@@ -12,6 +12,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, take_rows
+from drpu._schema import Array, Number, Schema, Text
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import get_generator
@@ -32,6 +33,12 @@ _FEW, _DRAWS = 20_000, 5  # up to so many rows, the mean risk of several splits 
 _CELLS = (
     2**14
 )  # of a block of features: 128 KiB stay in the cache, and no allocator maps fresh pages for them
+
+
+def _phase_problem(state: ModelState, lengths: dict[str, int]) -> str | None:
+    """Random features have a phase each, and centres have none."""
+    wanted = lengths["m"] if state.config["centres"] == "features" else 0
+    return None if lengths["p"] == wanted else f"phase must have {wanted} numbers"
 
 
 class KernelRatio(RatioModel, kind="kernel", named=True):
@@ -104,6 +111,23 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
     """
 
     uses_holdout: ClassVar[bool] = True
+    schema = Schema(
+        "KernelRatio",
+        config={
+            "centres": Text(_SIZES),
+            "width": Number(above=0),
+            "ridge": Number(low=0),
+            "intercept": Number(),
+        },
+        arrays={
+            "points": Array("md"),
+            "phase": Array("p"),
+            "shift": Array("d"),
+            "scale": Array("d", above=0),
+            "coef": Array("m"),
+        },
+        also=_phase_problem,
+    )
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""Many networks of one shape, trained at once."""
+"""Training of many networks of one architecture together."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["fit_many"]
 
 Network = TypeVar("Network", NetworkRatio, NetworkScore)
 
-# What models of one stack may disagree on.
+# Parameters in which the models of a stack may differ.
 _OWN = {"alpha", "bound", "learning_rate", "module", "random_state", "verbose", "weight_decay"}
 
 
@@ -41,11 +41,11 @@ def fit_many(
     same_rows: bool = False,
     on_epoch: Watch | None = None,
 ) -> list[Network]:
-    """Networks of one shape, trained together as a stack.
+    """Networks of one architecture, trained together as a stack.
 
-    Each result is that of the model alone, up to rounding and to the random numbers of dropout and
-    augmentation: a model's initial weights, batches and holdout rows depend on its own
-    seed alone. On a GPU ten small networks take hardly longer than one.
+    Each result equals that of the model trained alone, up to rounding and the random numbers of dropout
+    and augmentation: initial weights, batches and holdout rows of a model depend on its own seed only.
+    On a GPU ten small networks take hardly longer than one.
 
     Parameters
     ----------
@@ -53,28 +53,27 @@ def fit_many(
         They may differ in ``alpha``, ``bound``, ``learning_rate``, ``weight_decay``
         and ``random_state``, and in networks of the same architecture.
     positive, unlabeled : rows, or a list of rows
-        Samples for all models, or a list or tuple with one array for each. Samples of
+        Samples for all models, or a list or tuple with one array per model. Samples of
         different models must be of the same size.
     objectives : PUObjective or a sequence of them, optional
-        What each :class:`drpu.models.network_score.NetworkScore` is trained for. Those of one stack are of
-        one kind and may differ in their priors. Density ratios have an objective of their own.
+        The objective of each :class:`drpu.models.network_score.NetworkScore`. Objectives of one stack have
+        the same type and may differ in their priors. Density ratios have their own objective.
     holdout : pair of rows, or a list of pairs, optional
-        As in ``fit_ratio``, for all models or a list with one pair for each.
+        As in ``fit_ratio``, for all models, or a list with one pair per model.
     positive_weight, unlabeled_weight : array-like, or a list of them, optional
-        Weights of the rows, for all models or a list with one array for each. Rows of
-        weight 0 are as good as absent: models that share one array and differ in
-        weights share its memory.
+        Weights of the rows, for all models, or a list with one array per model. Rows of
+        weight 0 are ignored, so models with different rows of one array share its memory.
     equal_batches : bool, default=False
-        Whether a step of scores takes as many positives as unlabeled rows, so that positives
-        come round many times an epoch. Published runs of VPU were made that way;
-        networks learn the positives by heart then.
+        For scores: whether a step has as many positives as unlabeled rows, so that positives
+        are repeated many times per epoch, as in published runs of VPU. Networks then overfit
+        the positives.
     same_rows : bool, default=False
         Whether ``positive`` and ``unlabeled`` are the same array with different weights. Then a
         step takes each row once, with both of its weights, which costs half as much.
     on_epoch : callable, optional
         Called after every epoch as ``on_epoch(epoch, score)``; ``score(X)`` gives log-ratios or
-        scores of rows, or of a list with rows for each model, by the networks as they are
-        then, shape (models, n). Density ratios need a given ``alpha`` for that.
+        scores of rows, or of a list with rows of each model, by the current networks, shape
+        (models, n). Density ratios need a given ``alpha`` for this.
 
     Returns
     -------
@@ -94,7 +93,7 @@ def fit_many(
     >>> [model.alpha_ for model in fit_many(models, positive, unlabeled)]
     [0.2, 0.2, 0.2]
 
-    One risk for each of three test priors, as PUa has it:
+    Three risks for three test priors, as in PUa:
 
     >>> models = [NetworkScore(hidden=(8,), epochs=2, random_state=0) for _ in range(3)]
     >>> risks = [ShiftedRisk(0.4, prior, corrected=True) for prior in (0.2, 0.4, 0.6)]
@@ -148,7 +147,7 @@ def _check_alike(models: Sequence[NetworkRatio] | Sequence[NetworkScore]) -> Non
 def _check_objectives(
     models: Sequence[NetworkRatio] | Sequence[NetworkScore], objectives: Any, equal_batches: bool
 ) -> list[PUObjective] | None:
-    """One objective for each network of scores, None for density ratios."""
+    """One objective per score network, None for density ratios."""
     if isinstance(models[0], NetworkRatio):
         if objectives is not None or equal_batches:
             name = "equal_batches" if objectives is None else "objectives"
@@ -174,7 +173,7 @@ def _samples(
     checked: dict[int, Rows] = {}
 
     def rows(name: str, X: Rows) -> Rows:
-        if id(X) not in checked:  # one array for all models stays one array
+        if id(X) not in checked:  # an array for all models is not copied
             checked[id(X)] = as_rows(name, X, sparse_ok=False, nan_ok=False, nd_ok=True)
         return checked[id(X)]
 
@@ -199,7 +198,7 @@ def _samples(
 
 
 def _for_each(value: Any, n: int, *, ndim: int = 2) -> list[Any]:
-    """``value`` for each of ``n`` models: a list of arrays is one for each, all else is shared."""
+    """``value`` for each of ``n`` models: a list has one array per model, anything else is shared."""
     if isinstance(value, (list, tuple)) and value and all(np.ndim(part) >= ndim for part in value[:1]):
         if len(value) != n:
             raise ParameterError(f"a list of samples must have one for each of {n} models, got {len(value)}.")

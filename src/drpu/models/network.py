@@ -10,10 +10,11 @@ import numpy as np
 from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._samples import SamplePair
+from drpu._schema import Number, Optional
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.models._network_state import check_row_shape, network_from_state, network_state
+from drpu.models._network_state import check_row_shape, network_from_state, network_schema, network_state
 from drpu.models.base import RatioModel
 
 if TYPE_CHECKING:
@@ -151,6 +152,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     """
 
     accepts_sparse: ClassVar[bool] = False
+    schema = network_schema("NetworkRatio", alpha=Number(0, 1), bound=Optional(Number(above=0)))
     accepts_nd: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
 

@@ -14,7 +14,7 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.objective import PUObjective
 from drpu.exceptions import ParameterError
-from drpu.models._network_state import check_row_shape, network_from_state, network_state
+from drpu.models._network_state import check_row_shape, network_from_state, network_schema, network_state
 from drpu.models._rows import as_rows
 from drpu.models.network import NetworkRatio
 from drpu.models.scores import ScoreModel
@@ -48,6 +48,7 @@ class NetworkScore(ScoreModel, kind="network-score"):
         ``risk`` and, where there was a holdout, ``holdout_risk`` by epoch.
     """
 
+    schema = network_schema("NetworkScore")
     accepts_sparse: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = True
 

@@ -7,7 +7,7 @@ from typing import Any
 from drpu._state import ModelState, class_of
 from drpu.models.base import RatioModel
 
-__all__ = ["model_from_state"]
+__all__ = ["check_model_state", "model_from_state"]
 
 
 def model_from_state(state: ModelState, *, module: Any = None) -> RatioModel:
@@ -22,3 +22,20 @@ def model_from_state(state: ModelState, *, module: Any = None) -> RatioModel:
     """
     model: RatioModel = class_of("drpu.models", state, RatioModel).from_state(state, module=module)
     return model
+
+
+def check_model_state(state: ModelState, base: type[Any] = RatioModel) -> None:
+    """Raise unless a model could be made of ``state``; none is made, and no backend is used.
+
+    Parameters
+    ----------
+    state : ModelState
+        From a file, so anything at all.
+    base : type, default=RatioModel
+        The kind of model that it must be.
+    """
+    cls = class_of("drpu.models", state, base)
+    if hasattr(cls, "check_state"):
+        cls.check_state(state)
+    for part in state.parts.values():
+        check_model_state(part)

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
 from drpu._samples import Sample, SamplePair, n_rows
+from drpu._schema import Array, Integer, Number, Optional, Schema
 from drpu._state import ModelState, class_of, declare
 from drpu._typing import FloatArray, Rows
 from drpu.core.objective import PUObjective
@@ -35,6 +36,7 @@ class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
     """A score g(x), fitted to a positive and an unlabeled sample for an objective."""
 
     kind: ClassVar[str]
+    schema: ClassVar[Schema | None] = None  # what its states must look like
     accepts_sparse: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = False
@@ -81,6 +83,12 @@ class LinearScore(ScoreModel, kind="linear-score"):
     ridge_ : float
         The ridge in use.
     """
+
+    schema = Schema(
+        "LinearScore",
+        config={"chosen": Optional(Number(low=0)), "intercept": Number()},
+        arrays={"shift": Array("d"), "scale": Array("d", above=0), "coef": Array("d")},
+    )
 
     def __init__(self, ridge: float | str = "auto", *, random_state: Any = None) -> None:
         self.ridge = ridge
@@ -159,6 +167,18 @@ class KernelScore(LinearScore, kind="kernel-score"):
     ridge, random_state
         As in :class:`LinearScore`; the seed also draws the directions.
     """
+
+    schema = Schema(
+        "KernelScore",
+        config={"chosen": Optional(Number(low=0)), "intercept": Number(), "n_features": Integer(1)},
+        arrays={
+            "shift": Array("d"),
+            "scale": Array("d", above=0),
+            "frequencies": Array("md"),
+            "phase": Array("m"),
+            "coef": Array("m"),
+        },
+    )
 
     def __init__(
         self, n_features: int = 500, *, ridge: float | str = "auto", random_state: Any = None

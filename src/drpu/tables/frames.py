@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import warnings
 from collections.abc import Sequence
@@ -69,10 +70,12 @@ class FrameRows:
         return FrameRows(take_frame(self.native, index))
 
     def keys(self) -> IntArray:
-        """One number for each row, equal where the rows are equal."""
+        """One number for each row, equal where the rows are equal, the same in every process."""
         frame = nw.from_native(self.native, eager_only=True)
         columns = [map(str, frame[name].to_list()) for name in frame.columns]
-        return np.array([hash(row) for row in zip(*columns, strict=True)], dtype=np.int64)
+        texts = map("\x1f".join, zip(*columns, strict=True))
+        digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+        return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
     def stack(self, parts: Sequence[FrameRows]) -> FrameRows:
         """The parts one below the other."""

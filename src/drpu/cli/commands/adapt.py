@@ -23,6 +23,8 @@ def adapt(
     false_alarm: given.FalseAlarm = None,
     miss: given.Miss = None,
     budget: given.Budget = None,
+    audit: given.Audit = None,
+    audit_label: given.AuditLabel = "drpu_label",
     level: given.Level = 0.95,
     sep: given.Sep = None,
     encoding: given.Encoding = None,
@@ -40,21 +42,25 @@ def adapt(
     drpu adapt fraud.drpu june.parquet --false-alarm 5 --miss 200
 
     drpu adapt fraud.drpu june.parquet --budget 200
+
+    drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
     """
     from drpu import save
     from drpu.cli.facts import standing
     from drpu.cli.reading import read
-    from drpu.cli.rows import adapted_to, chosen_budget, chosen_cost, load_classifier, rows_for
+    from drpu.cli.rows import adapted_to, audit_in, chosen_budget, chosen_cost, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
 
     form = TextFormat(sep, encoding, decimal)
-    check_out(out, [artifact, data])
+    check_out(out, [artifact, data, audit])
     stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
     classifier = load_classifier(artifact)
-    if looks:
+    if looks or audit is not None:
         X = rows_for(classifier, read(data, form), columns, drop)
-        adapted = classifier.adapt(X, cost=stated, level=level).at_budget(**looks, of=X)
+        answers = None if audit is None else audit_in(classifier, X, audit, audit_label, form)
+        adapted = classifier.adapt(X, cost=stated, level=level, audit=answers)
+        adapted = adapted.at_budget(**looks, of=X) if looks else adapted
     else:
         adapted = adapted_to(classifier, data, columns, drop, form, cost=stated, level=level)
     if out is not None:

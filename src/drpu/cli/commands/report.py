@@ -23,6 +23,8 @@ def report(
     false_alarm: given.FalseAlarm = None,
     miss: given.Miss = None,
     by: Annotated[str | None, typer.Option(help="Column to group the new rows by, such as month.")] = None,
+    audit: given.Audit = None,
+    audit_label: given.AuditLabel = "drpu_label",
     level: given.Level = 0.95,
     title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
     sep: given.Sep = None,
@@ -42,22 +44,25 @@ def report(
     """
     from drpu.cli.facts import standing
     from drpu.cli.reading import read
-    from drpu.cli.rows import chosen_cost, group_values, load_classifier, rows_for
+    from drpu.cli.rows import audit_in, chosen_cost, group_values, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
     from drpu.report import write_report
 
-    if by is not None and data is None:
-        raise typer.BadParameter("--by groups new rows: give a file of them.")
+    if data is None and (by is not None or audit is not None):
+        raise typer.BadParameter("--by and --audit are about new rows: give a file of them.")
     form = TextFormat(sep, encoding, decimal)
-    check_out(out, [artifact, data])
+    check_out(out, [artifact, data, audit])
     classifier = load_classifier(artifact)
     loaded = None if data is None else read(data, form)
     X = None if loaded is None else rows_for(classifier, loaded, columns, drop)
     groups = None if by is None or loaded is None else group_values(loaded, by)
     heading = title or (artifact.name if data is None else f"{artifact.stem} on {Path(data).stem}")
-    stated = chosen_cost(cost, false_alarm, miss)
-    at = write_report(classifier, X, out, cost=stated, level=level, title=heading, by=groups, by_name=by)
+    answers = None if audit is None else audit_in(classifier, X, audit, audit_label, form)
+    at = write_report(
+        classifier, X, out, cost=chosen_cost(cost, false_alarm, miss), level=level, title=heading,
+        by=groups, by_name=by, audit=answers,
+    )  # fmt: skip
     if json:
         show.as_json({"report": str(out), "bytes": out.stat().st_size} | standing(at))
         return

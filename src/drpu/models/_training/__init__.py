@@ -1,7 +1,7 @@
-"""The one torch loop: paired batches, a stack of models, device, precision and seed.
+"""The torch training loop: paired batches, stacks of models, device, precision and seed.
 
-``pools`` holds rows on the device and the order in which a run meets them, ``stack``
-many networks of one shape behind one call, ``optimizer`` what happens to their weights,
-``loop`` the run itself, ``ratio`` density ratios on top of it. Whatever has an objective
-over a positive and an unlabeled batch can use the same run.
+``pools`` holds rows on the device and their order, ``stack`` many networks of one
+architecture, ``optimizer`` the updates of their weights, ``loop`` the training run, and
+``ratio`` density ratios based on it. Every objective of a positive and an unlabeled batch
+can use the same loop.
 """

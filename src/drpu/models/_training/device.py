@@ -1,4 +1,4 @@
-"""Where a run happens, how precisely, and with whose random numbers."""
+"""Device, precision and random numbers of a training run."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ __all__ = [
 ]
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
-WARM_UP = 3  # plain steps before one is recorded: libraries pick their kernels in the first ones
+WARM_UP = 3  # ordinary steps before recording, in which libraries choose their kernels
 
-# Libraries choose a kernel by size, so that a tiny product alone would tell little.
+# Libraries choose kernels by size, so a tiny product alone would not be a sufficient test.
 TRIAL = """
 import torch
 print("tried", flush=True)
@@ -43,7 +43,7 @@ Step = Callable[[Tensor, Tensor], None]
 
 
 def pick_device(device: Any) -> torch.device:
-    """The device asked for; ``auto`` is the GPU where torch finds one."""
+    """The device; ``auto`` is the GPU if torch finds one."""
     if isinstance(device, str) and device == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -55,14 +55,14 @@ def pick_device(device: Any) -> torch.device:
 
 
 def weight_dtype(dtype: str) -> torch.dtype:
-    """The type that weights are kept in; the fast types only apply to products."""
+    """The type of the weights; the fast types only apply to products."""
     name = check_choice("dtype", dtype, PRECISIONS)
     return torch.float64 if name == "float64" else torch.float32
 
 
 @contextmanager
 def precision(dtype: str, device: torch.device) -> Iterator[None]:
-    """Products of matrices, and convolutions, at the precision that ``dtype`` names."""
+    """Context in which matrix products and convolutions have the precision ``dtype``."""
     if dtype == "bfloat16" and device.type == "cpu" and not host_multiplies_bfloat16():
         raise ParameterError(
             "dtype must be one that this processor can multiply, got 'bfloat16': torch cannot make such "
@@ -73,7 +73,7 @@ def precision(dtype: str, device: torch.device) -> Iterator[None]:
     convolutions = cudnn.allow_tf32, cudnn.benchmark
     if dtype == "tf32":
         torch.set_float32_matmul_precision("high")
-    # shapes never change within a run, so trying all algorithms once pays
+    # shapes do not change within a run, so benchmarking all algorithms once is worthwhile
     cudnn.allow_tf32, cudnn.benchmark = dtype == "tf32", True
     try:
         with torch.autocast(
@@ -88,10 +88,10 @@ def precision(dtype: str, device: torch.device) -> Iterator[None]:
 
 @cache
 def host_multiplies_bfloat16() -> bool:
-    """Whether products of bfloat16 come out on this host; True where it cannot be tried.
+    """Whether bfloat16 products work on this host; True if this cannot be tested.
 
-    A processor may announce instructions that its virtual machine does not let through.
-    Using them ends the process, so the trial has one of its own.
+    A processor may report instructions that its virtual machine does not support. Using
+    them ends the process, so the test runs in a separate process.
     """
     if not sys.executable:
         return True
@@ -101,7 +101,7 @@ def host_multiplies_bfloat16() -> bool:
 
 @contextmanager
 def private_random(seed: int, device: torch.device) -> Iterator[None]:
-    """Torch's global generators, seeded inside and as they were outside."""
+    """Context in which the global generators of torch are seeded; they are restored afterwards."""
     with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
@@ -110,9 +110,9 @@ def private_random(seed: int, device: torch.device) -> Iterator[None]:
 class Recorded:
     """A training step, recorded as a CUDA graph for each batch shape and replayed.
 
-    The first few calls of a shape are plain steps. The recorded one reads its
-    positions from tensors of its own, and every tensor that it changes is changed
-    in place. Off the GPU, and where a module cannot be recorded, all steps are plain.
+    The first few calls of a shape are ordinary steps. The recorded step reads positions from
+    its own tensors and changes tensors in place. Without a GPU, or if a module cannot be
+    recorded, all steps are ordinary.
     """
 
     def __init__(self, step: Step, device: torch.device) -> None:
@@ -142,7 +142,9 @@ class Recorded:
             self.step(positive, unlabeled)
             return
         self.side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self.side):  # a recording wants its libraries warmed up off the main stream
+        with torch.cuda.stream(
+            self.side
+        ):  # libraries must be initialised outside the main stream before recording
             self.step(positive, unlabeled)
         torch.cuda.current_stream(self.device).wait_stream(self.side)
 
@@ -152,7 +154,9 @@ class Recorded:
         try:
             with torch.cuda.graph(graph):
                 self.step(*static)
-        except RuntimeError:  # a module that talks to the host cannot be recorded; it still trains
+        except (
+            RuntimeError
+        ):  # a module that synchronises with the host cannot be recorded, but can be trained
             torch.cuda.synchronize(self.device)
             self.enabled = False
             self.graphs.clear()

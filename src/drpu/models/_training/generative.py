@@ -1,4 +1,4 @@
-"""Two generators against three discriminators: samples of both classes from positive and unlabeled rows."""
+"""Training of two generators against three discriminators on positive and unlabeled rows."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ __all__ = ["IMAGE", "GameSettings", "generate", "make_generator", "play"]
 
 IMAGE = (28, 28)  # rows of this shape get convolutions
 SLOPE = 0.2
-JUDGES = (0, 1, 1, 2)  # of what the generators made: the one of the mixture judges both
-MEMORY = 0.995  # of the average of the generators' weights, which is what samples
+JUDGES = (0, 1, 1, 2)  # the discriminators of each generator: that of the mixture applies to both
+MEMORY = 0.995  # decay of the averaged generator weights, which are used for sampling
 
 
 @dataclass(frozen=True, slots=True)
 class GameSettings:
-    """How the game goes."""
+    """Settings of the training."""
 
     prior: float
     steps: int
@@ -43,7 +43,7 @@ class GameSettings:
 
 
 class _Game:
-    """Five networks and one step of each."""
+    """The five networks and their training step."""
 
     def __init__(
         self, positive: Tensor, unlabeled: Tensor, weights: Sequence[Tensor], s: GameSettings
@@ -62,14 +62,14 @@ class _Game:
             torch.optim.Adam(player, lr=s.learning_rate, betas=betas, fused=True) for player in self.players
         )
         pi, (as_p, as_u, off_p) = s.prior, s.strengths
-        # One number a judge: what it loses by taking a row for real, and the generator by its not.
+        # One number per discriminator: its loss for generated rows, and that of the generator.
         self.doubt = torch.tensor([1, pi, 1 - pi, 1], device=s.device)
         self.wish = torch.tensor([as_p * pi, as_u * pi, as_u * (1 - pi), off_p * (1 - pi)], device=s.device)
-        # D_n and the negative generator want the same: samples that no one takes for a positive.
+        # D_n and the negative generator have the same goal: samples unlike positives.
         self.side = torch.tensor([[-1.0], [-1.0], [-1.0], [1.0]], device=s.device)
 
     def step(self, blur: float) -> None:
-        """Discriminators first, generators after; ``blur`` is the noise on everything they see."""
+        """One step of the discriminators, then of the generators; ``blur`` is the noise on all rows."""
         positive, unlabeled = (self._real(kind, blur) for kind in range(2))
         real = torch.stack([positive, unlabeled, positive])
         like_positive, like_negative = (self._fake(kind, blur) for kind in range(2))
@@ -87,7 +87,7 @@ class _Game:
         real = real.requires_grad_()
         of_real, of_fakes = self.critics(real), self.critics(fakes)
         loss = F.softplus(-of_real).mean(1).sum() + self.doubt @ F.softplus(of_fakes).mean(1)
-        # A bound on the slope at real rows: without it few rows are soon known by heart.
+        # The gradient penalty at real rows prevents overfitting of few rows.
         (slope,) = torch.autograd.grad(of_real.sum(), real, create_graph=True)
         steep = slope.flatten(2).square().sum(2).mean(1).sum()
         return loss + self.s.penalty / 2 * steep
@@ -133,7 +133,7 @@ def play(
 
 @torch.no_grad()
 def generate(generator: nn.Module, n: int, noise: int, seed: int) -> FloatArray:
-    """``n`` rows of a generator, on the scale that it was trained on."""
+    """``n`` rows of a generator, on the scale of its training."""
     device = next(generator.parameters()).device
     with private_random(seed, device):
         parts = [
@@ -143,7 +143,7 @@ def generate(generator: nn.Module, n: int, noise: int, seed: int) -> FloatArray:
 
 
 def make_generator(shape: Sequence[int], noise: int, hidden: Sequence[int]) -> nn.Module:
-    """From noise to rows: convolutions for images of 28 by 28, a perceptron for everything else."""
+    """A generator: convolutions for images of 28 by 28 pixels, a perceptron for other rows."""
     if tuple(shape) == IMAGE:
         return nn.Sequential(
             nn.Linear(noise, 64 * 49),
@@ -172,7 +172,7 @@ class _Perceptrons(nn.Module):
             self.biases.append(torch.stack([layer.bias.detach()[None] for layer in trio]))
 
     def forward(self, rows: Tensor) -> Tensor:
-        """Outputs of shape (lines, n) for three lines of real rows, or for four with JUDGES of their own."""
+        """Outputs of shape (lines, n) for three lines of real rows, or four generated lines with JUDGES."""
         out = rows.flatten(2)
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
             if len(rows) == len(JUDGES):  # slices, as the gradient of an index is slow

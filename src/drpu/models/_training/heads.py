@@ -1,4 +1,4 @@
-"""From a network's output to a density ratio, and the objectives on it."""
+"""Links from the output of a network to a density ratio, and their objectives."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from drpu.core.bregman import Risk, bregman_risk, get_generator, nonnegative_bre
 
 __all__ = ["START", "Head", "RatioObjective", "make_head"]
 
-# The output at which a head's ratio is 1, its mean over unlabeled rows: where training begins.
+# The output at which the ratio is 1, which is its mean over unlabeled rows: the initial output.
 START = {"softplus": math.log(math.e - 1), "relu": 1.0, "identity": 1.0, "exp": 0.0, "bounded": 0.0}
 
 
@@ -31,7 +31,7 @@ class Head(ABC):
 
 
 class Softplus(Head):
-    """r = log(1 + exp(g)): exponential below, linear above, where ratios are bounded anyway."""
+    """r = log(1 + exp(g)): exponential for small g, linear for large g."""
 
     LOW: ClassVar[float] = -15.0
 
@@ -39,7 +39,7 @@ class Softplus(Head):
         return F.softplus(output)
 
     def log_ratio(self, output: Tensor) -> Tensor:
-        # log softplus(g) = g - exp(g) / 2 + ...; far below, the logarithm of a tiny number is not needed
+        # log softplus(g) = g - exp(g) / 2 + ...; far below 0 this avoids the logarithm of a tiny number
         upper = F.softplus(output.clamp(min=self.LOW)).log()
         return torch.where(output < self.LOW, output - output.clamp(max=0).exp() / 2, upper)
 
@@ -55,7 +55,7 @@ class Relu(Head):
 
 
 class Identity(Head):
-    """r = g while training, as models linear in their weights want it; scores below 0 are ratios of 0."""
+    """r = g in training, for models that are linear in their weights; outputs below 0 are ratios of 0."""
 
     def ratio(self, output: Tensor) -> Tensor:
         return output
@@ -88,13 +88,13 @@ class Bounded(Head):
 
 
 def make_head(name: str, bound: Tensor) -> Head:
-    """The head called ``name``; ``bound`` broadcasts against outputs and only ``bounded`` reads it."""
+    """The head called ``name``; only ``bounded`` uses ``bound``, which broadcasts against outputs."""
     plain: dict[str, type[Head]] = {"softplus": Softplus, "relu": Relu, "identity": Identity, "exp": Exp}
     return plain[name]() if name in plain else Bounded(bound)
 
 
 class RatioObjective:
-    """Non-negative Bregman risk to descend, uncorrected risk to choose by.
+    """Non-negative Bregman risk for training, uncorrected risk for selection.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class RatioObjective:
 
     def __init__(self, generator: str, head: Head, alpha: Tensor) -> None:
         self.generator = get_generator(generator)
-        # the squares of LSIF are made of ratios, the logarithms of the others of log-ratios
+        # LSIF uses ratios, the other generators use log-ratios
         self.log = self.generator.name != "lsif"
         self.link = head.log_ratio if self.log else head.ratio
         self.alpha = alpha

@@ -30,7 +30,7 @@ from drpu.models._training.stack import Forward, Stack
 __all__ = ["Criterion", "Loss", "Objective", "Outcome", "Settings", "Training", "on_outputs", "rows_at_once"]
 
 SCORING_ROWS = 16_384  # rows times models in one scoring call
-SCORING_NUMBERS = 2**21  # numbers in one scoring call on a host, where memory is short
+SCORING_NUMBERS = 2**21  # numbers in one scoring call on a CPU, to limit memory
 
 
 def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
@@ -46,12 +46,12 @@ def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
 Objective: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Risk]
 # The same as a number to choose the epoch by.
 Criterion: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
-# What a step descends, for objectives that need more than one look at a batch.
+# The loss of a step, for objectives that need several forward passes.
 Loss: TypeAlias = Callable[[Forward, Batch], Risk]
 
 
 def on_outputs(objective: Objective) -> Loss:
-    """A loss from an objective on outputs, in one pass so that batch norm sees both samples."""
+    """A loss from an objective of outputs, in one pass so that batch norm uses both samples."""
 
     def loss(forward: Forward, batch: Batch) -> Risk:
         if batch.shared:
@@ -66,7 +66,7 @@ def on_outputs(objective: Objective) -> Loss:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a run goes; ``learning_rate`` and ``weight_decay`` have one value a model."""
+    """Settings of a run; ``learning_rate`` and ``weight_decay`` have one value per model."""
 
     epochs: int
     batch_size: int
@@ -85,7 +85,7 @@ class Settings:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The chosen weights of every model, and how the run went.
+    """The chosen weights of every model, and the risks of the run.
 
     ``risk`` and ``holdout_risk`` have shape (epochs, models); ``best_epoch`` counts from 1.
     """
@@ -103,7 +103,7 @@ class Outcome:
 
 
 class Training:
-    """A run over paired batches; the steps of the story are methods of their own.
+    """A training run over paired batches.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ EPSILON = 1e-8
 
 
 def rate_factors(decay: str, epochs: int, steps: int) -> FloatArray:
-    """What each step of a run multiplies the learning rate by.
+    """Factor of the learning rate in each step of a run.
 
     Examples
     --------
@@ -44,7 +44,7 @@ def rate_factors(decay: str, epochs: int, steps: int) -> FloatArray:
 
 
 class Adam:
-    """Adam on a matrix of weights, with a learning rate for each line.
+    """Adam on a matrix of weights, with one learning rate per line.
 
     Parameters
     ----------
@@ -55,10 +55,10 @@ class Adam:
     learning_rate, weight_decay : Tensor of shape (models, 1)
     betas : pair of float
     decoupled : bool
-        Whether weights decay by themselves (AdamW) or through the gradient (Adam with L2).
+        Whether weight decay is decoupled (AdamW) or part of the gradient (Adam with L2).
     accumulate : bool, default=False
-        Never forget a gradient: each step uses the sum of all so far. Published runs
-        were made that way; nothing else should be.
+        Never reset the gradient: each step uses the sum of all gradients so far. Only for
+        reproducing published runs.
     """
 
     def __init__(
@@ -85,13 +85,13 @@ class Adam:
         step = np.arange(1.0, factors.size + 1)
         to_tensor = _table_like(weights)
         self.factors = to_tensor(factors)
-        # moments start at zero: the share of each that has filled up by a step
+        # bias correction of the moments, which start at zero
         self.mean_share = to_tensor(np.asarray(1 - betas[0] ** step, dtype=np.float64))
         self.square_share = to_tensor(np.sqrt(1 - betas[1] ** step))
 
     @torch.no_grad()
     def step(self, gradient: Tensor, now: Tensor) -> None:
-        """Move the weights; ``now`` holds the number of steps made, shape (1,)."""
+        """Update the weights; ``now`` is the number of steps so far, shape (1,)."""
         if self.total is not None:
             gradient = self.total.add_(gradient)
         rate = self.learning_rate * self.factors.index_select(0, now)
@@ -108,7 +108,7 @@ class Adam:
                 [mean],
                 [square],
                 [],
-                [now.to(torch.float32)],  # a new tensor each time: the kernel's wrapper counts it on
+                [now.to(torch.float32)],  # a new tensor each time, because the kernel increments it
                 lr=lr,
                 weight_decay=weight_decay,
                 beta1=self.betas[0],
@@ -136,8 +136,8 @@ class Adam:
 class Average:
     """Exponential moving average of weights and statistics.
 
-    Early on the average follows faster, by ``min(decay, (1 + t) / (10 + t))`` after
-    ``t`` steps, or short runs would end near where they began.
+    The decay is ``min(decay, (1 + t) / (10 + t))`` after ``t`` steps, because otherwise the
+    average of a short run would stay close to the initial weights.
     """
 
     def __init__(self, weights: Tensor, fixed: dict[str, Tensor], decay: float, n_steps: int) -> None:
@@ -148,7 +148,7 @@ class Average:
 
     @torch.no_grad()
     def update(self, now: Tensor) -> None:
-        """Take in the weights after a step; ``now`` as in :meth:`Adam.step`."""
+        """Update the average after a step; ``now`` as in :meth:`Adam.step`."""
         new = 1 - self.decay.index_select(0, now)
         for name, value in self.values.items():
             if value.is_floating_point():

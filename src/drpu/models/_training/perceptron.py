@@ -1,4 +1,4 @@
-"""The default network for rows of numbers."""
+"""The default network for tabular rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["perceptron"]
 
 
 def perceptron(shape: Sequence[int], hidden: Sequence[int], *, start: float = 0.0) -> nn.Module:
-    """A multilayer perceptron with one output, ``start`` at first, for rows of the given shape."""
+    """A multilayer perceptron with one output, initially ``start``, for rows of the given shape."""
     widths = [math.prod(shape), *hidden]
     layers: list[nn.Module] = [nn.Flatten()]
     for width, following in pairwise(widths):

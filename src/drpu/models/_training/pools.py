@@ -1,4 +1,4 @@
-"""Rows on the device, and the order in which training meets them."""
+"""Rows on the device, and their order in training."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
 
 
 def as_floats(rows: Tensor, dtype: torch.dtype) -> Tensor:
-    """Rows as networks receive them: pixels of eight bits divided by 255, other numbers as they are."""
+    """Input of networks: 8-bit pixels divided by 255, other numbers unchanged."""
     return rows.to(dtype) / BRIGHTEST if rows.dtype == torch.uint8 else rows.to(dtype)
 
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Rows that stay on the device, and which of them belong to each model of a stack.
+    """Rows on the device, and the rows of each model of a stack.
 
-    Models that share rows share memory: ``index`` has one line of row numbers for each
-    model, ``weight`` one line of weights, or is None. Images of eight bits stay so in memory,
-    and are converted to ``dtype`` a batch at a time.
+    Models that share rows share memory: ``index`` has one line of row numbers per model,
+    ``weight`` one line of weights, or is None. 8-bit images stay 8-bit in memory, and are
+    converted to ``dtype`` batch by batch.
     """
 
     rows: Tensor
@@ -36,11 +36,11 @@ class Pool:
 
     @property
     def size(self) -> int:
-        """Number of rows that one model sees."""
+        """Number of rows of one model."""
         return self.index.shape[1]
 
     def take(self, positions: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Rows and weights at ``positions``, of shape (models, batch), in each model's own list."""
+        """Rows and weights at ``positions``, of shape (models, batch), in the list of each model."""
         chosen = self.index.gather(1, positions)
         rows = self.rows.index_select(0, chosen.flatten()).view(*chosen.shape, *self.rows.shape[1:])
         if rows.dtype == torch.uint8:
@@ -48,14 +48,14 @@ class Pool:
         return rows, self.take_weight(positions)
 
     def take_weight(self, positions: Tensor) -> Tensor | None:
-        """Weights at ``positions``, or None where rows have none."""
+        """Weights at ``positions``, or None if the rows have none."""
         return None if self.weight is None else self.weight.gather(1, positions)
 
 
 class Batch(NamedTuple):
-    """One step's rows, of shape (models, batch, ...), with their weights.
+    """Rows of one step, of shape (models, batch, ...), with their weights.
 
-    Where each row belongs to both samples, ``positive`` and ``unlabeled`` are one tensor.
+    If each row belongs to both samples, ``positive`` and ``unlabeled`` are the same tensor.
     """
 
     positive: Tensor
@@ -117,10 +117,9 @@ def paired_positions(
 ) -> Iterator[tuple[Tensor, Tensor]]:
     """One epoch of paired positions, each of shape (models, batch).
 
-    Both samples are swept exactly once, in ``n_steps`` parts whose sizes differ by
-    at most one row. A sample of fewer rows than steps comes round again, one row a
-    step. Each model has its own generator, so its batches do not depend on the stack
-    it is trained in.
+    Each row of both samples is used exactly once, in ``n_steps`` parts whose sizes differ by
+    at most one row. A sample with fewer rows than steps is repeated, one row per step.
+    Each model has its own generator, so its batches do not depend on the stack.
     """
     positive = [_order(n_positive, n_steps, generator) for generator in generators]
     unlabeled = [_order(n_unlabeled, n_steps, generator) for generator in generators]

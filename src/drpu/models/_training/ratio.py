@@ -40,7 +40,7 @@ __all__ = ["Aim", "Fitted", "Scorer", "Watch", "build_module", "fit_together", "
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """What training leaves of a task."""
+    """The result of a task."""
 
     module: nn.Module
     scaling: Scaling | None
@@ -52,7 +52,7 @@ class Fitted:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A task with its rows divided and its strengths of correction settled."""
+    """A task with its split of rows and its values of alpha."""
 
     task: Task
     positive: IntArray
@@ -61,16 +61,16 @@ class _Plan:
     alphas: tuple[float, ...]
 
 
-# Log-ratios of the networks as they are now, (models, n), for rows of all or a list of rows for each.
+# Current log-ratios of the networks, (models, n), for rows of all models or a list with rows of each.
 Scorer: TypeAlias = Callable[[Any], FloatArray]
 Watch: TypeAlias = Callable[[int, Scorer], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Aim:
-    """What to train for instead of a density ratio.
+    """An objective to train for instead of a density ratio.
 
-    ``equal_batches`` asks for as many positives as unlabeled rows a step: positives come round again.
+    With ``equal_batches`` a step has as many positives as unlabeled rows, and positives are repeated.
     """
 
     loss: Loss
@@ -81,7 +81,7 @@ class Aim:
 def fit_together(
     tasks: Sequence[Task], watch: Watch | None = None, aim: Aim | None = None, *, same_rows: bool = False
 ) -> list[Fitted]:
-    """One trained network a task, all of them trained as one stack.
+    """One trained network per task, trained together as a stack.
 
     With ``same_rows`` both samples of a task are the same array, and a step takes each row once.
     """
@@ -133,7 +133,7 @@ def build_module(
     seed: int,
     head: str,
 ) -> nn.Module:
-    """A fresh network: a copy of the one given, or a new one with seeded weights."""
+    """An untrained network: a copy of the given one, or a new one with seeded weights."""
     if isinstance(module, nn.Module):
         return deepcopy(module)
     with private_random(seed, torch.device("cpu")):
@@ -202,7 +202,7 @@ def outputs(
 
 
 def _scorer(training: Training, scalings: Sequence[Scaling | None], head: Head) -> Scorer:
-    """What a watcher scores rows with; rows that come again are on the device already."""
+    """The scoring function for callbacks; repeated rows are kept on the device."""
     stack = training.stack
     pools: dict[tuple[int, ...], tuple[Any, Pool]] = {}
 
@@ -218,7 +218,7 @@ def _scorer(training: Training, scalings: Sequence[Scaling | None], head: Head) 
                 starts[name], start = start, start + len(part)
             index = torch.stack([torch.arange(len(part)) + starts[id(part)] for part in each])
             pool = Pool(torch.cat(tensors), index.to(stack.device), dtype=stack.dtype)
-            pools[key] = each, pool  # kept, so ids stay theirs
+            pools[key] = each, pool  # kept, so that ids stay unique
         return np.asarray(head.log_ratio(training.score(pools[key][1])).cpu().numpy(), dtype=np.float64)
 
     return scorer
@@ -242,7 +242,7 @@ def _plan(task: Task) -> _Plan:
 
 
 def _as_many(plan: _Plan) -> _Plan:
-    """The plan with positives that come round until they are as many as the unlabeled rows."""
+    """The plan with positives repeated to the number of unlabeled rows."""
     return replace(plan, positive=np.resize(plan.positive, max(plan.positive.size, plan.unlabeled.size)))
 
 
@@ -253,7 +253,7 @@ def _shared(plan: _Plan) -> _Plan:
 
 
 def _weighty(sample: Sample) -> IntArray:
-    """Row numbers, without the rows of weight zero: they are as good as absent."""
+    """Row numbers, without rows of weight zero."""
     return np.arange(len(sample)) if sample.weight is None else np.flatnonzero(sample.weight > 0)
 
 
@@ -270,7 +270,7 @@ def _check_sizes(plans: Sequence[_Plan]) -> None:
 
 
 class _Pools:
-    """The rows of all tasks on the device, each array once, and each model's share of them."""
+    """The rows of all tasks on the device, each array once, and the rows of each model."""
 
     def __init__(
         self,
@@ -290,7 +290,7 @@ class _Pools:
         return self._pool(samples, [getattr(plan, which) for plan in self.plans])
 
     def held(self) -> tuple[Pool, Pool]:
-        """Holdout rows of both kinds: rows of their own, or some of the training arrays."""
+        """Holdout rows of both kinds: separate rows, or rows of the training arrays."""
         both = []
         for kind, which in enumerate(("positive", "unlabeled")):
             samples = [
@@ -336,7 +336,7 @@ def _on_device(rows: Tensor, device: torch.device, dtype: torch.dtype) -> Tensor
 
 
 def _scalings(tasks: Sequence[Task]) -> list[Scaling | None]:
-    """How each task's inputs are scaled; tasks on the same rows share it."""
+    """The scaling of the inputs of each task; tasks on the same rows share it."""
     made: dict[tuple[int, int], Scaling] = {}
     for task in tasks:
         if task.network == "perceptron" and (key := _unlabeled_key(task)) not in made:
@@ -375,7 +375,7 @@ def _bound(task: Task, alpha: float) -> float:
 def _fitted(outcome: Outcome, lines: Sequence[int], plan: _Plan, scaling: Scaling | None) -> Fitted:
     held = outcome.holdout_risk
     finite = torch.isfinite(outcome.weights).all(1).cpu().numpy()
-    if held is not None:  # at the epoch that was kept; 0 where no epoch had a risk
+    if held is not None:  # at the epoch that was kept; 0 if no epoch had a risk
         kept = held[outcome.best_epoch - 1, np.arange(held.shape[1])]
         finite = finite & (outcome.best_epoch > 0) & np.isfinite(kept)
     alive = [n for n in lines if finite[n]]

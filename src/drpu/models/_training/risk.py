@@ -1,4 +1,4 @@
-"""Networks that give scores for an objective over positive and unlabeled batches."""
+"""Score networks, trained for an objective of positive and unlabeled batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from drpu.models._training.tasks import Task
 
 __all__ = ["fit_stack"]
 
-QUANTILES = 4096  # cells of the table that Beta variates are read from
+QUANTILES = 4096  # size of the table of Beta quantiles
 
 
 def fit_stack(
@@ -33,7 +33,7 @@ def fit_stack(
     *,
     equal_batches: bool = False,
 ) -> list[Fitted]:
-    """One trained network a task, all of them as one stack; objectives may differ in their priors."""
+    """One trained network per task, as a stack; objectives may differ in their priors."""
     device, dtype = pick_device(tasks[0].device), weight_dtype(tasks[0].settings.dtype)
     first = objectives[0]
     if isinstance(first, VariationalRisk):
@@ -47,7 +47,7 @@ def fit_stack(
 
 
 def _joined(objectives: Sequence[PUObjective], device: torch.device, dtype: torch.dtype) -> ShiftedRisk:
-    """One risk for a stack, with a prior for each model."""
+    """One risk for a stack, with one prior per model."""
     shifted = [one for one in objectives if isinstance(one, ShiftedRisk)]
     alike = {(one.loss.name, one.cost, one.corrected, one.beta, one.gamma) for one in shifted}
     if len(shifted) < len(objectives) or len(alike) > 1:
@@ -64,7 +64,7 @@ def _joined(objectives: Sequence[PUObjective], device: torch.device, dtype: torc
 
 
 def _mixed_up(objective: VariationalRisk, device: torch.device, dtype: torch.dtype) -> Loss:
-    """The variational risk with its MixUp penalty; shares are drawn on the device."""
+    """The variational risk with its MixUp penalty; weights are drawn on the device."""
     middle = (np.arange(QUANTILES) + 0.5) / QUANTILES
     a = objective.concentration
     table = torch.as_tensor(beta.ppf(middle, a, a), dtype=dtype, device=device)

@@ -1,4 +1,4 @@
-"""Many networks of one shape behind one call."""
+"""Many networks of one architecture, evaluated together."""
 
 from __future__ import annotations
 
@@ -16,38 +16,37 @@ from drpu.exceptions import ParameterError
 
 __all__ = ["Forward", "Stack"]
 
-ALIGNED = 64  # on a GPU, what the numbers between the starts of two parameters divide by
+ALIGNED = 64  # on a GPU, parameter offsets are multiples of 64 elements
 
 Forward: TypeAlias = Callable[[Tensor], Tensor]
 
 
 class Stack:
-    """Networks of one shape, trained and evaluated together.
+    """Networks of one architecture, trained and evaluated together.
 
-    The trainable weights of all of them are one matrix with a line for each model,
-    so an optimiser, an average or a copy is an operation on one tensor, with a
-    column of settings where models differ. Everything else that a module registers
-    (statistics of batch norm, frozen weights) is kept beside it, a stack by name.
+    The trainable weights are one matrix with one line per model, so an optimiser step, an
+    average or a copy is an operation on one tensor, with a column for settings that differ.
+    Other registered tensors (batch-norm statistics, frozen weights) are stacked by name.
 
     Parameters
     ----------
     modules : sequence of torch.nn.Module
         Networks of one architecture, each mapping (n, ...) to (n,) or (n, 1). They
-        are copied, never changed.
+        are copied and not changed.
     device, dtype
-        Where the weights live, and as what.
+        Device and type of the weights.
 
     Attributes
     ----------
     weights : Tensor of shape (models, n_weights)
-        On a GPU every parameter starts at a multiple of 256 bytes, as kernels want it, and
-        the gaps stay 0.
+        On a GPU every parameter starts at a multiple of 256 bytes, which kernels require;
+        the gaps are 0.
     fixed : dict of str to Tensor of shape (models, ...)
     batched : bool
-        Whether all models go through one batched call. One model does not need it, a
-        module that cannot be batched (recurrent ones) is called in turn, and so are
-        convolutions, on a GPU side by side, each on its own stream: the grouped ones that a
-        batched call makes of them are slower.
+        Whether all models are evaluated in one batched call. It is False for a single model,
+        for modules that cannot be batched (recurrent ones), and for convolutions, because
+        grouped convolutions are slower than separate calls, which use one stream per model
+        on a GPU.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Stack:
 
         self.aligned = ALIGNED if device.type == "cuda" else 1
         self.weights = torch.stack([_flat(copy, self.shapes, self.aligned) for copy in copies])
-        # what autograd sees: a leaf for each parameter, in the memory of the matrix
+        # leaves for autograd: one per parameter, views of the matrix
         self.leaves = {k: v.detach().requires_grad_() for k, v in self._named(self.weights).items()}
         self.slopes = torch.zeros_like(self.weights)
         self.slope_parts = list(self._named(self.slopes).values())
@@ -90,7 +89,7 @@ class Stack:
         named = named | (self.fixed if fixed is None else dict(fixed))
         if self.batched:
             output = vmap(self._one, randomness="different")(named, rows)
-        elif len(self) == 1:  # views all the way: a gradient comes back without a copy
+        elif len(self) == 1:  # views only, so that gradients need no copy
             output = self._one({k: v.squeeze(0) for k, v in named.items()}, rows.squeeze(0))[None]
         else:
             lines = {name: value.unbind() for name, value in named.items()}
@@ -99,25 +98,28 @@ class Stack:
         return self._outputs(output, rows)
 
     def gradient(self, loss: Tensor) -> Tensor:
-        """Slopes of ``loss`` in the shape of ``weights``; the next call writes over them."""
+        """Gradient of ``loss`` in the shape of ``weights``; the next call overwrites it."""
         leaves = list(self.leaves.values())
         found = torch.autograd.grad(loss, leaves, allow_unused=True, materialize_grads=True)
         torch._foreach_copy_(self.slope_parts, list(found))
         return self.slopes
 
     def probe(self, rows: Tensor) -> None:
-        """Find out on a few rows whether the models can be batched."""
+        """Test on a few rows whether the models can be batched."""
         if not self.batched:
             return
         self.train(False)
         try:
             with torch.no_grad():
                 self(rows)
-        except (RuntimeError, ValueError):  # vmap's words for what it cannot do; others come up again
+        except (
+            RuntimeError,
+            ValueError,
+        ):  # messages of vmap for unsupported operations; other errors will be raised again
             self.batched = False
 
     def extract(self, model: int, weights: Tensor, fixed: Mapping[str, Tensor]) -> nn.Module:
-        """One model as a module of its own, ready to score."""
+        """One model as a separate module in evaluation mode."""
         module = deepcopy(self.module).eval()
         values = {k: v[model] for k, v in (self._named(weights) | dict(fixed)).items()}
         with torch.no_grad():
@@ -126,14 +128,14 @@ class Stack:
         return module
 
     def _in_turn(self, each: Sequence[dict[str, Tensor]], rows: Tensor) -> list[Tensor]:
-        """Outputs of one model after the other, or on a GPU of all at a time."""
+        """Outputs of the models in sequence, or on a GPU concurrently."""
         if not self.streams:
             return [self._one(*one) for one in zip(each, rows, strict=True)]
         main = torch.cuda.current_stream(self.device)
         outputs = []
         for stream, named, own in zip(self.streams, each, rows, strict=True):
             stream.wait_stream(main)
-            with torch.cuda.stream(stream):  # autograd goes back on the stream it came by
+            with torch.cuda.stream(stream):  # autograd uses the same stream for the backward pass
                 outputs.append(self._one(named, own))
         for stream in self.streams:
             main.wait_stream(stream)

@@ -1,4 +1,4 @@
-"""A NetworkRatio's parameters, checked, with the rows to train it on."""
+"""Checked parameters of a NetworkRatio, with its training rows."""
 
 from __future__ import annotations
 
@@ -33,19 +33,23 @@ __all__ = [
     "network_name",
 ]
 
-ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # what alpha="auto" tries
-FALLBACK_ALPHA = 0.3  # and what it takes when no rows can be held out to choose
-EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": short training, but not of a handful of steps
-STEPS_A_ROW = 5  # at most, to get there: a handful of unlabeled rows has no more to say
-BATCHES, SMALL_BATCH, LARGE_BATCH = 100, 100, 500  # batch_size="auto": that many in an epoch, within limits
+ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # candidates of alpha="auto"
+FALLBACK_ALPHA = 0.3  # used if no rows can be held out to choose
+EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": few epochs, but at least this many steps
+STEPS_A_ROW = 5  # upper limit of these epochs, for very few rows
+BATCHES, SMALL_BATCH, LARGE_BATCH = (
+    100,
+    100,
+    500,
+)  # batch_size="auto": this many batches per epoch, within limits
 
 HIDDEN = (100, 100)  # widths of the perceptron
 CHANNELS, AUTO_CHANNELS = (
     (64,),
     (16,),
-)  # of resnet9, when asked for and by default: a host has to train it, too
+)  # channels of resnet9 if requested, and by default, so that it can be trained on a CPU
 NETWORKS = ("auto", "perceptron", "resnet9")
-IMAGE_SIDE = 16  # pixels from which rows with two sides are images that convolutions are worth it for
+IMAGE_SIDE = 16  # smallest side of images for which convolutions are the default
 HEADS = ("softplus", "relu", "identity", "exp", "bounded")
 OPTIMIZERS = ("adamw", "adam")
 DECAYS = ("cosine", "step", "constant")
@@ -53,7 +57,7 @@ DECAYS = ("cosine", "step", "constant")
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Everything that one model needs to be trained, checked beforehand."""
+    """Checked parameters and rows of one model."""
 
     sample: SamplePair
     holdout: SamplePair | None
@@ -74,7 +78,7 @@ class Task:
 
 
 def make_task(model: NetworkRatio, sample: SamplePair, holdout: SamplePair | None) -> Task:
-    """The model's parameters, checked, and its rows."""
+    """The checked parameters and rows of a model."""
     generator = check_choice("generator", model.generator, GENERATORS)
     head = check_choice("head", model.head, HEADS)
     if head in ("relu", "identity") and generator != "lsif":
@@ -163,7 +167,7 @@ def _check_views(model: NetworkRatio) -> None:
 
 
 def network_name(model: NetworkRatio | NetworkScore, shape: Sequence[int]) -> str:
-    """The network for rows of a shape: "module" for one of the user's, otherwise a name of our own.
+    """The network for rows of a shape: "module" for a module of the user, otherwise a name.
 
     By default images with sides of at least 16 pixels get a residual network, all other rows a perceptron.
     """
@@ -183,7 +187,7 @@ def network_name(model: NetworkRatio | NetworkScore, shape: Sequence[int]) -> st
 
 
 def hidden_widths(model: NetworkRatio | NetworkScore, shape: Sequence[int]) -> tuple[int, ...]:
-    """Widths of the layers of a network of our own; one number, the channels, for resnet9."""
+    """Widths of the layers of a built-in network; for resnet9 one number, the channels."""
     name = network_name(model, shape)
     default = HIDDEN if name != "resnet9" else AUTO_CHANNELS if model.network == "auto" else CHANNELS
     widths = default if model.hidden is None else model.hidden

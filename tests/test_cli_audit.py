@@ -1,0 +1,154 @@
+"""Audits on the command line: a file of questions, its answers, and what they change."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+
+from drpu import load, make_gaussian_pu
+from drpu.cli import main
+from drpu.cli.reading import read
+
+
+@pytest.fixture(scope="module")
+def truth():
+    return make_gaussian_pu(
+        200, 800, prior=0.4, test_prior=0.2, n_test=1000, separation=2.5, dimensions=2, random_state=4
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, truth):
+    """A classifier, rows of June, and an audit of them with and without answers."""
+    folder = tmp_path_factory.mktemp("audit")
+    X, y = truth.X_y()
+    pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), folder / "train.csv")
+    june = {"id": np.arange(1000), "b": truth.test[:, 1], "a": truth.test[:, 0]}
+    pa.csv.write_csv(pa.table(june), folder / "june.csv")
+    pa.csv.write_csv(pa.table(june | {"true": truth.test_labels}), folder / "checked.csv")
+    at = str(folder)
+    words = ["fit", f"{at}/train.csv", "--label", "y", "--model", "classifier", "--out", f"{at}/toy.drpu"]
+    assert main(words) == 0
+    words = ["audit", f"{at}/toy.drpu", f"{at}/june.csv", "--n", "80", "--keep", "id"]
+    assert main([*words, "--out", f"{at}/to-label.csv"]) == 0
+    questions = read(f"{at}/to-label.csv").table
+    answers = truth.test_labels[questions.column("id").to_numpy()]
+    place = questions.column_names.index("drpu_label")
+    pa.csv.write_csv(questions.set_column(place, "drpu_label", pa.array(answers)), folder / "answers.csv")
+    return folder
+
+
+@pytest.fixture
+def run(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+
+    def run(line):
+        capsys.readouterr()
+        code = main(line.split())
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def answer(result):
+    code, out, err = result
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_the_file_holds_the_rows_and_a_column_to_fill_in(folder):
+    table = read(str(folder / "to-label.csv")).table
+    assert table.column_names == ["id", "drpu_row", "drpu_design", "drpu_label"]
+    assert table.num_rows == 80
+    assert table.column("id").to_pylist() == table.column("drpu_row").to_pylist()
+    assert table.column("drpu_label").null_count == 80
+
+
+def test_the_answers_set_both_priors(run, truth):
+    result = answer(run("adapt toy.drpu june.csv --audit answers.csv --out june.drpu --json"))
+    assert result["prior"]["method"] == "audit"
+    assert result["prior"]["low"] <= 0.2 <= result["prior"]["high"]
+    assert result["train_prior"]["low"] <= 0.4 <= result["train_prior"]["high"]
+    assert load("june.drpu").train_prior_.value == result["train_prior"]["value"]
+
+
+def test_a_shuffled_and_partly_filled_file_is_read(run, folder):
+    table = read(str(folder / "answers.csv")).table
+    order = np.random.default_rng(0).permutation(80)
+    pa.csv.write_csv(table.take(order), folder / "shuffled.csv")
+    whole = answer(run("adapt toy.drpu june.csv --audit answers.csv --json"))
+    assert answer(run("adapt toy.drpu june.csv --audit shuffled.csv --json"))["prior"] == whole["prior"]
+    pa.csv.write_csv(table.take(order[:60]), folder / "partly.csv")
+    code, _, err = run("adapt toy.drpu june.csv --audit partly.csv")
+    assert code == 0
+    assert "20 of" in err  # a warning that says how many answers are missing
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        (b'"1-', b'"2-', "was changed"),
+        (b"drpu_design", b"other", "must have a column 'drpu_design'"),
+    ],
+)
+def test_an_edited_design_is_one_clear_error(run, folder, old, new, words):
+    (folder / "edited.csv").write_bytes((folder / "answers.csv").read_bytes().replace(old, new, 1))
+    code, out, err = run("adapt toy.drpu june.csv --audit edited.csv")
+    assert (code, out) == (1, "")
+    assert "edited.csv" in err
+    assert words in err
+
+
+def test_an_audit_without_answers_is_refused(run):
+    code, _, err = run("adapt toy.drpu june.csv --audit to-label.csv")
+    assert code == 1
+    assert "holds no answer" in err
+
+
+def test_performance_is_measured_with_answers_and_with_labels(run, truth):
+    rows = pa.table({"a": truth.test[:, 0], "b": truth.test[:, 1]})
+    flagged = load("toy.drpu").predict(rows) == 1
+    accuracy = (flagged == (truth.test_labels == 1)).mean()
+    for line in ("--audit answers.csv", "--label true"):
+        data = "checked.csv" if "label" in line else "june.csv"
+        found = answer(run(f"evaluate toy.drpu {data} {line} --json"))["evaluation"]
+        assert found["accuracy"]["low"] <= accuracy <= found["accuracy"]["high"]
+    _, out, _ = run("evaluate toy.drpu checked.csv --label true --cost 0.8")
+    assert out.startswith("1,000 rows with true labels")
+    assert "precision" in out
+
+
+def test_the_page_shows_priors_before_and_after(run, folder):
+    code, _, _ = run("report toy.drpu june.csv --audit answers.csv --out audited.html")
+    assert code == 0
+    page = (folder / "audited.html").read_text()
+    assert "What the audit changed" in page
+    assert "before the audit" in page
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("audit toy.drpu june.csv --out x.csv", 2),
+        ("audit toy.drpu june.csv --n 5 --width 0.1 --out x.csv", 2),
+        ("audit toy.drpu june.csv --n 5000 --out x.csv", 1),
+        ("audit toy.drpu june.csv --n 5 --out june.csv", 1),
+        ("evaluate toy.drpu june.csv", 2),
+        ("evaluate toy.drpu checked.csv --label y", 1),
+        ("report toy.drpu --audit answers.csv --out x.html", 2),
+    ],
+)
+def test_wrong_questions_are_refused(run, line, code):
+    found, out, err = run(line)
+    assert (found, out) == (code, "")
+    assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("command", ["audit", "evaluate"])
+def test_help_teaches_by_example(run, command):
+    code, out, _ = run(f"{command} --help")
+    assert code == 0
+    assert f"drpu {command}" in out
