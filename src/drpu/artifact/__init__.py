@@ -1,1 +1,1 @@
-"""Classifiers on disk: what is needed to predict and adapt, and no training rows."""
+"""Files of fitted classifiers, which contain no training rows."""

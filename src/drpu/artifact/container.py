@@ -1,6 +1,6 @@
-"""The file around an artifact: a zip archive whose sizes are known before anything is read.
+"""The container of an artifact: a zip archive whose sizes are checked before it is read.
 
-Nothing in a file is believed until it is compared with something else. The sizes that
+No value in a file is used before it has been checked. The sizes that
 the archive declares are added up before a part is decompressed, and a part that grows beyond
 its declared size is not read to its end. So a file cannot make the process take more
 memory than a small multiple of ``max_bytes``.
@@ -64,7 +64,7 @@ def read_bytes(
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a path; a pipe that nobody writes to would block otherwise."""
+    """Open a path without blocking, which a pipe without a writer would do."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
@@ -76,7 +76,7 @@ def open_container(content: bytes, *, max_bytes: int = MAX_BYTES) -> dict[str, b
             return {entry.filename: _read_part(archive, entry) for entry in entries}
     except ArtifactError:
         raise
-    except Exception as error:  # whatever a damaged archive makes zipfile or zlib raise
+    except Exception as error:  # all errors that zipfile or zlib raise for damaged archives
         raise ArtifactError(f"the file is not a complete artifact: {error}") from error
 
 
@@ -118,7 +118,7 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
 
 
 def _check_layout(archive: zipfile.ZipFile, entries: Iterable[zipfile.ZipInfo], content: bytes) -> None:
-    """Parts lie one after the other, with nothing between, before or behind them."""
+    """Check that parts are contiguous, with nothing before, between or after them."""
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset != end:
@@ -151,6 +151,6 @@ def write_container(file: IO[bytes], parts: dict[str, bytes]) -> None:
 
 
 def _method(content: bytes) -> int:
-    """Whether to compress: what shrinks to next to nothing is stored, so that no honest part grows much."""
+    """Whether to compress; parts with an extreme ratio are stored, so that valid files pass the limit."""
     packed = len(zlib.compress(content, 1)) if len(content) > _SLACK else len(content)
     return zipfile.ZIP_DEFLATED if len(content) <= MOST_RATIO // 2 * packed else zipfile.ZIP_STORED

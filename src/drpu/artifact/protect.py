@@ -1,4 +1,4 @@
-"""A classifier as it may be written: exact, over fewer levels, or of noisy counts."""
+"""Copies of a classifier with fewer levels or noisy counts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["protect"]
 
 
 def protect(classifier: Any, *, levels: int | None, epsilon: float | None, random_state: int | None) -> Any:
-    """``classifier`` itself where nothing is asked for, otherwise a copy that keeps less of its rows."""
+    """``classifier`` itself, or a copy with reduced counts if ``levels`` or ``epsilon`` is given."""
     if levels is None and epsilon is None:
         if random_state is not None:
             raise ParameterError("random_state seeds the noise of epsilon: without epsilon it has no use.")
@@ -69,9 +69,9 @@ def _coarse(core: FittedRatio, levels: int) -> FittedRatio:
 
 
 def _private(core: FittedRatio, epsilon: float, random_state: int | None, *, adapted: bool) -> FittedRatio:
-    """Everything that was read from exact counts is read again from noisy ones."""
+    """A copy in which everything computed from exact counts is computed from noisy ones."""
     tails = privatize(_grid(core), epsilon, random_state=random_state)
-    # In a single sample the share of labels tells the sizes, which are noisy now.
+    # In a single sample the labelled fraction would reveal the sizes, which are noisy now.
     labelled = float(tails.positive_counts.sum())
     share = labelled / (labelled + tails.n) if core.labelled_fraction > 0 else 0.0
     prior = core.train_prior
@@ -123,7 +123,7 @@ def _with_core(classifier: Any, core: FittedRatio) -> Any:
 
 
 def _forgotten(classifier: Any) -> Any:
-    """``classifier`` without the settings that hold a number read from exact counts."""
+    """``classifier`` without settings that contain numbers computed from exact counts."""
     prior = classifier.prior
     if (
         isinstance(classifier, DRPUClassifier)

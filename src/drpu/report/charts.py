@@ -1,4 +1,4 @@
-"""The pictures of the page, one function each."""
+"""The charts of the HTML report, one function each."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from drpu.report.words import share
 __all__ = ["all_charts"]
 
 UNIT = (0.0, 1.0)
-LETTERS = 52  # that fit below an axis: where names need more, some are left out
+LETTERS = 52  # characters that fit below an axis; with longer names some are omitted
 
 
 def all_charts(view: View) -> dict[str, str]:
-    """The pictures by their names in the template."""
+    """The charts by their names in the template."""
     drawn = {
         "priors": _priors(view),
         "gain": _gain(view),
@@ -77,7 +77,7 @@ def _groups(groups: GroupPriors) -> str:
 
 
 def _scores(view: View) -> str:
-    """Where positives, training rows and new rows score, and the cut between the labels."""
+    """Score distributions of positives, training rows and new rows, and the threshold."""
     bins, cut = score_bins(view.fitted.tails, view.new), view.cut(view.threshold)
     samples = [(bins.unlabeled, "unlabeled"), (bins.positive, "positive")]
     if bins.new is not None:
@@ -101,7 +101,7 @@ def _scores(view: View) -> str:
 
 
 def _ratio(view: View) -> str:
-    """The curve whose lowest point is the prior, and where it was read."""
+    """The tail ratio, and the point at which the prior was estimated."""
     curve, prior = ratio_curve(view.fitted.tails), view.fitted.unlabeled_prior
     top = min(1.4, max(1.3 * prior.high, 4 * curve.read[1]))
     chart = Chart(
@@ -147,7 +147,7 @@ def _gain(view: View) -> str:
 
 
 def _calibration(view: View) -> str:
-    """Probabilities said and shares seen."""
+    """Predicted probabilities and observed proportions."""
     bins = calibration_bins(view.fitted)
     top = _top(float(max(bins.said.max(), bins.high.max())))
     chart = Chart(

@@ -1,8 +1,8 @@
-"""Pictures of computed values: a display holds numbers, and ``plot`` draws them.
+"""Display objects, which hold computed values and draw them with ``plot``.
 
 Each display is made by ``from_classifier``, which computes its numbers from the counts of a
-fitted classifier, draws them and returns the display. Draw again with ``plot``, on
-axes of your own if you like; the artists are then at hand in ``ax_`` and ``figure_``.
+fitted classifier, draws them and returns the display. ``plot`` draws them again, on given
+axes or on new ones; ``ax_`` and ``figure_`` are the axes and the figure.
 """
 
 from __future__ import annotations
@@ -45,13 +45,13 @@ FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
 
 class Display(ABC):
-    """What all displays share: axes to draw on."""
+    """Common base of the displays."""
 
     ax_: Any
     figure_: Any
 
     def plot(self, ax: Any = None) -> Self:
-        """Draw on ``ax``, or on new axes when left out; return the display."""
+        """Draw on ``ax`` or on new axes, and return the display."""
         pyplot = require("matplotlib.pyplot", extra="report", for_=type(self).__name__)
         if ax is None:
             _, ax = pyplot.subplots(layout="constrained")
@@ -65,7 +65,7 @@ class Display(ABC):
 
 
 class PriorDisplay(Display):
-    """Shares of positives with their intervals, one for each sample.
+    """Priors of several samples with their intervals.
 
     Parameters
     ----------
@@ -108,7 +108,7 @@ class ScoreDisplay(Display):
     Parameters
     ----------
     bins : ScoreBins
-        Shares in ranges of the score; the first range gathers what lies below.
+        Mass in ranges of the score; the first range includes everything below it.
     """
 
     def __init__(self, bins: ScoreBins) -> None:
@@ -118,7 +118,7 @@ class ScoreDisplay(Display):
     def from_classifier(
         cls, classifier: Any, X: Rows | None = None, *, bins: int = 24, ax: Any = None
     ) -> Self:
-        """Distributions of a classifier's training counts and, if given, of new rows."""
+        """Distributions of the training counts of a classifier and, if given, of new rows."""
         new = None if X is None else count_rows(classifier, X)
         return cls(score_bins(classifier.fitted_.tails, new, bins=bins)).plot(ax)
 
@@ -138,14 +138,14 @@ class ScoreDisplay(Display):
 
 
 class TailRatioDisplay(Display):
-    """The ratio of tails by recall, and the prior that was read from it.
+    """The tail ratio as a function of recall, and the estimated prior.
 
     Parameters
     ----------
     curve : RatioCurve
-        The curve and the point that decided the upper limit.
+        The curve and the point that determined the upper limit.
     prior : PriorEstimate
-        Prior of the rows that the curve counts.
+        Prior of the rows that were counted.
     """
 
     def __init__(self, curve: RatioCurve, prior: PriorEstimate) -> None:
@@ -177,7 +177,7 @@ class RocDisplay(Display):
     Parameters
     ----------
     curve : Roc
-        Recall by false-positive rate, with the area below.
+        Recall as a function of the false-positive rate, and the area under the curve.
     point : tuple of float, optional
         False-positive rate and recall of the current decision.
     """
@@ -203,7 +203,7 @@ class RocDisplay(Display):
 
 
 class CalibrationDisplay(Display):
-    """Probabilities said beside shares seen, in the training population.
+    """Predicted probabilities and observed proportions in the training population.
 
     Parameters
     ----------
@@ -216,7 +216,7 @@ class CalibrationDisplay(Display):
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, bins: int = 10, ax: Any = None) -> Self:
-        """Calibration on the rows that were kept out of training."""
+        """Calibration on held-out training rows."""
         return cls(calibration_bins(classifier.fitted_, bins=bins)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -245,7 +245,7 @@ class PerformanceDisplay(Display):
     def from_classifier(
         cls, classifier: Any, *, figure: str = "accuracy", cost: float | None = None, ax: Any = None
     ) -> Self:
-        """What a classifier can expect; ``cost`` is its own when left out."""
+        """Expected performance of a classifier; ``cost`` defaults to that of the classifier."""
         return cls(outlook(classifier, cost=cost), figure=figure).plot(ax)
 
     def _draw(self, ax: Any) -> None:

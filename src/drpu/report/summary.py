@@ -1,4 +1,4 @@
-"""The values behind every picture, from counts alone: no drawing here, no rows anywhere."""
+"""The values that the charts and displays show, computed from counts."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def level_ratios(core: FittedRatio) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class ScoreBins:
-    """Shares of the samples in ranges of the score.
+    """Mass of the samples in ranges of the score.
 
-    ``edges`` has one more entry than each list of shares. The first range gathers what
-    lies below, so its left edge is a place to draw it and no score.
+    ``edges`` has one more entry than each list of masses. The first range includes everything
+    below it, so its left edge is for drawing only.
     """
 
     edges: FloatArray
@@ -61,14 +61,14 @@ class ScoreBins:
     new: FloatArray | None
 
     def density(self, shares: FloatArray) -> FloatArray:
-        """Shares for each unit of score."""
+        """Mass per unit of score."""
         return shares / np.diff(self.edges)
 
 
 def score_bins(tails: ScoreTails, new: ScoreTails | None = None, *, bins: int = 24) -> ScoreBins:
-    """Shares of positives, training rows and new rows in ranges of the score.
+    """Mass of positives, training rows and new rows in ranges of the score.
 
-    Ranges end at held-out positive scores: finer than that, nothing was counted.
+    Ranges end at scores of held-out positives, which limit the resolution of the counts.
     """
     levels, b = tails.levels, tails.positive_survival
     inner = levels[(b <= 0.99) & (b >= 0.01)]
@@ -87,15 +87,15 @@ def score_bins(tails: ScoreTails, new: ScoreTails | None = None, *, bins: int = 
     return ScoreBins(edges, shares(b), shares(tails.survival), None if new is None else shares(new.survival))
 
 
-# -- where the prior was read ------------------------------------------------------------------------
+# -- the tail ratio -----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class RatioCurve:
-    """Share of unlabeled rows over share of positives above each threshold.
+    """Tail ratio: fraction of unlabeled rows above a threshold, divided by that of positives.
 
-    No threshold can put the curve below the prior, so its low, flat part shows it.
-    ``read`` is the threshold that decided the upper limit.
+    The curve is never below the prior, and its low, flat part shows it. ``read`` is the
+    threshold that determined the upper limit.
     """
 
     recall: FloatArray
@@ -104,7 +104,7 @@ class RatioCurve:
 
 
 def ratio_curve(tails: ScoreTails, *, level: float = 0.95) -> RatioCurve:
-    """The curve a/b by recall, at thresholds that keep three positives or more."""
+    """The curve a/b as a function of recall, for thresholds with at least three positives above."""
     b, a = tails.positive_survival, tails.survival
     keep = b * tails.n_positive >= min(3, tails.n_positive) - 1e-9
     recall = ratio_limits(tails, level).recall
@@ -112,12 +112,12 @@ def ratio_curve(tails: ScoreTails, *, level: float = 0.95) -> RatioCurve:
     return RatioCurve(b[keep], a[keep] / b[keep], (float(b[at]), float(a[at] / b[at])))
 
 
-# -- how well the score tells the classes apart ---------------------------------------------------------
+# -- ROC curve -------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Roc:
-    """Recall by false-positive rate, and the area below."""
+    """Recall as a function of the false-positive rate, and the area under the curve."""
 
     false_positive_rate: FloatArray
     recall: FloatArray
@@ -125,11 +125,11 @@ class Roc:
 
 
 def roc(tails: ScoreTails, prior: float) -> Roc:
-    """ROC curve with no labels of negatives.
+    """ROC curve without labelled negatives.
 
-    ``prior`` is the share of positives among the rows that ``tails`` counts. What is left of
-    the unlabeled rows without their positives are the negatives. Where noise would let
-    the rate fall, neighbours are pooled.
+    ``prior`` is that of the rows counted in ``tails``. The distribution of the negatives is that
+    of the unlabeled rows minus the positives. Where noise would make the rate decrease,
+    neighbours are pooled.
     """
     b = np.concatenate(([1.0], tails.positive_survival, [0.0]))
     a = np.concatenate(([1.0], tails.survival, [0.0]))
@@ -139,12 +139,12 @@ def roc(tails: ScoreTails, prior: float) -> Roc:
     return Roc(wrong, recall, float(np.trapezoid(recall, wrong)))
 
 
-# -- whether probabilities are shares ------------------------------------------------------------------
+# -- calibration ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class CalibrationBins:
-    """Probability said and share seen in ranges of the score, with two standard errors."""
+    """Predicted probability and observed proportion in ranges of the score, with two standard errors."""
 
     said: FloatArray
     seen: FloatArray
@@ -153,7 +153,7 @@ class CalibrationBins:
 
 
 def calibration_bins(core: FittedRatio, *, bins: int = 10) -> CalibrationBins:
-    """Probabilities of the training population beside the shares that the counts show."""
+    """Predicted probabilities and proportions from the counts, for the training population."""
     tails, share, pi = core.tails, core.labelled_fraction, core.train_prior.value
     start = _equal_mass(tails, bins)
     b = np.add.reduceat(tails.positive_counts / tails.positive_counts.sum(), start)
@@ -180,7 +180,7 @@ def _equal_mass(tails: ScoreTails, bins: int) -> IntArray:
     )
 
 
-# -- what to expect ------------------------------------------------------------------------------------
+# -- expected performance--------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +193,7 @@ class Outlook:
 
 
 def outlook(classifier: Any, *, cost: float | None = None, points: int = 99, top: float = 1.0) -> Outlook:
-    """What to expect at each test prior up to ``top``: threshold moved along, or left as trained."""
+    """Expected performance at each test prior up to ``top``, with adapted and with trained threshold."""
     core: FittedRatio = classifier.fitted_
     c = classifier.cost_ if cost is None else cost
     priors = np.linspace(0, top, points + 2)[1:-1]
@@ -206,7 +206,7 @@ def outlook(classifier: Any, *, cost: float | None = None, points: int = 99, top
 
 
 def _performance(core: FittedRatio, tuned: PriorEstimate, cost: float, priors: FloatArray) -> Performance:
-    """Performance at each prior with the threshold that is right for ``tuned``."""
+    """Performance at each prior with the optimal threshold for ``tuned``."""
     theta = ratio_threshold(core.train_prior.value, tuned.value, cost=cost)
     at = theta if np.isinf(theta) else core.score_above(theta)
     each = [

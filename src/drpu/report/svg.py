@@ -1,4 +1,4 @@
-"""Small charts as SVG text: they take their colours from the page and need no library."""
+"""Small charts as SVG text, with the colours of the page and without a plotting library."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def percent(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """A number as people say it."""
+    """A number as text."""
     return f"{value:g}"
 
 
 class Chart:
-    """A frame with two axes, to which marks are added; ``str(chart)`` is the SVG.
+    """A frame with two axes, to which marks are added; :meth:`draw` returns the SVG element.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Chart:
     # -- places ------------------------------------------------------------------------
 
     def at(self, x: float, y: float) -> tuple[float, float]:
-        """Where a point lies in the drawing; points outside are moved to the frame."""
+        """Position of a point in the drawing; points outside are moved to the frame."""
         share_x = (min(max(x, self.x[0]), self.x[1]) - self.x[0]) / (self.x[1] - self.x[0])
         share_y = (min(max(y, self.y[0]), self.y[1]) - self.y[0]) / (self.y[1] - self.y[0])
         return LEFT + share_x * (WIDTH - LEFT - RIGHT), HEIGHT - BOTTOM - share_y * (HEIGHT - TOP - BOTTOM)
@@ -95,13 +95,13 @@ class Chart:
         return self._add(f'<circle{identity} class="dot {kind}" cx="{px:.1f}" cy="{py:.1f}" r="5"/>')
 
     def rule(self, x: float, kind: str, *, name: str) -> Chart:
-        """A vertical line from floor to ceiling that a script may move."""
+        """A vertical line over the full height, which a script may move."""
         px, floor = self.at(x, self.y[0])
         place = f'x1="{px:.1f}" x2="{px:.1f}" y1="{TOP}" y2="{floor:.1f}"'
         return self._add(f'<line id="{name}" class="rule {kind}" {place}/>')
 
     def text(self, x: float, y: float, words: str, kind: str = "", *, anchor: str = "start") -> Chart:
-        """Words at a point."""
+        """Text at a point."""
         return self._add(_text(f"note {kind}", *self.at(x, y), words, anchor))
 
     def _add(self, mark: str) -> Chart:

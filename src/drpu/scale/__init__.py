@@ -1,1 +1,1 @@
-"""More rows than fit into memory: batches, streams, clusters. All of it is adding up counts."""
+"""Batches, streams and clusters: sums of counts."""

@@ -1,4 +1,4 @@
-"""Counting and scoring rows a batch at a time, wherever they are."""
+"""Counting and scoring rows in batches, from files, iterables, Dask and Spark."""
 
 from __future__ import annotations
 
@@ -33,31 +33,31 @@ def count_batches(
 ) -> ScoreTails:
     """Counts of the scores of many rows, for ``classifier.adapt``.
 
-    They are the counts of one pass over all rows, to the last one, however the rows are divided.
+    They equal the counts of one pass over all rows, for every division into batches.
 
     Parameters
     ----------
     classifier : DRPUClassifier or AdaptedClassifier
         A fitted classifier.
     source : rows, path, iterable of batches, Dask or Spark
-        Where the rows are: an array, memory map, sparse matrix or data frame; a Parquet file, a folder
-        of them, a pattern like ``june/*.parquet`` or a list of these; an Arrow table, data set or
-        reader; an iterable of batches (a generator will do); a Dask data frame or array; a Spark data
-        frame. Dask and Spark count each partition where it lies, and only counts travel.
+        The rows: an array, memory map, sparse matrix or data frame; a Parquet file, a folder of them,
+        a pattern like ``june/*.parquet`` or a list of these; an Arrow table, data set or reader; an
+        iterable of batches, for example a generator; a Dask data frame or array; a Spark data frame.
+        With Dask and Spark the workers count their partitions, and only counts are sent.
     columns : sequence of str, optional
-        Columns of a table to read: those of training when left out, where the classifier knows their
-        names, all but ``weight`` otherwise.
+        Columns of a table to read. The default is those of training if the classifier has their
+        names, and otherwise all but ``weight``.
     weight : str, optional
-        Column of a table that holds the weights of the rows.
+        Column of a table with the weights of the rows.
     batch_size : int, default=65536
-        Rows at a time, where the source does not come in batches of its own.
+        Rows per batch, if the source is not divided into batches.
     verbose : int, default=0
         1 shows a progress bar.
 
     Returns
     -------
     tails : ScoreTails
-        What ``classifier.adapt`` takes in the place of rows.
+        Can be passed to ``classifier.adapt`` instead of rows.
 
     Examples
     --------
@@ -96,15 +96,15 @@ def score_batches(
     Parameters
     ----------
     classifier, source, columns, batch_size, verbose
-        As in :func:`count_batches`. Adapt first: labels are those of the classifier's prior.
+        As in :func:`count_batches`. Adapt first: labels are predicted at the prior of the classifier.
 
     Returns
     -------
     scored : iterator of dict, or a Dask or Spark data frame
-        For each batch ``label``, ``probability`` (of the positive class), ``ratio`` (which no prior
-        changes) and ``score`` (as ``decision_function`` has it), as arrays. From Dask comes a lazy
-        data frame with these columns, in the partitions of the source; from Spark the source with
-        these columns beside its own.
+        For each batch arrays ``label``, ``probability`` (of the positive class), ``ratio`` (independent
+        of the test prior) and ``score`` (as from ``decision_function``). For Dask a lazy data frame
+        with these columns and the partitions of the source; for Spark the source with these
+        additional columns.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def _check_classifier(classifier: Any) -> None:
 
 
 def _cluster(source: Any) -> Any:
-    """The module for a collection that lives on a cluster, or None."""
+    """The module for a collection on a cluster, or None."""
     home = type(source).__module__.partition(".")[0]
     if home in ("dask", "dask_expr"):
         from drpu.scale import dask
@@ -169,9 +169,9 @@ def _parts(
 def _batches(
     source: Any, size: int, wanted: Callable[[Sequence[str]], list[str]]
 ) -> tuple[Iterable[Batch], int]:
-    """Batches of the source, and how many, where that is known (0 otherwise).
+    """Batches of the source, and their number if it is known (0 otherwise).
 
-    Of files only the columns ``wanted`` out of those that there are are read.
+    Only the columns chosen by ``wanted`` are read from files.
     """
     if isinstance(source, (str, os.PathLike)) or _is_paths(source):
         source = _open(source)
@@ -223,11 +223,11 @@ def _matching(path: str) -> list[str]:
 
 
 def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Batch]:
-    """Batches of a data set, each read when it is asked for."""
+    """Batches of a data set, each read when it is needed."""
     arrow = require("pyarrow.dataset", extra="data", for_="reading a data set")
     options: dict[str, Any] = {"batch_readahead": 0, "fragment_readahead": 0, "use_threads": False}
     if isinstance(getattr(dataset, "format", None), arrow.ParquetFileFormat):
-        # left to itself Arrow fetches files ahead, and all of one that is slowly worked through
+        # by default Arrow reads ahead, up to whole files
         options["fragment_scan_options"] = arrow.ParquetFragmentScanOptions(
             pre_buffer=False, use_buffered_stream=True
         )

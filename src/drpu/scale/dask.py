@@ -1,4 +1,4 @@
-"""Dask collections: partitions are counted and scored where they lie."""
+"""Dask collections: workers count and score their partitions."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from drpu.scale.tables import OUTPUTS, pick, wanted_columns
 
 __all__ = ["count", "score"]
 
-FAN = 16  # counts that are added up at once: no worker ever holds those of all partitions
+FAN = 16  # counts added in one task, so that no worker holds those of all partitions
 
 
 def count(
     classifier: Adaptable, collection: Any, columns: Sequence[str] | None, weight: str | None
 ) -> ScoreTails:
-    """Counts of all partitions, added up on the way."""
+    """Counts of all partitions, added in a tree."""
     dask = require("dask", extra="dask", for_="counting a Dask collection")
     parts = _partitions(collection, classifier, columns, weight)
     shared = dask.delayed(classifier, pure=True)  # sent to each worker once
@@ -95,5 +95,5 @@ def _score(part: Any, classifier: Adaptable, columns: Sequence[str] | None) -> A
 
 
 def _nothing(classifier: Adaptable) -> dict[str, Any]:
-    """What no rows come to."""
+    """Empty outputs with the right dtypes."""
     return {"label": classifier.classes_[:0], **{name: np.empty(0) for name in OUTPUTS[1:]}}

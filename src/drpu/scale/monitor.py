@@ -21,12 +21,12 @@ __all__ = ["PriorMonitor", "PriorReading"]
 
 @dataclass(frozen=True, slots=True)
 class PriorReading:
-    """What a monitor reads after a batch.
+    """The estimates of a monitor after a batch.
 
     Attributes
     ----------
     when : object
-        What the batch was called: a date, a number; its place in the stream when nothing was said.
+        Name of the batch, such as a date; the default is its position in the stream.
     n : float
         Rows in the window.
     prior : PriorEstimate
@@ -40,8 +40,8 @@ class PriorReading:
         a whole quiet stream the chance of a false alarm is at most ``alpha``. It stays
         raised until :meth:`PriorMonitor.reset_alarm`.
     shift : MixtureTest
-        Whether the window looks like a mixture of the two training classes, as it should when only
-        the prior has moved.
+        Test that the window is a mixture of the two training classes, that is, that only the
+        prior has changed.
     """
 
     when: Any
@@ -53,7 +53,7 @@ class PriorReading:
 
     @property
     def trusted(self) -> bool:
-        """Whether nothing but the prior seems to have changed."""
+        """Whether only the prior seems to have changed."""
         return self.shift.p_value >= OTHER_SHIFT
 
     def __str__(self) -> str:
@@ -63,15 +63,16 @@ class PriorReading:
 
 
 class PriorMonitor:
-    """Follows the prior of a stream of batches; keeps counts, never rows.
+    """Follows the prior of a stream of batches; keeps counts and no rows.
 
     Parameters
     ----------
     classifier : DRPUClassifier or AdaptedClassifier
-        The classifier in use. Its own prior is what readings are compared with.
+        The classifier in use. Readings are compared with its prior.
     window : int, optional
-        Rows to look back on: the oldest batches are dropped while the younger ones hold as many.
-        All batches when left out. Some thousand rows read a prior to a few hundredths.
+        Minimum number of rows of the window: the oldest batches are dropped while the others have
+        as many rows. The default is all batches. With a few thousand rows the error of the prior
+        is a few hundredths.
     level : float, default=0.95
         Confidence level of the intervals.
     keep : int, default=1000
@@ -134,14 +135,14 @@ class PriorMonitor:
         self.alarm = PriorAlarm.of(fitted.tails, growth, alpha=self.alpha)
 
     def update(self, X: Rows | ScoreTails, *, when: Any = None, sample_weight: Any = None) -> PriorReading:
-        """Count a batch, forget what has left the window, and read the prior.
+        """Count a batch, drop old batches from the window, and estimate the prior.
 
         Parameters
         ----------
         X : rows of shape (n, d), or ScoreTails
-            The batch, or what ``classifier.count`` or :func:`drpu.count_batches` made of it.
+            The batch, or its counts from ``classifier.count`` or :func:`drpu.count_batches`.
         when : object, optional
-            What to call it.
+            Name of the batch.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
 
@@ -166,7 +167,7 @@ class PriorMonitor:
             shift=mixture_test(tails, fitted.tails),
             alarm=alarm.raised,
         )
-        # One assignment: an interrupted update has counted nothing and may be repeated.
+        # A single assignment, so that an interrupted update changes nothing and can be repeated.
         self.__dict__ |= {"_batches": batches, "tails": tails, "alarm": alarm, "_seen": self._seen + 1}
         self.readings.append(reading)
         return reading
@@ -178,7 +179,7 @@ class PriorMonitor:
         return self.classifier.at_prior(self.readings[-1].prior, cost=cost)
 
     def state(self) -> dict[str, Any]:
-        """The window as arrays and numbers, to go on after a restart; readings are not in it."""
+        """The window as arrays and numbers, for a restart; readings are not included."""
         return {
             "batches": [batch.state() for batch in self._batches],
             "seen": self._seen,
@@ -190,7 +191,7 @@ class PriorMonitor:
 
     @classmethod
     def from_state(cls, classifier: Adaptable, state: dict[str, Any]) -> Self:
-        """A monitor that goes on where the one that gave ``state`` was."""
+        """A monitor that continues from ``state``."""
         try:
             monitor = cls(
                 classifier, window=state["window"], level=state["level"], alpha=state.get("alpha", 0.05)
@@ -210,8 +211,8 @@ class PriorMonitor:
         return f"PriorMonitor(window={self.window}, {latest})"
 
     def _pushed(self, batch: ScoreTails) -> tuple[deque[ScoreTails], ScoreTails]:
-        """Batches and counts of the window with one more batch; the monitor stays as it is."""
-        if self.window is None:  # nothing ever leaves: one object holds all counts
+        """Batches and counts of the window with one more batch; the monitor is not changed."""
+        if self.window is None:  # no batch is dropped: one object holds all counts
             total = self.tails + batch
             return deque([total]), total
         batches = deque([*self._batches, batch])
@@ -227,11 +228,11 @@ class PriorMonitor:
 
 
 def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
-    """Negatives at ``prior`` for each one among the unlabeled training rows: least, middle, largest."""
-    if prior == fitted.train_prior:  # only the labelled rows are to be added, and they are positive
+    """Growth of the negatives from the unlabeled training rows to ``prior``: smallest, middle, largest."""
+    if prior == fitted.train_prior:  # the population has the labelled rows in addition, which are positive
         return (1 - fitted.labelled_fraction,) * 3
     base = fitted.unlabeled_prior
-    # an estimate from new rows has the doubt about the training prior in its limits already
+    # the limits of an estimate from new rows include the uncertainty of the training prior
     low, high = (base.low, base.high) if prior.method == "given" else (base.value, base.value)
     return (
         (1 - prior.high) / max(1 - low, 1e-6),

@@ -34,7 +34,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     Inputs, all float64: ``X`` of shape (rows, columns), ``prior`` and ``cost`` of shape
-    (1,). Outputs, one a row: ``ratio``, ``probability`` and ``label``. Labels are the user's
+    (1,). Outputs, one per row: ``ratio``, ``probability`` and ``label``. Labels are the user's
     where they are integers, otherwise 0 and 1. The metadata hold the prior and cost that
     the classifier works at, the training prior and the classes. Rows must be dense.
 
@@ -97,7 +97,7 @@ def _decide(graph: Graph, core: FittedRatio, mean: str) -> int:
     against = op("Mul", "cost", others)
     evidence = op("Mul", op("Mul", op("Sub", 1.0, "cost"), "prior"), 1 - pi)
     threshold = op("Div", against, op("Add", evidence, op("Mul", against, pi)))
-    # One class left: no level of evidence matters.
+    # Only one class: the ratio does not matter.
     threshold = op("Where", op("LessOrEqual", "prior", 0.0), np.inf, threshold)
     threshold = op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
     flagged = op("Greater", mean, threshold)
