@@ -31,6 +31,9 @@ from .estimators.drpu import DRPUClassifier as DRPUClassifier
 from .estimators.fitted import FittedRatio as FittedRatio
 from .estimators.generative import GenPUClassifier as GenPUClassifier
 from .estimators.margin import PULDClassifier as PULDClassifier
+from .estimators.outer import adapt as adapt
+from .estimators.outer import at_prior as at_prior
+from .estimators.outer import expected_performance as expected_performance
 from .estimators.risk import NNPUClassifier as NNPUClassifier
 from .estimators.risk import PUaClassifier as PUaClassifier
 from .estimators.risk import UPUClassifier as UPUClassifier

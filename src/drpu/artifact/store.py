@@ -8,6 +8,7 @@ from typing import Any
 
 import safetensors.numpy
 import sklearn
+from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_integer
 from drpu._output import output_file
@@ -33,6 +34,8 @@ from drpu.artifact.manifest import (
 from drpu.artifact.protect import protect
 from drpu.artifact.schemas import upgrade
 from drpu.artifact.trial import compare, own_module, try_out
+from drpu.artifact.values import with_values
+from drpu.estimators.outer import pipeline_state
 from drpu.estimators.states import classifier_from_state, classifier_state
 from drpu.exceptions import ArtifactError, MissingExtraError
 
@@ -61,6 +64,8 @@ def save(
     path: str | os.PathLike[str],
     *,
     keep_rows: bool = False,
+    column_values: str | None = None,
+    rare_values: int | None = None,
     levels: int | None = None,
     epsilon: float | None = None,
     random_state: int | None = None,
@@ -69,13 +74,20 @@ def save(
 
     Parameters
     ----------
-    classifier : DRPUClassifier or AdaptedClassifier
-        Fitted.
+    classifier : DRPUClassifier or AdaptedClassifier, or a pipeline that ends in one
+        Fitted. Steps of a pipeline that cannot be read back safely are refused by name.
     path : path-like
         Written exactly as given. The file appears whole or not at all.
     keep_rows : bool, default=False
         Whether a model that is made of training rows may be written with them: nearest
-        neighbours, support vectors, kernels centred on rows.
+        neighbours, support vectors, kernels centred on rows, encoders with the values of columns.
+    column_values : {"keep", "hash"}, optional
+        What becomes of the levels of categories in a table, which are values of the data: written as they
+        are (``keep``), or as salted digests (``hash``), which hide long values but not those that can be
+        guessed. By default they are written as they are, with a warning that names the columns.
+    rare_values : int, optional
+        Leave out levels of fewer training rows than this; new rows with them count as rare. Levels
+        of fewer than five rows are never kept.
     levels : int, optional
         Keep at most this many levels instead of the score of every held-out positive.
         Curves are then off by at most ``2 / levels``; 100 costs next to nothing.
@@ -109,22 +121,27 @@ def save(
     >>> load(path).prior_ == clf.prior_
     True
     """
-    protected = protect(classifier, levels=levels, epsilon=epsilon, random_state=random_state)
+    pipeline, last = (classifier, classifier[-1]) if isinstance(classifier, Pipeline) else (None, classifier)
+    protected = protect(last, levels=levels, epsilon=epsilon, random_state=random_state)
+    protected = with_values(protected, column_values, rare_values)
     state = classifier_state(protected)
-    if not keep_rows and classifier.keeps_rows:
-        raise ArtifactError(_refusal(classifier))
+    kept = kept_values(last) if last.keeps_rows else {}
+    if pipeline is not None:
+        state = pipeline_state(pipeline, state)
+        kept = kept | state.config["kept"]
+    if not keep_rows and kept:
+        raise ArtifactError(_refusal(kept))
     tree, arrays, blobs = flatten(state)
     parts = {ARRAYS: safetensors.numpy.save(arrays)} | {BLOBS + name: blob for name, blob in blobs.items()}
     manifest = write_manifest(tree, parts, contents(protected, state))
     with output_file(path) as file:
         write_container(file, {MANIFEST: manifest} | parts)
         file.seek(0)
-        again = _load(file.read(), os.fspath(path), own_module(classifier), sys.maxsize)
-        compare(try_out(protected), try_out(again))
+        again = _load(file.read(), os.fspath(path), own_module(last), sys.maxsize)
+        compare(try_out(protected), try_out(again if pipeline is None else again[-1]))
 
 
-def _refusal(classifier: Any) -> str:
-    kept = kept_values(classifier)
+def _refusal(kept: dict[str, str]) -> str:
     named = "; ".join(f"{part} ({values})" for part, values in kept.items())
     return (
         f"the model keeps values of its training rows, which would be written: {named}. Choose one that "
@@ -176,7 +193,7 @@ def _load(content: bytes, name: str, module: Any, max_bytes: int) -> Any:
     try:
         manifest, state = read_state(content, max_bytes=max_bytes)
         classifier = classifier_from_state(state, module=module)
-        try_out(classifier)
+        try_out(classifier[-1] if isinstance(classifier, Pipeline) else classifier)
         return classifier
     except MissingExtraError:
         raise

@@ -28,6 +28,9 @@ def try_out(classifier: Any) -> FloatArray | None:
     )
     if getattr(model, "accepts_frames", False) or math.prod(shape) > MOST_VALUES:
         return None
+    table = classifier.table_
+    if not hasattr(classifier, "fitted_") and table is not None and not table.plain:
+        return None  # of its encoded rows it cannot be asked
     rows = np.stack([np.zeros(shape), np.ones(shape)])
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):

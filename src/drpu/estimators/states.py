@@ -6,6 +6,7 @@ from typing import Any
 
 from drpu._state import ModelState, class_of
 from drpu.estimators._kept import KeptClassifier
+from drpu.estimators.outer import PIPELINE, pipeline_from_state
 from drpu.exceptions import DataTypeError
 
 __all__ = ["classifier_from_state", "classifier_state"]
@@ -20,4 +21,6 @@ def classifier_state(classifier: Any) -> ModelState:
 
 def classifier_from_state(state: ModelState, *, module: Any = None) -> Any:
     """The classifier that gave ``state``."""
+    if state.kind == PIPELINE:
+        return pipeline_from_state(state, classifier_from_state(state.parts["classifier"], module=module))
     return class_of("drpu.estimators", state, KeptClassifier).from_state(state, module=module)

@@ -94,8 +94,8 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         holdout rows, and at most 20,000 rows of either sample. Up to 20,000 rows the trees are then
         grown again on all of them.
     categories : sequence of int, default=()
-        Positions of the columns that hold category codes (whole numbers from 0), on which trees split by
-        sets of codes. Tables with categories set it by themselves.
+        Positions of the columns that hold category codes (whole numbers from 0), on which trees split
+        code by code. Tables with categories set it by themselves.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -407,5 +407,8 @@ def category_columns(categories: Sequence[int], columns: int) -> Any:
 
 
 def category_settings(categories: Sequence[int]) -> dict[str, Any]:
-    """Settings of splits on categories: LightGBM's own are for more rows than a fold has."""
-    return {"min_data_per_group": 10} if len(categories) else {}
+    """Settings of splits on categories: one level against the others, as on an indicator column.
+
+    Sets of levels are chosen by the labels out of very many, which few positives do not bear.
+    """
+    return {"max_cat_to_onehot": 300} if len(categories) else {}

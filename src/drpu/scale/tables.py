@@ -43,7 +43,7 @@ def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str
         batch = sys.modules["pyarrow"].Table.from_batches([batch])  # whose names scikit-learn can read
     have = list(batch.column_names if hasattr(batch, "column_names") else batch.columns)
     rows = _select(batch, wanted_columns(have, classifier, columns, weight))
-    if not hasattr(classifier, "feature_names_in_"):
+    if not hasattr(classifier, "feature_names_in_") and getattr(classifier, "table_", None) is None:
         rows = np.asarray(rows)  # names that training did not have say nothing
     return Picked(rows, None if weight is None else _column(batch, weight), int(batch.shape[0]))
 
@@ -55,7 +55,9 @@ def wanted_columns(
     if columns is not None:
         wanted = list(columns)
     elif hasattr(classifier, "feature_names_in_"):
-        wanted = [str(name) for name in classifier.feature_names_in_]
+        table = getattr(classifier, "table_", None)
+        optional = set() if table is None else set(table.left_out)  # an identifier may be absent
+        wanted = [str(name) for name in classifier.feature_names_in_ if name in have or name not in optional]
     else:
         wanted = [name for name in have if name != weight]
     absent = [name for name in (*wanted, *([] if weight is None else [weight])) if name not in have]

@@ -1,0 +1,44 @@
+"""Values of columns that a file keeps: the levels of categories, as they are, hashed or without rare ones."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+from drpu._checks import check_choice, check_integer
+from drpu.exceptions import KeptValuesWarning
+
+__all__ = ["with_values"]
+
+
+def with_values(classifier: Any, column_values: str | None, rare_values: int | None) -> Any:
+    """The classifier as it may be written, and a warning where it keeps values that nobody asked for."""
+    if column_values is not None:
+        check_choice("column_values", column_values, ("keep", "hash"))
+    if rare_values is not None:
+        check_integer("rare_values", rare_values, low=1)
+    table = getattr(classifier, "table_", None)
+    if table is None:
+        return classifier
+    if rare_values is not None:
+        table = table.without_rare(rare_values)
+    if column_values == "hash":
+        table = table.hashed()
+    if column_values is None and table.salt is None and table.kept_values():
+        _warn_of_values(table.kept_values())
+    written = copy.copy(classifier)
+    written.table_ = table
+    return written
+
+
+def _warn_of_values(kept: dict[str, int]) -> None:
+    shown = ", ".join(f"{name!r} ({n})" for name, n in list(kept.items())[:8])
+    more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
+    warnings.warn(
+        f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
+        "column_values='keep' if that is fine, 'hash' to write digests, rare_values=20 to leave out values "
+        "of fewer than 20 rows.",
+        KeptValuesWarning,
+        stacklevel=4,
+    )

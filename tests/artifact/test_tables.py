@@ -1,0 +1,210 @@
+"""Classifiers of mixed tables, and pipelines, come back from their files."""
+
+import warnings
+import zipfile
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.compose import make_column_transformer
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+
+import drpu
+from drpu import DRPUClassifier, count_batches, load, save, score_batches
+from drpu.exceptions import ArtifactError, DataTypeError, KeptValuesWarning, ParameterError
+
+
+def visits(n, share, seed):
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < share
+    ward = np.where(rng.random(n) < 0.5 * ill, "north", rng.choice(["south", "east", "west"], n))
+    frame = pd.DataFrame(
+        {
+            "visit": [f"V{seed}-{i:05d}" for i in range(n)],
+            "temperature": rng.normal(36.8 + 1.8 * ill, 0.6),
+            "ward": ward,
+            "day": pd.to_datetime("2026-01-01") + pd.to_timedelta(rng.integers(0, 90, n), unit="D"),
+        }
+    )
+    return frame
+
+
+X = pd.concat([visits(150, 1.0, 0), visits(500, 0.4, 1)], ignore_index=True)
+Y = np.repeat([1, 0], [150, 500])
+JUNE = visits(300, 0.15, 2)
+
+
+@pytest.fixture(scope="module")
+def clf():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", drpu.exceptions.IdColumnWarning)
+        return DRPUClassifier("boosted", holdout=2, random_state=0).fit(X, Y)
+
+
+def manifest(path):
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("manifest.json").decode()
+
+
+def test_a_saved_table_is_read_as_before_and_the_values_kept_are_named(clf, tmp_path):
+    path = tmp_path / "visits.drpu"
+    with pytest.warns(KeptValuesWarning, match=r"'ward' \(4\)"):
+        save(clf, path)
+    again = load(path)
+    assert again.table_ == clf.table_
+    for rows in (JUNE, JUNE.drop(columns="visit")[["day", "ward", "temperature"]]):
+        assert_array_equal(again.predict_proba(rows), clf.predict_proba(JUNE))
+    assert "V0-" not in manifest(path)
+    assert "north" in manifest(path)
+
+
+def test_values_can_be_hashed_or_left_out(clf, tmp_path):
+    save(clf, tmp_path / "hashed.drpu", column_values="hash")
+    assert "north" not in manifest(tmp_path / "hashed.drpu")
+    hashed = load(tmp_path / "hashed.drpu")
+    assert_array_equal(hashed.predict_proba(JUNE), clf.predict_proba(JUNE))
+    save(hashed, tmp_path / "again.drpu")  # no value is kept, so nothing has to be said
+    save(clf, tmp_path / "few.drpu", column_values="keep", rare_values=10_000)
+    assert load(tmp_path / "few.drpu").table_.kept_values() == {}
+    assert clf.table_.kept_values() == {"ward": 4}
+
+
+@pytest.mark.parametrize("options", [{"column_values": "all"}, {"rare_values": 0}, {"rare_values": "few"}])
+def test_other_options_are_refused_and_nothing_is_written(clf, tmp_path, options):
+    with pytest.raises(ParameterError, match=next(iter(options))):
+        save(clf, tmp_path / "x.drpu", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_missing_labels_survive(tmp_path):
+    rows = X[["temperature"]]
+    for label, classes in (("yes", [None, "yes"]), (7.0, [np.nan, 7.0])):
+        gap = None if label == "yes" else np.nan
+        labels = pd.Series([label if y else gap for y in Y])
+        clf = DRPUClassifier("classifier", holdout=2, random_state=0).fit(rows, labels)
+        save(clf, tmp_path / "clf.drpu")
+        np.testing.assert_equal(load(tmp_path / "clf.drpu").classes_.tolist(), classes)
+
+
+# -- batches ------------------------------------------------------------------------------------------
+
+
+def sources(folder):
+    import polars as pl
+    import pyarrow as pa
+
+    JUNE.to_parquet(folder / "june.parquet")
+    yield JUNE
+    yield (JUNE.iloc[i : i + 70] for i in range(0, 300, 70))
+    yield pl.from_pandas(JUNE)
+    yield pa.Table.from_pandas(JUNE.drop(columns="visit"))
+    yield folder / "june.parquet"
+
+
+def test_counts_of_mixed_tables_are_those_of_one_pass(clf, tmp_path):
+    expected = clf.count(JUNE)
+    for source in sources(tmp_path):
+        assert count_batches(clf, source, batch_size=70) == expected
+    labels = np.concatenate([part["label"] for part in score_batches(clf, tmp_path / "june.parquet")])
+    assert_array_equal(labels, clf.predict(JUNE))
+
+
+def test_dask_counts_mixed_tables(clf):
+    frame = pytest.importorskip("dask.dataframe", reason="part of the dask extra")
+    assert count_batches(clf, frame.from_pandas(JUNE, npartitions=3)) == clf.count(JUNE)
+
+
+# -- pipelines ------------------------------------------------------------------------------------------
+
+
+class Doubled(TransformerMixin, BaseEstimator):
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return 2 * X
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+def outer(*steps):
+    return make_pipeline(*steps, DRPUClassifier("classifier", holdout=2, random_state=0))
+
+
+def encode():
+    return make_column_transformer((OneHotEncoder(), ["ward"]), (StandardScaler(), ["temperature"]))
+
+
+def test_a_pipeline_is_adapted_as_a_whole():
+    pipe = outer(encode()).fit(X, Y)
+    june = drpu.adapt(pipe, JUNE)
+    direct = pipe[-1].adapt(pipe[:-1].transform(JUNE))
+    assert june[-1].prior_ == direct.prior_
+    assert_array_equal(june.predict(JUNE), direct.predict(pipe[:-1].transform(JUNE)))
+    assert drpu.expected_performance(june) == direct.expected_performance()
+    at = drpu.at_prior(pipe, 0.1, cost=0.8)
+    assert at[-1].prior_.value == 0.1
+    assert at[-1].cost_ == 0.8
+    assert pipe[-1].prior_.value != 0.1
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
+def test_searches_and_bare_classifiers_are_moved_as_well():
+    search = GridSearchCV(
+        outer(encode()), {"drpuclassifier__calibrate": [True, False]}, cv=2, scoring=drpu.ratio_risk_scorer
+    )
+    june = drpu.adapt(search.fit(X, Y), JUNE)
+    assert june.predict(JUNE).shape == (300,)
+    bare = DRPUClassifier("classifier", holdout=2, random_state=0).fit(X[["temperature"]], Y)
+    assert drpu.adapt(bare, JUNE[["temperature"]]).prior_ == bare.adapt(JUNE[["temperature"]]).prior_
+
+
+def test_what_cannot_be_adapted_is_named():
+    for wrong in (LogisticRegression(), make_pipeline(StandardScaler(), LogisticRegression()), None):
+        with pytest.raises(DataTypeError, match="estimator must be a DRPUClassifier"):
+            drpu.adapt(wrong, X)
+
+
+def test_a_pipeline_is_saved_with_its_steps(tmp_path):
+    rows = X[["temperature"]]
+    pipe = outer(StandardScaler(), "passthrough").fit(rows, Y)
+    june = drpu.adapt(pipe, JUNE[["temperature"]])
+    save(june, tmp_path / "pipe.drpu")
+    again = load(tmp_path / "pipe.drpu")
+    assert_array_equal(again.predict_proba(JUNE[["temperature"]]), june.predict_proba(JUNE[["temperature"]]))
+    assert [name for name, _ in again.steps] == [name for name, _ in june.steps]
+    assert drpu.adapt(again, JUNE[["temperature"]])[-1].prior_ == june[-1].prior_
+
+
+def test_steps_that_keep_values_are_refused_by_name_unless_asked_for(tmp_path):
+    path = tmp_path / "pipe.drpu"
+    pipe = outer(encode()).fit(X, Y)
+    with pytest.raises(ArtifactError, match=r"OneHotEncoder \(the distinct values of each column\)"):
+        save(pipe, path)
+    save(pipe, path, keep_rows=True)
+    assert_array_equal(load(path).predict(JUNE), pipe.predict(JUNE))
+    inner = DRPUClassifier(make_pipeline(encode(), LogisticRegression()), holdout=2, random_state=0).fit(X, Y)
+    with pytest.raises(ArtifactError, match="OneHotEncoder"):
+        save(inner, path)
+    save(inner, path, keep_rows=True)
+    assert_array_equal(load(path).predict(JUNE[X.columns[::-1]]), inner.predict(JUNE))
+
+
+def test_steps_of_unknown_types_are_refused_by_name(tmp_path):
+    pipe = outer(Doubled()).fit(X[["temperature"]], Y)
+    with pytest.raises(ArtifactError, match="Doubled"):
+        save(pipe, tmp_path / "pipe.drpu")
+    skrub = pytest.importorskip("skrub", reason="a development dependency")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inner = DRPUClassifier(make_pipeline(skrub.TableVectorizer(), LogisticRegression()), holdout=2)
+        inner.fit(X[["temperature", "ward"]], Y)
+    with pytest.raises(ArtifactError, match="skrub"):
+        save(inner, tmp_path / "pipe.drpu", keep_rows=True)
+    assert not list(tmp_path.iterdir())
