@@ -48,6 +48,8 @@ from .models.kernel import KernelRatio as KernelRatio
 from .models.network import NetworkRatio as NetworkRatio
 from .scale.batches import count_batches as count_batches
 from .scale.batches import score_batches as score_batches
+from .scale.fit_dask import DaskBoosted as DaskBoosted
+from .scale.fit_spark import SparkBoosted as SparkBoosted
 from .scale.monitor import PriorMonitor as PriorMonitor
 
 __version__: str

@@ -10,6 +10,7 @@
     │   └── LabelError                   labels that do not mark positive and unlabeled rows
     ├── DataTypeError (TypeError)        data of an unsupported type
     ├── ArtifactError (ValueError)       a file that cannot be written or read
+    ├── ClusterError (RuntimeError)      a cluster that is not there, or that failed
     └── MissingExtraError (ImportError)  an optional dependency is not installed
 
     DRPUWarning (UserWarning)            each class has a ``code``
@@ -39,6 +40,7 @@ from typing import ClassVar
 __all__ = [
     "AlphaWarning",
     "ArtifactError",
+    "ClusterError",
     "CollectedWarning",
     "CopiedPositivesWarning",
     "DRPUError",
@@ -101,6 +103,10 @@ class ArtifactError(DRPUError, ValueError):
 
 class MissingExtraError(DRPUError, ImportError):
     """An optional dependency is not installed."""
+
+
+class ClusterError(DRPUError, RuntimeError):
+    """A cluster that is not there, or that failed while it worked."""
 
 
 class DRPUWarning(UserWarning):

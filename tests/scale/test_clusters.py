@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -58,24 +55,6 @@ def test_dask_says_what_is_not_there(dask_frame):
         count_batches(NAMED, dask_frame, columns=["x"])
     with pytest.raises(ParameterError, match="rows and columns"):
         count_batches(NAMED, pytest.importorskip("dask.bag").from_sequence([1, 2]))
-
-
-@pytest.fixture(scope="module")
-def spark():
-    sql = pytest.importorskip("pyspark.sql")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java, which is not on the path")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYSPARK_PYTHON", sys.executable)  # workers import the modules of the tests
-        session = (
-            sql.SparkSession.builder.master("local[1]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.sql.shuffle.partitions", "2")
-            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
-            .getOrCreate()
-        )
-        yield session
-        session.stop()
 
 
 def collected(frame):

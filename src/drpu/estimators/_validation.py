@@ -17,6 +17,7 @@ from drpu.estimators._tables import accepts, read_tables
 from drpu.exceptions import DataError, DataTypeError, LabelError
 from drpu.models._rows import is_images
 from drpu.models.base import RatioModel
+from drpu.models.distributed import refuse_frame
 from drpu.tables.frames import is_frame
 
 __all__ = ["SCENARIOS", "Classes", "check_rows", "pair_pu", "split_pu"]
@@ -143,6 +144,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
 
     They are a float array or CSR matrix, or a data frame where the model takes one.
     """
+    refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
     if is_frame(X) and (reset or table is not None or accepts(model, "frames")):
         return read_tables(estimator, [X], model=model, reset=reset)[0]

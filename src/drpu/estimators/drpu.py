@@ -25,7 +25,7 @@ from drpu.estimators._copies import copied_positives
 from drpu.estimators._kept import plain_parameters, read_parameters
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.estimators._tables import with_categories
-from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
+from drpu.estimators._validation import Classes, check_scenario, pair_pu, read_labels, split_pu
 from drpu.estimators.adapted import Adaptable
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.fitted import FittedRatio, with_labelled, without_labelled
@@ -39,6 +39,7 @@ from drpu.exceptions import (
     SeenPositivesWarning,
 )
 from drpu.models.base import RatioModel
+from drpu.models.distributed import FrameRatio
 from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
 from drpu.models.resolve import resolve_model, seeded
 
@@ -179,12 +180,14 @@ class DRPUClassifier(Adaptable):
         Parameters
         ----------
         X : rows of shape (n, d)
-            NumPy, pandas, polars, Arrow, scipy sparse or torch.
-        y : array-like of shape (n,)
-            Two labels: the labelled positives, and the rows without a label.
-        sample_weight : array-like of shape (n,), optional
+            NumPy, pandas, polars, Arrow, scipy sparse or torch. A Dask or Spark data frame with
+            ``model=DaskBoosted()`` or ``SparkBoosted()``, which learn where the rows lie.
+        y : array-like of shape (n,), or str
+            Two labels: the labelled positives, and the rows without a label. The name of their
+            column for a Dask or Spark data frame.
+        sample_weight : array-like of shape (n,), or str, optional
             Weights, in the loss and in the counts. Multiplying all of them by a constant
-            changes nothing.
+            changes nothing. The name of their column for a Dask or Spark data frame.
         groups : array-like of shape (n,), optional
             Which rows depend on each other, as in scikit-learn: a customer's rows share a
             value. They stay in one fold, and intervals count groups. Without it, copies
@@ -196,6 +199,13 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
+        if isinstance(model, FrameRatio):
+            if groups is not None:
+                raise ParameterError(
+                    f"groups must be None with {type(model).__name__}: give it key, the name of a column "
+                    "whose equal values share a fold."
+                )
+            return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
         return self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
 
     def fit_pu(
@@ -260,14 +270,41 @@ class DRPUClassifier(Adaptable):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         tails = held.tails()
-        prior = self._resolve_prior(tails, fraction, pair, rng)
-        _warn_of_alpha(folds, without_labelled(prior, fraction))
-        calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
         grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
             print(f"drpu: {len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
+        return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng)
+
+    def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
+        """Learn where the rows lie."""
+        found = model.fit_frame(
+            frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label)
+        )
+        _warn_of_few_positives(found.n_positive, split=True)
+        self.n_features_in_ = len(found.columns)
+        self.feature_names_in_ = np.array(found.columns, dtype=object)
+        if self.verbose:
+            print(f"drpu: {found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
+        counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes
+        return self._settle(*counted, None, check_random_state(self.random_state))
+
+    def _settle(
+        self,
+        folds: FoldedRatio,
+        tails: ScoreTails,
+        grid: GridCounts | None,
+        labelled_fraction: float,
+        classes: Classes,
+        pair: SamplePair | None,
+        rng: np.random.RandomState,
+    ) -> Self:
+        """Read the prior and the calibration from held-out rows."""
+        fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = self._resolve_prior(tails, fraction, pair, rng)
+        _warn_of_alpha(folds, without_labelled(prior, fraction))
+        calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
+        if self.verbose:
             print(f"drpu: {folds.describe()}; training prior {prior} ({prior.method})")
         self.fitted_ = FittedRatio(
             folds,
@@ -278,7 +315,7 @@ class DRPUClassifier(Adaptable):
             classes,
             self.adapt_method,
             grid,
-            training=TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
+            training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
         )
         return self
 
@@ -340,7 +377,7 @@ class DRPUClassifier(Adaptable):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
 
     def _resolve_prior(
-        self, tails: ScoreTails, fraction: float, pair: SamplePair, rng: np.random.RandomState
+        self, tails: ScoreTails, fraction: float, pair: SamplePair | None, rng: np.random.RandomState
     ) -> PriorEstimate:
         """Prior of the training population, whose labelled rows are known to be positive."""
         if not isinstance(self.prior, str) and not callable(self.prior):
@@ -352,6 +389,11 @@ class DRPUClassifier(Adaptable):
                 )
             return prior
         if isinstance(self.prior, str) and self.prior in KERNEL_MEANS:
+            if pair is None:
+                raise ParameterError(
+                    f"prior={self.prior!r} needs the rows in memory, which a fit on a cluster has not: use "
+                    "'auto', or another method that reads counts."
+                )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
             estimate = prior_from_tails(tails, method=self.prior)

@@ -204,6 +204,15 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
         self.booster_ = own_trees(self.trees_)
 
+    @classmethod
+    def from_trees(cls, trees: str, columns: int) -> Self:
+        """A fitted model of trees whose sum is the log-ratio, in LightGBM's text."""
+        model = cls()
+        model.loss_, model.offset_, model.n_features_in_ = LogLoss(), 0.0, columns
+        model.trees_, model.booster_ = trees, own_trees(trees)
+        model.n_rounds_, model.holdout_risk_ = model.booster_.current_iteration(), np.nan
+        return model
+
     def as_grown(self) -> dict[str, Any]:
         """Parameters that grow trees like the fitted ones on other rows, with nothing left to choose."""
         return {

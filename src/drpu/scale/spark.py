@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import functools
+import pickle
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-
-import numpy as np
 
 from drpu._optional import require
 from drpu.core.tails import ScoreTails
@@ -15,40 +15,73 @@ from drpu.scale.tables import OUTPUTS, pick, wanted_columns
 
 __all__ = ["count", "score"]
 
-COUNTED = "counts array<double>, squares double, weighted boolean"
 TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # of labels; the others are strings
+DEPTH = 2  # levels of the tree in which executors add up counts before the driver does
 
 
 def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weight: str | None) -> ScoreTails:
-    """Counts of all partitions; one line of numbers for each is all that travels."""
+    """Counts of all partitions in one job; executors add them up, the driver gets a few."""
     require("pyarrow", extra="data", for_="counting a Spark data frame")
     names = wanted_columns(list(frame.columns), classifier, columns, weight)
     kept = names if weight is None else [*names, weight]
+    shared = share(frame, classifier)
 
-    def counts(batches: Iterator[Any]) -> Iterator[Any]:
+    def counts(batches: Iterator[Any]) -> Iterator[ScoreTails]:
+        for batch in batches:
+            part = pick(batch, shared.value, names, weight)
+            if part.n:
+                yield shared.value.count(part.rows, sample_weight=part.weight)
+
+    total: ScoreTails = add_up(frame.select(*kept), counts, classifier.fitted_.no_counts())
+    return total
+
+
+class _Here:
+    """What a broadcast variable looks like where there is none: it travels with the function."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def share(frame: Any, value: Any) -> Any:
+    """``value``, sent to each executor once: ``.value`` of the result. With Spark Connect, to each task."""
+    context = getattr(frame.sparkSession, "sparkContext", None) if _is_classic(frame) else None
+    return _Here(value) if context is None else context.broadcast(value)
+
+
+def add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], nothing: Any) -> Any:
+    """The sum of what ``summarize`` makes of the batches of all partitions, in one job.
+
+    The sums of the partitions are added up on the executors, in a tree; with Spark Connect, which
+    has no such thing, on the driver.
+    """
+
+    def of_partition(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
-        total = classifier.fitted_.no_counts()
-        for batch in batches:
-            part = pick(batch, classifier, names, weight)
-            if part.n:
-                total.merge(classifier.count(part.rows, sample_weight=part.weight))
-        state = total.state()
-        line = {
-            "counts": [state.arrays["counts"].astype(np.float64).tolist()],
-            "squares": [float(state.config["weight_squares"])],
-            "weighted": [bool(total.weighted)],
-        }
-        yield pa.RecordBatch.from_pydict(line)
+        total = None
+        for part in summarize(batches):
+            total = part if total is None else total + part
+        yield pa.RecordBatch.from_pydict({"sum": [pickle.dumps(total)]})
 
-    total = classifier.fitted_.no_counts()
-    for line in frame.select(*kept).mapInArrow(counts, COUNTED).toLocalIterator():
-        # whole numbers of rows stay exact in doubles up to 2**53
-        values = np.asarray(line["counts"])
-        counted = values if line["weighted"] else values.astype(np.int64)
-        state = total.empty().state().replaced(counts=counted, weight_squares=line["squares"])
-        total.merge(ScoreTails.from_state(state))
-    return total
+    sums = frame.mapInArrow(of_partition, "sum binary")
+    if _is_classic(frame):
+        total = sums.rdd.map(lambda line: pickle.loads(line["sum"])).treeReduce(_plus, DEPTH)
+    else:
+        total = functools.reduce(_plus, (pickle.loads(line["sum"]) for line in sums.collect()))
+    return nothing if total is None else nothing + total
+
+
+def _plus(a: Any, b: Any) -> Any:
+    """The sum of two summaries; None is that of no rows."""
+    if a is None or b is None:
+        return b if a is None else a
+    return a + b
+
+
+def _is_classic(frame: Any) -> bool:
+    """Whether the session has a driver of its own, and is not Spark Connect."""
+    return "connect" not in type(frame).__module__
 
 
 def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> Any:
@@ -60,14 +93,16 @@ def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> A
     if taken:
         raise DataError(f"source has a column {taken[0]!r} already, which the scores would need: rename it.")
     kind = TYPES.get(classifier.classes_.dtype.kind, "string")
+    shared = share(frame, classifier)
 
     def scored(batches: Iterator[Any]) -> Iterator[Any]:
         import pyarrow as pa
 
+        there = shared.value
         for batch in batches:
             if batch.num_rows:
                 table = pa.Table.from_batches([batch])
-                for name, values in classifier.outputs(pick(batch, classifier, names, None).rows).items():
+                for name, values in there.outputs(pick(batch, there, names, None).rows).items():
                     table = table.append_column(name, pa.array(values.tolist()))
                 yield from table.to_batches()
 

@@ -1,0 +1,232 @@
+"""Density ratios that are fitted where the rows lie, on a cluster."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn, Protocol, Self
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from drpu._samples import SamplePair
+from drpu._state import ModelState
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.core.privacy import GRID, GridCounts
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.models.base import RatioModel
+from drpu.models.boosting import BoostedRatio
+from drpu.models.folds import FoldedRatio, resolve_holdout
+
+__all__ = ["FrameFit", "FrameRatio", "Part", "PartCounts", "RowsOnCluster", "engine_of", "refuse_frame"]
+
+ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkBoosted"}
+
+
+@dataclass(frozen=True, slots=True)
+class FrameFit:
+    """All that a classifier takes from a fit on a cluster."""
+
+    folds: FoldedRatio
+    tails: ScoreTails
+    grid: GridCounts | None
+    classes: np.ndarray[Any, Any]
+    columns: list[str]
+    n_positive: int
+    n_unlabeled: int
+    labelled_fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Rows on a worker; ``fold`` is -1 for rows that only train."""
+
+    rows: FloatArray
+    positive: BoolArray
+    fold: IntArray
+    weight: FloatArray | None
+
+    def take(self, chosen: Any) -> Part:
+        """Some of the rows."""
+        weight = None if self.weight is None else self.weight[chosen]
+        return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
+
+
+@dataclass(frozen=True, slots=True)
+class PartCounts:
+    """What a worker sends of the unlabeled rows that it has scored."""
+
+    tails: ScoreTails
+    grid: IntArray
+
+    @classmethod
+    def of(cls, empty: ScoreTails, scores: FloatArray, weight: FloatArray | None) -> PartCounts:
+        """Counts of scores, over the levels of ``empty`` and over the fixed grid."""
+        cells = np.searchsorted(GRID, scores, side="right") - 1
+        grid = np.bincount(cells, minlength=len(GRID)).astype(np.int64)
+        return cls(empty.empty().update(scores, weight), grid)
+
+    def __add__(self, other: PartCounts) -> PartCounts:
+        return PartCounts(self.tails + other.tails, self.grid + other.grid)
+
+
+class RowsOnCluster(Protocol):
+    """The rows of a frame with their folds, as an engine holds them."""
+
+    columns: list[str]
+    weighted: bool
+
+    def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
+        """Rows and weight of shape (folds + 1, 2): by fold, the last line for -1; unlabeled, positive."""
+
+    def train(self, without: int, mass: tuple[float, float]) -> str:
+        """Trees in LightGBM's text of all rows but those of a fold, with the weight of a row of each kind."""
+
+    def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+        """Scores and weights of at most so many positives of a fold."""
+
+    def count(self, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+        """Counts of the unlabeled rows of a fold."""
+
+    def close(self) -> None:
+        """Give the memory of the workers back."""
+
+
+class FrameRatio(RatioModel):
+    """Base of the models that learn from a distributed data frame.
+
+    The margin of boosted trees with the stock logistic loss, fitted with weights that give
+    positive and unlabeled rows equal masses, is the log-ratio. The constant comes from
+    counts of rows, never from an intercept. Folds come from a hash of each row, so that
+    a row keeps its fold however the frame is divided. Scores are counted on the workers:
+    models, scores of held-out positives and counts are all that travels.
+    """
+
+    accepts_nan: ClassVar[bool] = True
+    accepts_sparse: ClassVar[bool] = False
+    engine: ClassVar[str]
+
+    most_levels: int
+    random_state: Any
+
+    @abstractmethod
+    def open(
+        self,
+        frame: Any,
+        label: str,
+        weight: str | None,
+        split: Callable[[int, int], int | float],
+        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
+    ) -> tuple[RowsOnCluster, np.ndarray[Any, Any], int | float]:
+        """Rows with folds, the two labels, and how rows were held out."""
+
+    def fit_frame(
+        self,
+        frame: Any,
+        label: Any,
+        weight: Any,
+        holdout: Any,
+        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
+    ) -> FrameFit:
+        """Fold models and counts of the rows that each has not seen."""
+        if not isinstance(label, str) or not (weight is None or isinstance(weight, str)):
+            raise ParameterError(
+                f"y and sample_weight must be names of columns with {type(self).__name__}, "
+                f"got {type(label).__name__} and {type(weight).__name__}."
+            )
+        rows, classes, split = self.open(
+            frame, label, weight, lambda n_p, n_u: _split(holdout, n_p, n_u), read_labels
+        )
+        try:
+            folds = 1 if isinstance(split, float) else int(split)
+            counts, mass = rows.totals(folds)
+            models = [self._train(rows, fold, mass, folds) for fold in range(folds)]
+            tails, grid = self._tails(rows, models, counts)
+        finally:
+            rows.close()
+        n_u, n_p = (int(n) for n in counts.sum(axis=0))
+        total = mass.sum(axis=0)
+        return FrameFit(
+            FoldedRatio(models), tails, grid, classes, rows.columns, n_p, n_u, float(total[1] / total.sum())
+        )
+
+    def _train(self, rows: RowsOnCluster, fold: int, mass: FloatArray, folds: int) -> RatioModel:
+        seen = np.delete(mass, fold, axis=0).sum(axis=0)
+        if (seen <= 0).any():
+            raise DataError("every fold must leave positive and unlabeled rows to train on: use fewer folds.")
+        # Equal masses that sum to the number of rows: the margin then needs no constant.
+        unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
+        return BoostedRatio.from_trees(rows.train(fold, (unlabeled, positive)), len(rows.columns))
+
+    def _tails(
+        self, rows: RowsOnCluster, models: Sequence[Any], counts: IntArray
+    ) -> tuple[ScoreTails, GridCounts | None]:
+        """Tails over the held-out positives, and the same rows on the fixed grid."""
+        most = max(1, self.most_levels // len(models))
+        found = [rows.positive_scores(model, fold, most) for fold, model in enumerate(models)]
+        scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
+        if not len(scores):
+            raise DataError("no positive was held out: use more rows, or a larger holdout.")
+        tails = ScoreTails(scores, weight if rows.weighted else None)
+        counted = [rows.count(model, fold, tails) for fold, model in enumerate(models)]
+        total = counted[0]
+        for part in counted[1:]:
+            total = total + part
+        if rows.weighted:
+            return total.tails, None
+        positive = PartCounts.of(tails, scores, None).grid
+        return total.tails, GridCounts(positive, total.grid)
+
+    def salt(self) -> int:
+        """A number that changes the folds with the seed."""
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _only_frames(self, *_: Any) -> NoReturn:
+        raise DataTypeError(
+            f"{type(self).__name__} learns from a {self.engine} data frame, by "
+            f"DRPUClassifier(model={type(self).__name__}(...)).fit(frame, y='label'); for rows in memory "
+            "use BoostedRatio."
+        )
+
+    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+        self._only_frames()
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        self._only_frames()
+
+    def state(self) -> ModelState:
+        """Not there: the fitted models are plain boosted trees, which have states."""
+        self._only_frames()
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
+        """Not there: the fitted models are plain boosted trees."""
+        raise DataError(f"a {cls.__name__} has no state.")
+
+
+def _split(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:
+    split = resolve_holdout(holdout, n_positive, n_unlabeled)
+    if split == 0:
+        raise DataError(
+            f"a fit on a cluster needs ten positives or more to hold some out, got {n_positive}: "
+            "fit so few rows in memory."
+        )
+    return split
+
+
+def engine_of(X: Any) -> str | None:
+    """The class that learns from a frame like ``X``, or None where its rows are in memory."""
+    return ENGINES.get(type(X).__module__.partition(".")[0])
+
+
+def refuse_frame(X: Any, name: str = "X") -> None:
+    """Raise for a frame on a cluster: it is never pulled into memory by the way."""
+    engine = engine_of(X)
+    if engine is not None:
+        raise DataTypeError(
+            f"{name} is a {type(X).__module__.partition('.')[0]} {type(X).__name__}, whose rows are not in "
+            f"memory. To fit where they lie use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), "
+            "to count or score them count_batches or score_batches, or bring them into memory yourself."
+        )

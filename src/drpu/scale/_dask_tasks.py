@@ -1,0 +1,131 @@
+"""What runs on the workers of a Dask cluster while trees are grown there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drpu._typing import FloatArray, IntArray
+from drpu.core.tails import ScoreTails
+from drpu.models.boosting import BoostedRatio
+from drpu.models.distributed import Part, PartCounts
+
+__all__ = ["MOST_LABELS", "Plan", "fold_of"]
+
+MOST_LABELS = 100  # values of the label column beyond which it is no label
+
+
+class Plan:
+    """How partitions become rows with folds and places."""
+
+    def __init__(
+        self,
+        columns: list[str],
+        label: str,
+        weight: str | None,
+        key: str | None,
+        positive: np.ndarray[Any, Any],
+        held: int | float,
+        salt: int,
+    ) -> None:
+        self.columns, self.label, self.weight, self.key = columns, label, weight, key
+        self.positive, self.held, self.salt = positive, held, salt
+
+    def pieces(self, part: Any, places: int) -> list[Part]:
+        """The rows of a partition by the place that the hash sends them to."""
+        import pandas as pd
+
+        rows = part[self.columns].to_numpy()
+        rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+        named = part[self.columns if self.key is None else [self.key]]
+        hashed = pd.util.hash_pandas_object(named, index=False, hash_key=f"{self.salt:016d}").to_numpy()
+        mixed = hashed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.salt)
+        place = (mixed >> np.uint64(40)) % np.uint64(places)
+        weight = None if self.weight is None else part[self.weight].to_numpy(dtype=np.float64)
+        positive = part[self.label].isin(self.positive).to_numpy(dtype=bool)
+        whole = Part(rows, positive, fold_of(mixed, self.held), weight)
+        return [whole.take(np.flatnonzero(place == k)) for k in range(places)]
+
+
+def fold_of(hashed: np.ndarray[Any, np.dtype[np.uint64]], held: int | float) -> IntArray:
+    """Fold of each row by the low bits of its hash; -1 for rows that only train."""
+    unit = (hashed & np.uint64(2**32 - 1)).astype(np.float64) / 2**32
+    if isinstance(held, float):
+        return np.where(unit < held, 0, -1).astype(np.int64)
+    return np.minimum((unit * held).astype(np.int64), held - 1)
+
+
+def values(column: Any) -> tuple[list[Any], list[int]]:
+    """Distinct labels of a partition and how often each occurs; few enough to send."""
+    found = column.value_counts(dropna=False).head(MOST_LABELS + 1)
+    return found.index.tolist(), found.tolist()
+
+
+def join(pieces: list[Part]) -> Part:
+    """One part of the pieces from all partitions."""
+    weights = [piece.weight for piece in pieces if piece.weight is not None]
+    return Part(
+        np.concatenate([piece.rows for piece in pieces]),
+        np.concatenate([piece.positive for piece in pieces]),
+        np.concatenate([piece.fold for piece in pieces]),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+def totals(part: Part, folds: int) -> tuple[IntArray, FloatArray]:
+    """Rows and weights by fold and kind."""
+    fold = np.where(part.fold < 0, folds, part.fold)
+    cell = 2 * fold + part.positive
+    size = 2 * (folds + 1)
+    counts = np.bincount(cell, minlength=size).reshape(-1, 2)
+    mass = np.bincount(cell, weights=part.weight, minlength=size).reshape(-1, 2)
+    return counts.astype(np.int64), mass.astype(np.float64)
+
+
+def dtype(part: Part) -> Any:
+    """Type of the rows."""
+    return part.rows.dtype
+
+
+def train_rows(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
+    """Rows that a fold leaves."""
+    return np.asarray(part.rows[part.fold != without])
+
+
+def train_flags(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
+    """1 for the positives among them."""
+    return np.asarray(part.positive[part.fold != without], dtype=np.float64)
+
+
+def train_weights(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
+    """Their weights, which give both kinds equal masses."""
+    seen = part.take(part.fold != without)
+    weight = np.where(seen.positive, mass[1], mass[0])
+    return weight if seen.weight is None else weight * seen.weight
+
+
+def positive_scores(
+    part: Part, model: BoostedRatio, fold: int, share: float, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Scores and weights of held-out positives, or of a share of them."""
+    chosen = np.flatnonzero((part.fold == fold) & part.positive)
+    if share < 1:
+        chosen = chosen[np.random.default_rng(seed).random(len(chosen)) < share]
+    weight = np.ones(len(chosen)) if part.weight is None else part.weight[chosen]
+    return (model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)), weight
+
+
+def count(part: Part, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+    """Counts of the unlabeled rows of a fold."""
+    chosen = np.flatnonzero((part.fold == fold) & ~part.positive)
+    scores = model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)
+    return PartCounts.of(empty, scores, None if part.weight is None else part.weight[chosen])
+
+
+def add(parts: list[PartCounts]) -> PartCounts:
+    """The sum of counts."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total

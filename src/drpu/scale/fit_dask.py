@@ -1,0 +1,329 @@
+"""DaskBoosted: boosted trees fitted on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import operator
+import threading
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from drpu._checks import check_integer, check_real
+from drpu._optional import require
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
+from drpu.models.boosting import BoostedRatio
+from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
+from drpu.scale import _dask_tasks as tasks
+from drpu.scale._dask_tasks import MOST_LABELS, Plan
+
+__all__ = ["DaskBoosted"]
+
+LOCK = "drpu-lightgbm"  # concurrent fits would wait for each other's sockets forever
+WATCH = 0.5  # seconds between two looks at the workers while trees are grown
+FAN = 16  # results that are added up at once
+
+
+class DaskBoosted(FrameRatio):
+    """Density ratio of boosted trees (LightGBM), fitted where the partitions of a Dask frame lie.
+
+    Give it to a classifier: ``DRPUClassifier(model=DaskBoosted()).fit(frame, y="label")``.
+    The rows are shuffled among the workers first, since label-sorted partitions ruin
+    distributed boosting; then LightGBM's own Dask interface grows the trees. If a worker is
+    lost, its rows are read again and the trees are grown anew. The fitted classifier is like
+    any other: it needs neither Dask nor a cluster.
+
+    Parameters
+    ----------
+    n_rounds : int, default=200
+        Number of trees.
+    learning_rate : float, default=0.1
+        Fraction of each tree that is added.
+    leaves : int, default=31
+        Most leaves of a tree.
+    min_leaf : int, default=20
+        Fewest rows of a leaf.
+    l2 : float, default=20.0
+        Added to the hessian of each leaf, which shrinks its value.
+    key : str, optional
+        Column that names a row, whose hash decides its fold; it is no feature. By default all
+        features are hashed, so equal rows share a fold.
+    most_levels : int, default=100000
+        Most held-out positives whose scores are kept as levels to count over; of more, a
+        random sample.
+    retries : int, default=2
+        How often a fit starts again after a worker was lost.
+    client : distributed.Client, optional
+        By default the current one.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the trees.
+    """
+
+    engine = "Dask"
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 200,
+        learning_rate: float = 0.1,
+        leaves: int = 31,
+        min_leaf: int = 20,
+        l2: float = 20.0,
+        key: str | None = None,
+        most_levels: int = 100_000,
+        retries: int = 2,
+        client: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_leaf = min_leaf
+        self.l2 = l2
+        self.key = key
+        self.most_levels = most_levels
+        self.retries = retries
+        self.client = client
+        self.random_state = random_state
+
+    def __sklearn_clone__(self) -> DaskBoosted:
+        return type(self)(**self.get_params(deep=False))  # a client is shared, never copied
+
+    def open(  # noqa: D102
+        self,
+        frame: Any,
+        label: str,
+        weight: str | None,
+        split: Callable[[int, int], int | float],
+        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
+    ) -> tuple[RowsOnCluster, np.ndarray[Any, Any], int | float]:
+        self._check_parameters()
+        distributed = require("distributed", extra="dask", for_="DaskBoosted")
+        client = _client(distributed, self.client)
+        columns = feature_columns(frame, label, weight, self.key)
+        labels, sizes = _label_counts(client, frame, label)
+        positive, classes = read_labels(labels)
+        n_positive = int(sizes[positive].sum())
+        held = split(n_positive, int(sizes.sum()) - n_positive)
+        plan = Plan(columns, label, weight, self.key, labels[positive], held, self.salt())
+        return DaskRows(client, frame, plan, self), classes, held
+
+    def settings(self, seed: int) -> dict[str, Any]:
+        """Settings of LightGBM."""
+        return {
+            "objective": "binary",
+            "boost_from_average": False,
+            "n_estimators": self.n_rounds,
+            "learning_rate": self.learning_rate,
+            "num_leaves": self.leaves,
+            "min_child_samples": self.min_leaf,
+            "reg_lambda": self.l2,
+            "max_bin": 63,
+            "random_state": seed,
+            "verbosity": -1,
+        }
+
+    def _check_parameters(self) -> None:
+        for name, low in (
+            ("n_rounds", 1),
+            ("leaves", 2),
+            ("min_leaf", 1),
+            ("most_levels", 1),
+            ("retries", 0),
+        ):
+            check_integer(name, getattr(self, name), low=low)
+        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
+        check_real("l2", self.l2, low=0)
+
+
+class DaskRows:
+    """Shuffled rows in the memory of the workers, one part on each."""
+
+    def __init__(self, client: Any, frame: Any, plan: Plan, model: DaskBoosted) -> None:
+        self.client, self.plan, self.model = client, plan, model
+        self.columns, self.weighted = plan.columns, plan.weight is not None
+        self.workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
+        if not self.workers:
+            raise ClusterError("the Dask cluster has no workers: start some first.")
+        wanted = dict.fromkeys([*plan.columns, plan.label, plan.key, plan.weight])
+        partitions = client.compute(frame[[name for name in wanted if name is not None]].to_delayed())
+        places = len(self.workers)
+        pieces = [client.submit(plan.pieces, part, places, pure=False) for part in partitions]
+        self.parts = [
+            client.submit(
+                tasks.join,
+                [client.submit(operator.getitem, piece, k, pure=False) for piece in pieces],
+                workers=[worker],
+                allow_other_workers=True,
+                pure=False,
+            )
+            for k, worker in enumerate(self.workers)
+        ]
+
+    def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
+        found = self.client.gather([self.client.submit(tasks.totals, part, folds) for part in self.parts])
+        self.sizes = np.array([counts for counts, _ in found])
+        return self.sizes.sum(axis=0), np.sum([mass for _, mass in found], axis=0)
+
+    def train(self, without: int, mass: tuple[float, float]) -> str:
+        for _ in range(self.model.retries + 1):
+            with _one_at_a_time(self.client):
+                trees = self._try(without, mass)
+            if trees is not None:
+                return trees
+        raise ClusterError(
+            f"workers were lost in each of {self.model.retries + 1} attempts to grow trees: look at their "
+            "memory limits, or raise retries."
+        )
+
+    def _try(self, without: int, mass: tuple[float, float]) -> str | None:
+        """Trees, or None where a worker was lost on the way."""
+        require("lightgbm", extra="dask", for_="DaskBoosted")
+        from lightgbm.dask import DaskLGBMRegressor
+
+        arrays = self._arrays(without, mass)
+        # A regressor, since each worker of the classifier wants to see both labels.
+        grower = DaskLGBMRegressor(client=self.client, time_out=2, **self.model.settings(self.plan.salt))
+        outcome: dict[str, Any] = {}
+
+        def grow() -> None:
+            try:
+                with warnings.catch_warnings():  # of parameters of its own that LightGBM sets and then drops
+                    warnings.filterwarnings("ignore", "Parameter .* will be ignored")
+                    outcome["trees"] = grower.fit(arrays[0], arrays[1], sample_weight=arrays[2]).booster_
+            except BaseException as error:  # handed to the caller, who knows whether a worker was lost
+                outcome["error"] = error
+
+        before, tasks = self._alive(), set(self.client.futures)
+        thread = threading.Thread(target=grow, daemon=True)
+        thread.start()
+        lost = False
+        while thread.is_alive() and not lost:
+            thread.join(WATCH)
+            lost = not before <= self._alive()
+        if "trees" in outcome:
+            text: str = outcome["trees"].model_to_string()
+            return text
+        self._give_up(set(self.client.futures) - tasks)
+        thread.join(10)
+        # A broken connection tells the survivors of a lost worker before the scheduler knows.
+        if lost or "ocket" in str(outcome.get("error")):
+            return None
+        raise ClusterError(f"LightGBM failed on the Dask cluster: {outcome['error']}") from outcome["error"]
+
+    def _arrays(self, without: int, mass: tuple[float, float]) -> list[Any]:
+        """Rows, flags and weights of all parts that have rows to train on, as Dask arrays."""
+        array = require("dask.array", extra="dask", for_="DaskBoosted")
+        delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
+        seen = np.delete(self.sizes, without, axis=1).sum(axis=(1, 2))
+        used = [(part, int(n)) for part, n in zip(self.parts, seen, strict=True) if n]
+        makers: list[tuple[Any, tuple[int, ...], Any]] = [
+            (tasks.train_rows, (len(self.columns),), self.client.submit(tasks.dtype, self.parts[0]).result()),
+            (tasks.train_flags, (), np.float64),
+            (tasks.train_weights, (), np.float64),
+        ]
+        return [
+            array.concatenate(
+                [
+                    array.from_delayed(delayed(make)(part, without, mass), (n, *tail), dtype=dtype)
+                    for part, n in used
+                ]
+            )
+            for make, tail, dtype in makers
+        ]
+
+    def _alive(self) -> set[str]:
+        return set(self.client.scheduler_info(n_workers=-1)["workers"])
+
+    def _give_up(self, keys: set[str]) -> None:
+        """Cancel the tasks of a fit that waits for a lost worker."""
+        distributed = require("distributed", extra="dask", for_="DaskBoosted")
+        self.client.cancel([distributed.Future(key, self.client) for key in keys], force=True)
+
+    def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+        shared = self.client.scatter(model, broadcast=True, hash=False)
+        held = max(1, int(self.sizes[:, fold, 1].sum()))
+        found = self.client.gather(
+            [
+                self.client.submit(tasks.positive_scores, part, shared, fold, most / held, self.plan.salt + k)
+                for k, part in enumerate(self.parts)
+            ]
+        )
+        return np.concatenate([s for s, _ in found]), np.concatenate([w for _, w in found])
+
+    def count(self, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+        shared, levels = (self.client.scatter(one, broadcast=True, hash=False) for one in (model, empty))
+        counts = [self.client.submit(tasks.count, part, shared, fold, levels) for part in self.parts]
+        while len(counts) > 1:
+            counts = [self.client.submit(tasks.add, counts[i : i + FAN]) for i in range(0, len(counts), FAN)]
+        total: PartCounts = counts[0].result()
+        return total
+
+    def close(self) -> None:
+        self.parts = []  # futures that nobody holds are released
+
+
+def feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
+    """Columns to learn from: all but those that have another role, and all of them numbers."""
+    if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
+        raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
+    have = list(frame.columns)
+    for name in (label, weight, key):
+        if name is not None and name not in have:
+            raise DataError(f"there is no column {name!r}, the frame has {', '.join(map(str, have[:12]))}.")
+    columns = [name for name in have if name not in (label, weight, key)]
+    strange = [name for name in columns if frame.dtypes[name].kind not in "iufb"]
+    if strange:
+        raise DataTypeError(
+            f"column {strange[0]!r} has type {frame.dtypes[strange[0]]}, which is not a number: encode it, "
+            "or leave it out of the frame."
+        )
+    if not columns:
+        raise DataError("the frame has no columns to learn from beside the label.")
+    return columns
+
+
+def _client(distributed: Any, given: Any) -> Any:
+    if given is not None:
+        return given
+    try:
+        return distributed.get_client()
+    except ValueError as error:
+        raise ClusterError(
+            "DaskBoosted needs a Dask client: write client = dask.distributed.Client(...) first."
+        ) from error
+
+
+def _label_counts(
+    client: Any, frame: Any, label: str
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
+    delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
+    parts = client.gather(client.compute([delayed(tasks.values)(part) for part in frame[label].to_delayed()]))
+    total: dict[Any, int] = {}
+    for values, counts in parts:
+        for value, count in zip(values, counts, strict=True):
+            name = None if value != value else value  # NaN is not equal to itself
+            total[name] = total.get(name, 0) + count
+    if len(total) > MOST_LABELS:
+        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: labels are two.")
+    names = [value for value in total if value is not None]
+    labels = np.array(names) if len(names) == len(total) else np.array([*names, None], dtype=object)
+    return labels, np.array([total[name] for name in labels.tolist()], dtype=np.int64)
+
+
+class _one_at_a_time:  # noqa: N801
+    """One fit at a time on a cluster, whoever starts it; the lease of a lost client runs out."""
+
+    def __init__(self, client: Any) -> None:
+        distributed = require("distributed", extra="dask", for_="DaskBoosted")
+        with client.as_current():
+            self.semaphore = distributed.Semaphore(max_leases=1, name=LOCK)
+
+    def __enter__(self) -> None:
+        self.semaphore.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self.semaphore.release()

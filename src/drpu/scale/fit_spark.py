@@ -1,0 +1,278 @@
+"""SparkBoosted: boosted trees fitted on the executors of a Spark cluster."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from drpu._checks import check_integer, check_real
+from drpu._optional import require
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
+from drpu.models._xgboost import trees_from_xgboost
+from drpu.models.boosting import BoostedRatio
+from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
+from drpu.scale.spark import add_up, share
+
+__all__ = ["SparkBoosted"]
+
+FLAG, FOLD, WEIGHT, MASS = (f"__drpu_{name}" for name in ("flag", "fold", "weight", "mass"))
+UNITS = 2**24  # steps of the unit interval that a hash chooses from
+MOST_LABELS = 100
+NUMBERS = {"byte", "short", "integer", "long", "float", "double", "boolean", "decimal"}
+
+_one_at_a_time = threading.Lock()  # fits of one driver; executors take barrier stages one by one
+
+
+class SparkBoosted(FrameRatio):
+    """Density ratio of boosted trees (XGBoost), fitted on the executors of a Spark cluster.
+
+    Give it to a classifier: ``DRPUClassifier(model=SparkBoosted()).fit(frame, y="label")``.
+    XGBoost's own Spark estimator grows the trees, on rows that are shuffled first. They are
+    kept in the form of LightGBM, so the fitted classifier is like any other and needs
+    neither Spark nor XGBoost.
+
+    Parameters
+    ----------
+    n_rounds : int, default=200
+        Number of trees.
+    learning_rate : float, default=0.1
+        Fraction of each tree that is added.
+    leaves : int, default=31
+        Most leaves of a tree.
+    min_mass : float, default=5.0
+        Least hessian of a leaf: a quarter for each row of an even chance.
+    l2 : float, default=20.0
+        Added to the hessian of each leaf, which shrinks its value.
+    key : str, optional
+        Column that names a row, whose hash decides its fold; it is no feature. By default all
+        features are hashed, so equal rows share a fold.
+    n_workers : int, optional
+        Tasks that grow trees together, which have to run at the same time: by default the
+        default parallelism of the session.
+    most_levels : int, default=100000
+        Most held-out positives whose scores are kept as levels to count over; of more, a
+        random sample.
+    random_state : int, RandomState or None, default=None
+        Seed of the folds and of the trees.
+    """
+
+    engine = "Spark"
+
+    def __init__(
+        self,
+        *,
+        n_rounds: int = 200,
+        learning_rate: float = 0.1,
+        leaves: int = 31,
+        min_mass: float = 5.0,
+        l2: float = 20.0,
+        key: str | None = None,
+        n_workers: int | None = None,
+        most_levels: int = 100_000,
+        random_state: Any = None,
+    ) -> None:
+        self.n_rounds = n_rounds
+        self.learning_rate = learning_rate
+        self.leaves = leaves
+        self.min_mass = min_mass
+        self.l2 = l2
+        self.key = key
+        self.n_workers = n_workers
+        self.most_levels = most_levels
+        self.random_state = random_state
+
+    def open(  # noqa: D102
+        self,
+        frame: Any,
+        label: str,
+        weight: str | None,
+        split: Callable[[int, int], int | float],
+        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
+    ) -> tuple[RowsOnCluster, np.ndarray[Any, Any], int | float]:
+        self._check_parameters()
+        require("xgboost", extra="spark", for_="SparkBoosted")
+        require("pyarrow", extra="data", for_="SparkBoosted")
+        columns = _feature_columns(frame, label, weight, self.key)
+        labels, sizes = _label_counts(frame, label)
+        positive, classes = read_labels(labels)
+        n_positive = int(sizes[positive].sum())
+        held = split(n_positive, int(sizes.sum()) - n_positive)
+        marked = _with_folds(frame, columns, label, weight, self.key, labels[positive], held, self.salt())
+        return SparkRows(marked, columns, weight is not None, self), classes, held
+
+    def settings(self, workers: int) -> dict[str, Any]:
+        """Settings of XGBoost's estimator."""
+        return {
+            "n_estimators": self.n_rounds,
+            "learning_rate": self.learning_rate,
+            "max_leaves": self.leaves,
+            "max_depth": 0,
+            "grow_policy": "lossguide",
+            "tree_method": "hist",
+            "max_bin": 64,
+            "min_child_weight": self.min_mass,
+            "reg_lambda": self.l2,
+            "base_score": 0.5,  # else XGBoost puts an estimate of its own into the margin
+            "seed": self.salt() % 2**31,
+            "num_workers": workers,
+            "repartition_random_shuffle": True,  # label-sorted partitions would ruin the trees
+            "missing": float("nan"),
+            "verbosity": 0,
+        }
+
+    def _check_parameters(self) -> None:
+        for name, low in (("n_rounds", 1), ("leaves", 2), ("most_levels", 1)):
+            check_integer(name, getattr(self, name), low=low)
+        if self.n_workers is not None:
+            check_integer("n_workers", self.n_workers, low=1)
+        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
+        check_real("l2", self.l2, low=0)
+        check_real("min_mass", self.min_mass, low=0)
+
+
+class SparkRows:
+    """A frame with a flag, a fold and a weight beside the features."""
+
+    def __init__(self, frame: Any, columns: list[str], weighted: bool, model: SparkBoosted) -> None:
+        self.frame, self.columns, self.weighted, self.model = frame.persist(), columns, weighted, model
+
+    def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
+        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+        lines = (
+            self.frame.groupBy(FOLD, FLAG).agg(F.count("*").alias("n"), F.sum(WEIGHT).alias("mass")).collect()
+        )
+        counts, mass = np.zeros((folds + 1, 2), dtype=np.int64), np.zeros((folds + 1, 2))
+        for line in lines:
+            at = (folds if line[FOLD] < 0 else int(line[FOLD])), int(line[FLAG])
+            counts[at], mass[at] = line["n"], line["mass"]
+        self.sizes = counts
+        return counts, mass
+
+    def train(self, without: int, mass: tuple[float, float]) -> str:
+        from xgboost.spark import SparkXGBClassifier
+
+        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+        seen = self.frame.where(F.col(FOLD) != without)
+        factor = F.when(F.col(FLAG) == 1, mass[1]).otherwise(mass[0])
+        session = self.frame.sparkSession
+        workers = self.model.n_workers or session.sparkContext.defaultParallelism
+        rows = int(np.delete(self.sizes, without, axis=0).sum())
+        grower = SparkXGBClassifier(
+            features_col=self.columns,
+            label_col=FLAG,
+            weight_col=MASS,
+            **self.model.settings(max(1, min(workers, rows))),
+        )
+        try:
+            with _one_at_a_time:
+                grown = grower.fit(seen.withColumn(MASS, F.col(WEIGHT) * factor))
+        except Exception as error:  # whatever a stage of Spark can die of
+            raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
+        raw = grown.get_booster().save_raw("json")
+        return trees_from_xgboost(raw, len(self.columns)).text()
+
+    def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+        held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 1))
+        n = max(1, int(self.sizes[fold, 1]))
+        if n > most:
+            held = held.sample(fraction=most / n, seed=self.model.salt() % 2**31)
+        columns, shared = self.columns, share(self.frame, model)
+
+        def scored(batches: Iterator[Any]) -> Iterator[Any]:
+            import pyarrow as pa
+
+            for batch in batches:
+                if batch.num_rows:
+                    scores = shared.value.score_checked(_rows(batch, columns))
+                    weight = np.asarray(batch.column(WEIGHT), dtype=np.float64)
+                    yield pa.RecordBatch.from_pydict({"score": scores, "weight": weight})
+
+        found = held.mapInArrow(scored, "score double, weight double").collect()
+        return np.array([line["score"] for line in found]), np.array([line["weight"] for line in found])
+
+    def count(self, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+        held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 0))
+        columns, weighted, shared = self.columns, self.weighted, share(self.frame, (model, empty))
+
+        def counted(batches: Iterator[Any]) -> Iterator[PartCounts]:
+            scorer, levels = shared.value
+            for batch in batches:
+                if batch.num_rows:
+                    weight = np.asarray(batch.column(WEIGHT), dtype=np.float64) if weighted else None
+                    yield PartCounts.of(levels, scorer.score_checked(_rows(batch, columns)), weight)
+
+        nothing = PartCounts.of(empty, np.empty(0), None)
+        total: PartCounts = add_up(held, counted, nothing)
+        return total
+
+    def close(self) -> None:
+        self.frame.unpersist()
+
+
+def _rows(batch: Any, columns: list[str]) -> FloatArray:
+    parts = [np.asarray(batch.column(name), dtype=np.float64) for name in columns]
+    return np.column_stack(parts)
+
+
+def _feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
+    if not hasattr(frame, "sparkSession") or not hasattr(frame, "schema"):
+        raise DataTypeError(f"X must be a Spark data frame, got {type(frame).__name__}.")
+    have = frame.columns
+    for name in (label, weight, key):
+        if name is not None and name not in have:
+            raise DataError(f"there is no column {name!r}, the frame has {', '.join(have[:12])}.")
+    columns = [name for name in have if name not in (label, weight, key)]
+    types = {field.name: field.dataType.typeName() for field in frame.schema.fields}
+    strange = [name for name in columns if types[name].partition("(")[0] not in NUMBERS]
+    if strange:
+        raise DataTypeError(
+            f"column {strange[0]!r} has type {types[strange[0]]}, which is not a number: encode it, or "
+            "leave it out of the frame."
+        )
+    if not columns:
+        raise DataError("the frame has no columns to learn from beside the label.")
+    return columns
+
+
+def _label_counts(frame: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
+    lines = frame.groupBy(label).count().limit(MOST_LABELS + 1).collect()
+    if len(lines) > MOST_LABELS:
+        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: labels are two.")
+    values = [None if line[label] != line[label] else line[label] for line in lines]
+    labels = np.array(values, dtype=object if None in values else None)
+    return labels, np.array([line["count"] for line in lines], dtype=np.int64)
+
+
+def _with_folds(
+    frame: Any,
+    columns: list[str],
+    label: str,
+    weight: str | None,
+    key: str | None,
+    positive: np.ndarray[Any, Any],
+    held: int | float,
+    salt: int,
+) -> Any:
+    """Features as doubles with NaN in the gaps, and the flag, the fold and the weight of each row."""
+    F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+    hashed = F.xxhash64(F.lit(salt), *(F.col(name) for name in (columns if key is None else [key])))
+    unit = F.pmod(hashed, F.lit(UNITS)) / F.lit(float(UNITS))
+    if isinstance(held, float):
+        fold = F.when(unit < held, 0).otherwise(-1)
+    else:
+        fold = F.floor(unit * held).cast("int")
+    is_positive = F.col(label).isin(positive.tolist())
+    features = [F.coalesce(F.col(c).cast("double"), F.lit(float("nan"))).alias(c) for c in columns]
+    return frame.select(
+        *features,
+        F.when(is_positive, 1).otherwise(0).alias(FLAG),
+        fold.alias(FOLD),
+        (F.lit(1.0) if weight is None else F.col(weight).cast("double")).alias(WEIGHT),
+    )

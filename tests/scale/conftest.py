@@ -1,0 +1,27 @@
+"""One Spark session for all tests of a process."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def spark():
+    sql = pytest.importorskip("pyspark.sql")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java, which is not on the path")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYSPARK_PYTHON", sys.executable)  # workers import what the tests do
+        session = (
+            sql.SparkSession.builder.master("local[2]")
+            .config("spark.ui.enabled", "false")
+            .config("spark.driver.host", "127.0.0.1")
+            .config("spark.sql.shuffle.partitions", "2")
+            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
+            .getOrCreate()
+        )
+        yield session
+        session.stop()

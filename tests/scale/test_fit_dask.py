@@ -1,0 +1,154 @@
+"""Trees grown on the workers of a Dask cluster are those of a local fit, up to noise."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.metrics import roc_auc_score
+
+from drpu import BoostedRatio, DaskBoosted, DRPUClassifier, load, save
+from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
+from drpu.scale._dask_tasks import Plan, fold_of
+
+pytest.importorskip("distributed")
+dd = pytest.importorskip("dask.dataframe")
+
+COLUMNS = ["a", "b", "c"]
+
+
+def make_rows(n=6000, seed=0):
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    frame = pd.DataFrame(rng.normal(size=(n, 3)) + 1.3 * y[:, None], columns=COLUMNS)
+    frame["label"] = (y & (rng.random(n) < 0.5)).astype(int)
+    frame["id"] = np.arange(n)
+    return frame, y
+
+
+ROWS, TRUTH = make_rows()
+# Sorted by label, as tables often are: most partitions then have one class.
+FRAME = dd.from_pandas(ROWS.sort_values("label"), npartitions=5)
+
+
+@pytest.fixture(scope="module")
+def client():
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None, memory_limit=0) as cluster,
+        Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def fitted(client):
+    model = DaskBoosted(n_rounds=40, key="id", client=client)
+    clf = DRPUClassifier(model, holdout=0.2, scenario="single-sample", random_state=0)
+    return clf.fit(FRAME, y="label")
+
+
+def test_a_cluster_learns_what_one_machine_learns(fitted):
+    local = DRPUClassifier(BoostedRatio(n_rounds=40), scenario="single-sample", random_state=0)
+    local.fit(ROWS[COLUMNS], ROWS["label"])
+    new, truth = make_rows(seed=1)
+    found, there = (roc_auc_score(truth, clf.decision_function(new[COLUMNS])) for clf in (fitted, local))
+    # The standard error of an AUC near 0.95 on 6000 rows is 0.003; the two share the rows.
+    assert abs(found - there) < 0.01
+    # Both read the prior from about 240 held-out positives: standard errors near 0.04.
+    assert abs(fitted.prior_.value - local.prior_.value) < 0.12
+    assert fitted.prior_.low < 0.4 < fitted.prior_.high
+
+
+def test_the_fitted_classifier_needs_no_cluster(fitted, tmp_path):
+    assert [type(model) for model in fitted.model_.models] == [BoostedRatio]
+    assert list(fitted.feature_names_in_) == COLUMNS
+    save(fitted, tmp_path / "clf.drpu")
+    again = load(tmp_path / "clf.drpu")
+    assert_array_equal(again.predict(ROWS[COLUMNS]), fitted.predict(ROWS[COLUMNS]))
+    assert again.adapt(ROWS[COLUMNS]).prior_ == fitted.adapt(ROWS[COLUMNS]).prior_
+
+
+def test_a_lost_worker_is_replaced(client):
+    model = DaskBoosted(n_rounds=400, leaves=63, key="id", client=client)
+    clf = DRPUClassifier(model, holdout=0.2, scenario="single-sample", random_state=0)
+    outcome = []
+
+    def fit():
+        try:
+            outcome.append(clf.fit(FRAME, y="label"))
+        except Exception as error:
+            outcome.append(error)
+
+    thread = threading.Thread(target=fit)
+    thread.start()
+    while thread.is_alive():  # until a worker grows trees
+        busy = client.processing()
+        if any("_train_part" in str(key) for keys in busy.values() for key in keys):
+            break
+        thread.join(0.02)
+    assert thread.is_alive()
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    thread.join()
+    assert isinstance(outcome[0], DRPUClassifier), outcome
+    assert outcome[0].model_.models[0].n_rounds_ == 400
+    client.wait_for_workers(2)
+
+
+def test_a_row_keeps_its_fold_however_the_frame_is_divided():
+    plan = Plan(COLUMNS, "label", None, "id", np.array([1]), 0.2, 7)
+
+    def folds(parts):
+        pieces = [piece for part in parts for piece in plan.pieces(part, 3)]
+        return sorted(
+            (row[0], fold) for piece in pieces for row, fold in zip(piece.rows, piece.fold, strict=True)
+        )
+
+    whole = folds([ROWS])
+    assert whole == folds([ROWS.iloc[3000:], ROWS.iloc[:3000]])
+    held = np.mean([fold == 0 for _, fold in whole])
+    assert abs(held - 0.2) < 4 * np.sqrt(0.2 * 0.8 / len(ROWS))
+    counts = np.bincount(fold_of(np.arange(10**5, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15), 5))
+    assert np.abs(counts / 10**5 - 0.2).max() < 0.01
+
+
+def test_frames_and_roles_are_checked(client):
+    def fit(frame=FRAME, y="label", **options):
+        DRPUClassifier(DaskBoosted(client=client, **options)).fit(frame, y=y)
+
+    with pytest.raises(DataError, match="no column 'nothing'"):
+        fit(y="nothing")
+    with pytest.raises(ParameterError, match="names of columns"):
+        fit(y=[0, 1])
+    with pytest.raises(DataTypeError, match="column 'word' has type"):
+        fit(FRAME.assign(word="x"))
+    with pytest.raises(LabelError):
+        fit(FRAME[FRAME["label"] == 1])
+    with pytest.raises(ParameterError, match="n_rounds"):
+        fit(n_rounds=0)
+    with pytest.raises(DataTypeError, match="Dask data frame"):
+        fit(ROWS)
+
+
+def test_frames_are_never_pulled_in_silently():
+    with pytest.raises(DataTypeError, match="DaskBoosted"):
+        DRPUClassifier("boosted").fit(FRAME[COLUMNS], ROWS["label"])
+    with pytest.raises(DataTypeError, match="BoostedRatio"):
+        DRPUClassifier(DaskBoosted()).fit_pu(ROWS[COLUMNS][:100], ROWS[COLUMNS])
+
+
+def test_without_a_cluster_there_is_an_error(monkeypatch):
+    import distributed
+
+    def nobody():
+        raise ValueError("no client")
+
+    monkeypatch.setattr(distributed, "get_client", nobody)
+    with pytest.raises(ClusterError, match="needs a Dask client"):
+        DRPUClassifier(DaskBoosted()).fit(FRAME, y="label")
