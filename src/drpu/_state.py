@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any
@@ -59,10 +60,16 @@ def declared(package: str) -> dict[str, type[Any]]:
     Importing a module declares its classes, so all public modules of the package are
     imported first. They import heavy packages, such as torch, only when used.
     """
+    _import_public(package)
+    return _DECLARED.get(package, {})
+
+
+@cache
+def _import_public(package: str) -> None:
+    """Import the public modules of a package; looking for them again would cost milliseconds."""
     for module in iter_modules(import_module(package).__path__):
         if not module.name.startswith("_"):
             import_module(f"{package}.{module.name}")
-    return _DECLARED.get(package, {})
 
 
 def class_of(package: str, state: ModelState, base: type[Any]) -> type[Any]:

@@ -148,6 +148,38 @@ class Adaptable(DecisionMethods, Auditable):
         adapted.evaluation_ = adapted.evaluate(Audit(tuple(own)), level=level)
         return adapted
 
+    def adapt_predict(
+        self,
+        X: Rows,
+        *,
+        cost: float | None = None,
+        sample_weight: Any = None,
+        level: float = 0.95,
+    ) -> tuple[AdaptedClassifier, np.ndarray[Any, Any]]:
+        """Adapt to the batch ``X`` and label its rows, scoring each of them once.
+
+        ``adapted, labels = clf.adapt_predict(X)`` is ``adapted = clf.adapt(X)`` followed by
+        ``labels = adapted.predict(X)``, for about half of the work.
+
+        Parameters
+        ----------
+        X, cost, sample_weight, level
+            As in :meth:`adapt`; rows only.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            The classifier at the prior of the batch.
+        labels : ndarray of shape (n,)
+            Its labels of the rows.
+        """
+        self._check_fitted()
+        X = self._checked_rows(X)
+        weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
+        scores = self.fitted_.scores(X)
+        adapted = self.adapt(self.fitted_.count_scores(scores, weight), cost=cost, level=level)
+        return adapted, adapted._labels(adapted._margin(adapted.fitted_.log_ratio_of(scores)))
+
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; nothing is learnt again."""
         self._check_fitted()

@@ -23,9 +23,10 @@ from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.estimators._copies import copied_positives
 from drpu.estimators._kept import plain_parameters, read_parameters
+from drpu.estimators._labels import read_labels
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.estimators._tables import with_categories
-from drpu.estimators._validation import Classes, check_scenario, pair_pu, read_labels, split_pu
+from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.fitted import FittedRatio, with_labelled, without_labelled

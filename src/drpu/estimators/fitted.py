@@ -102,6 +102,10 @@ class FittedRatio:
         """Log-ratios at the held-out positive scores, ascending."""
         return self.log_ratio_of(self.tails.levels[:, None])
 
+    def scores(self, X: Rows) -> FloatArray:
+        """Score of each row by each fold model, (rows, models)."""
+        return np.concatenate([self.model.fold_scores(rows) for _, rows in _chunks(X)])
+
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row counts once for each fold model."""
         return self.tails.empty(copies=len(self.model.models))
@@ -110,9 +114,15 @@ class FittedRatio:
         """Counts of the scores of new rows."""
         tails = self.no_counts()
         for at, rows in _chunks(X):
-            scores = self.model.fold_scores(rows)
-            tails.update(scores.ravel(), None if weight is None else np.repeat(weight[at], tails.copies))
+            self.count_scores(self.model.fold_scores(rows), None if weight is None else weight[at], tails)
         return tails
+
+    def count_scores(
+        self, scores: FloatArray, weight: FloatArray | None = None, tails: ScoreTails | None = None
+    ) -> ScoreTails:
+        """Counts of scores of shape (rows, models), added to ``tails`` where they are given."""
+        tails = self.no_counts() if tails is None else tails
+        return tails.update(scores.ravel(), None if weight is None else np.repeat(weight, tails.copies))
 
     def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
         """Prior of the rows counted in ``tails``, estimated beside the unlabeled training rows."""

@@ -87,6 +87,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         parts=None,
     )
     accepts_nan: ClassVar[bool] = True
+    fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
     indicators_: Indicators | None = None
@@ -187,11 +188,12 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         return f"log-ratio of {' + '.join(parts)}"
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        if not self.saw_gaps_ and has_gaps(X):
+        gaps = has_gaps(X)
+        if gaps and not self.saw_gaps_:
             _warn_of_gaps()
         total = np.full(n_rows(X), self.constant_)
         for weight, member in zip(self.weights_, self.members_, strict=True):
-            total += weight * member.score_checked(self._filled(X, member))
+            total += weight * member.score_checked(self._filled(X, member, gaps))
         return total
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
@@ -209,9 +211,9 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         samples = (pair.positive, pair.unlabeled)
         return SamplePair(*(Sample(self._filled(s.rows, member), s.weight) for s in samples))
 
-    def _filled(self, X: Rows, member: RatioModel) -> Rows:
+    def _filled(self, X: Rows, member: RatioModel, gaps: bool | None = None) -> Rows:
         """Rows as the member can take them: the smooth one gets medians in gaps, and indicators."""
-        if not member.accepts_nan and has_gaps(X):
+        if not member.accepts_nan and (has_gaps(X) if gaps is None else gaps):
             X = _fill_gaps(X, self.medians_)
         return X if member.accepts_categories or self.indicators_ is None else self.indicators_(X)
 

@@ -50,6 +50,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         False  # data frames as they are, in :class:`drpu.tables.frames.FrameRows`
     )
     uses_holdout: ClassVar[bool] = False
+    fits_in_threads: ClassVar[bool] = False  # whether several can be fitted at the same time in one process
 
     def __init_subclass__(cls, *, kind: str | None = None, named: bool = False, **options: Any) -> None:
         super().__init_subclass__(**options)

@@ -126,6 +126,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     """
 
     accepts_nan: ClassVar[bool] = True
+    fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
 

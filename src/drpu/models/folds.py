@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, delayed, effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -195,8 +195,13 @@ def cross_fit(
     splits = draw_splits(pair, holdout, rng)
     if not splits:  # groups that cannot be divided
         return cross_fit(model, pair, holdout=0)
+    jobs = effective_n_jobs(n_jobs)
+    if len(splits) == 1 and jobs > 1 and getattr(model, "n_jobs", None) == 1:
+        model = clone(model).set_params(n_jobs=jobs)  # one fit: its own threads are all there is to use
     work = (delayed(_fit_split)(clone(model), pair, *split) for split in splits)
-    done = Parallel(n_jobs=n_jobs, return_as="generator")(work)
+    # Threads share the rows, processes would copy them; LightGBM and BLAS run without the interpreter.
+    backend = "threading" if model.fits_in_threads else None
+    done = Parallel(n_jobs=min(jobs, len(splits)), backend=backend, return_as="generator")(work)
     fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
 
     held = SamplePair(

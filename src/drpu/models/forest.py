@@ -55,6 +55,7 @@ class ForestRatio(RatioModel, kind="forest"):
         blobs=("trees",),
     )
     accepts_nan: ClassVar[bool] = True
+    fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
     def __init__(

@@ -45,6 +45,7 @@ class FourierRatio(RatioModel, kind="fourier"):
     """
 
     accepts_sparse: ClassVar[bool] = False
+    fits_in_threads: ClassVar[bool] = True
 
     schema = Schema(
         "FourierRatio",
@@ -99,9 +100,10 @@ class FourierRatio(RatioModel, kind="fourier"):
 
     def _angles(self, X: Rows) -> FloatArray:
         Z = np.clip((X - self.scaling_.shift) / self.scaling_.scale, -self.far_, self.far_)
-        Z /= self.step_
+        step = self.step_
+        Z /= step
         Z = np.rint(Z, out=Z)
-        Z *= self.step_  # now the product is exact, whatever the order of its sums
+        Z *= step  # now the product is exact, whatever the order of its sums
         return np.asarray(Z @ self.frequencies_ + self.phase_)
 
     @property
