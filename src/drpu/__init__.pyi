@@ -44,6 +44,7 @@ from .estimators.variational import VPUClassifier as VPUClassifier
 from .models.base import RatioModel as RatioModel
 from .models.boosting import BoostedRatio as BoostedRatio
 from .models.classifier import ClassifierRatio as ClassifierRatio
+from .models.distributed_network import DistributedNetwork as DistributedNetwork
 from .models.kernel import KernelRatio as KernelRatio
 from .models.network import NetworkRatio as NetworkRatio
 from .scale.batches import count_batches as count_batches

@@ -284,7 +284,8 @@ class DRPUClassifier(Adaptable):
         )
         _warn_of_few_positives(found.n_positive, split=True)
         self.n_features_in_ = len(found.columns)
-        self.feature_names_in_ = np.array(found.columns, dtype=object)
+        if found.named:
+            self.feature_names_in_ = np.array(found.columns, dtype=object)
         if self.verbose:
             print(f"drpu: {found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes

@@ -20,14 +20,24 @@ from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio
 from drpu.models.folds import FoldedRatio, resolve_holdout
 
-__all__ = ["FrameFit", "FrameRatio", "Part", "PartCounts", "RowsOnCluster", "engine_of", "refuse_frame"]
+__all__ = [
+    "FrameFit",
+    "FrameRatio",
+    "Part",
+    "PartCounts",
+    "RowsOnCluster",
+    "engine_of",
+    "refuse_frame",
+    "settle_split",
+    "tails_and_grid",
+]
 
 ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkBoosted"}
 
 
 @dataclass(frozen=True, slots=True)
 class FrameFit:
-    """All that a classifier takes from a fit on a cluster."""
+    """All that a classifier takes from a fit on a cluster; ``named`` if columns have names of the user's."""
 
     folds: FoldedRatio
     tails: ScoreTails
@@ -37,6 +47,7 @@ class FrameFit:
     n_positive: int
     n_unlabeled: int
     labelled_fraction: float
+    named: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +95,10 @@ class RowsOnCluster(Protocol):
     def train(self, without: int, mass: tuple[float, float]) -> str:
         """Trees in LightGBM's text of all rows but those of a fold, with the weight of a row of each kind."""
 
-    def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+    def positive_scores(self, model: Any, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
         """Scores and weights of at most so many positives of a fold."""
 
-    def count(self, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+    def count(self, model: Any, fold: int, empty: ScoreTails) -> PartCounts:
         """Counts of the unlabeled rows of a fold."""
 
     def close(self) -> None:
@@ -137,13 +148,13 @@ class FrameRatio(RatioModel):
                 f"got {type(label).__name__} and {type(weight).__name__}."
             )
         rows, classes, split = self.open(
-            frame, label, weight, lambda n_p, n_u: _split(holdout, n_p, n_u), read_labels
+            frame, label, weight, lambda n_p, n_u: settle_split(holdout, n_p, n_u), read_labels
         )
         try:
             folds = 1 if isinstance(split, float) else int(split)
             counts, mass = rows.totals(folds)
             models = [self._train(rows, fold, mass, folds) for fold in range(folds)]
-            tails, grid = self._tails(rows, models, counts)
+            tails, grid = tails_and_grid(rows, models, self.most_levels)
         finally:
             rows.close()
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
@@ -159,25 +170,6 @@ class FrameRatio(RatioModel):
         # Equal masses that sum to the number of rows: the margin then needs no constant.
         unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
         return BoostedRatio.from_trees(rows.train(fold, (unlabeled, positive)), len(rows.columns))
-
-    def _tails(
-        self, rows: RowsOnCluster, models: Sequence[Any], counts: IntArray
-    ) -> tuple[ScoreTails, GridCounts | None]:
-        """Tails over the held-out positives, and the same rows on the fixed grid."""
-        most = max(1, self.most_levels // len(models))
-        found = [rows.positive_scores(model, fold, most) for fold, model in enumerate(models)]
-        scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
-        if not len(scores):
-            raise DataError("no positive was held out: use more rows, or a larger holdout.")
-        tails = ScoreTails(scores, weight if rows.weighted else None)
-        counted = [rows.count(model, fold, tails) for fold, model in enumerate(models)]
-        total = counted[0]
-        for part in counted[1:]:
-            total = total + part
-        if rows.weighted:
-            return total.tails, None
-        positive = PartCounts.of(tails, scores, None).grid
-        return total.tails, GridCounts(positive, total.grid)
 
     def salt(self) -> int:
         """A number that changes the folds with the seed."""
@@ -206,7 +198,40 @@ class FrameRatio(RatioModel):
         raise DataError(f"a {cls.__name__} has no state.")
 
 
-def _split(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:
+class Scored(Protocol):
+    """What counting needs of rows on a cluster."""
+
+    weighted: bool
+
+    def positive_scores(self, model: Any, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+        """Scores and weights of at most so many positives of a fold."""
+
+    def count(self, model: Any, fold: int, empty: ScoreTails) -> PartCounts:
+        """Counts of the unlabeled rows of a fold."""
+
+
+def tails_and_grid(
+    rows: Scored, models: Sequence[Any], most_levels: int
+) -> tuple[ScoreTails, GridCounts | None]:
+    """Tails over the held-out positives, and the same rows on the fixed grid."""
+    most = max(1, most_levels // len(models))
+    found = [rows.positive_scores(model, fold, most) for fold, model in enumerate(models)]
+    scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
+    if not len(scores):
+        raise DataError("no positive was held out: use more rows, or a larger holdout.")
+    tails = ScoreTails(scores, weight if rows.weighted else None)
+    counted = [rows.count(model, fold, tails) for fold, model in enumerate(models)]
+    total = counted[0]
+    for part in counted[1:]:
+        total = total + part
+    if rows.weighted:
+        return total.tails, None
+    positive = PartCounts.of(tails, scores, None).grid
+    return total.tails, GridCounts(positive, total.grid)
+
+
+def settle_split(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:
+    """Folds or the fraction to hold out, for numbers of rows over the whole cluster."""
     split = resolve_holdout(holdout, n_positive, n_unlabeled)
     if split == 0:
         raise DataError(
