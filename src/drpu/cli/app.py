@@ -16,10 +16,10 @@ UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,  # plain text: rich alone would take longer than all the rest
     help="Classify from positive and unlabeled rows, and follow the share of positives when it changes.",
-    epilog="Learn once: [bold]drpu fit train.parquet --label fraud --out fraud.drpu[/bold]  ·  "
-    "then every month: [bold]drpu predict fraud.drpu june.parquet --adapt --out june-scored.parquet[/bold]",
+    epilog="Learn once: drpu fit train.parquet --label fraud --out fraud.drpu  ·  "
+    "then every month: drpu predict fraud.drpu june.parquet --adapt --out june-scored.parquet",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -44,12 +44,12 @@ def drpu(
     """Classify from positive and unlabeled rows, and follow the share of positives when it changes."""
 
 
-app.command("fit")(fit.fit)
-app.command("adapt")(adapt.adapt)
-app.command("predict")(predict.predict)
-app.command("prior")(prior.prior)
-app.command("audit")(audit.audit)
-app.command("evaluate")(evaluate.evaluate)
-app.command("inspect")(inspect.inspect)
-app.command("report")(report.report)
-app.command("demo")(demo.demo)
+app.command("fit", short_help="Learn a classifier from a file.")(fit.fit)
+app.command("adapt", short_help="Find the share of positives in new rows.")(adapt.adapt)
+app.command("predict", short_help="Label rows, with probabilities.")(predict.predict)
+app.command("prior", short_help="Share of positives by file, group or month.")(prior.prior)
+app.command("audit", short_help="Choose rows to have looked at.")(audit.audit)
+app.command("evaluate", short_help="Measure performance with true labels.")(evaluate.evaluate)
+app.command("inspect", short_help="Say what a saved classifier is.")(inspect.inspect)
+app.command("report", short_help="Write a page that explains and explores.")(report.report)
+app.command("demo", short_help="Run the whole idea once, on digits.")(demo.demo)

@@ -33,7 +33,7 @@ def adapt(
 ) -> None:
     """Find the share of positives in new rows and move the classifier there.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu adapt fraud.drpu june.parquet
 

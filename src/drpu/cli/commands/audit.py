@@ -41,7 +41,7 @@ def audit(
     Fill in the column drpu_label with 1 and 0, or with the labels of training; leave it empty where there is
     no answer. Then give the file to drpu adapt --audit.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu audit fraud.drpu june.parquet --n 100 --out to-label.csv
 

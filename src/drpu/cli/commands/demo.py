@@ -21,7 +21,7 @@ def demo(
 ) -> None:
     """Train on digits, change the share of even ones, and show how the classifier follows.
 
-    [bold]Example[/bold]
+    Example
 
     drpu demo --out demo
     """

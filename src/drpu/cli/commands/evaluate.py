@@ -39,7 +39,7 @@ def evaluate(
     The labels come from a file that drpu audit wrote and somebody filled in, or from a column of DATA, whose
     rows are then taken as a random sample.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu evaluate june.drpu june.parquet --audit to-label.csv
 

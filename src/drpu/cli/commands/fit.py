@@ -52,7 +52,7 @@ def fit(
 ) -> None:
     """Learn a classifier from labelled positives and unlabeled rows.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu fit train.parquet --label fraud --drop id,date --out fraud.drpu
 

@@ -21,7 +21,7 @@ def inspect(
 ) -> None:
     """Say what a saved classifier is, without any data and without loading its model.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu inspect fraud.drpu
 

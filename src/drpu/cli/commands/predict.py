@@ -38,7 +38,7 @@ def predict(
 ) -> None:
     """Label rows, with probabilities: columns drpu_label, drpu_probability, drpu_ratio.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu predict fraud.drpu june.parquet --adapt --cost 0.8 --out june-scored.parquet
 

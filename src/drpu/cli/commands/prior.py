@@ -29,7 +29,7 @@ def prior(
     With --by, the intervals hold for all groups of a file together, and the values of small groups
     are shrunk towards the share of all rows.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu prior fraud.drpu april.csv may.csv june.csv
 

@@ -34,7 +34,7 @@ def report(
 ) -> None:
     """Write one self-contained page: what was learnt, what changed, and what if.
 
-    [bold]Examples[/bold]
+    Examples
 
     drpu report fraud.drpu june.parquet --out june.html
 
