@@ -278,11 +278,15 @@ def test_wrong_usage_is_exit_code_two(run, line):
     assert "Traceback" not in err
 
 
-def test_text_columns_are_refused_with_the_way_out(run, folder):
-    (folder / "text.csv").write_text("a,b,colour,y\n1,2,red,1\n2,1,blue,0\n")
-    code, _, err = run("fit text.csv --label y --out x.drpu")
+def test_free_text_is_refused_with_the_way_out(run, folder):
+    lines = "".join(f"{k % 7},claim number {k} was late,{k % 3 == 0:d}\n" for k in range(60))
+    (folder / "text.csv").write_text("a,story,y\n" + lines)
+    code, _, err = run("fit text.csv --label y --model classifier --out x.drpu")
     assert code == 1
-    assert "--drop colour" in err
+    assert "text.csv: free text" in err
+    assert "--drop" in err
+    code, _, _ = run("fit text.csv --label y --model classifier --drop story --out x.drpu")
+    assert code == 0
 
 
 def test_more_than_two_labels_are_refused(run, folder):
@@ -313,7 +317,9 @@ def test_a_missing_extra_says_what_to_install(monkeypatch, capsys):
     assert 'pip install "drpu[cli]"' in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["fit", "adapt", "predict", "prior", "inspect", "report", "demo"])
+@pytest.mark.parametrize(
+    "command", ["fit", "adapt", "predict", "prior", "inspect", "verify", "report", "demo"]
+)
 def test_help_teaches_by_example(run, command):
     code, out, _ = run(f"{command} --help")
     assert code == 0

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.commands import adapt, audit, demo, evaluate, fit, inspect, predict, prior, report
+from drpu.cli.commands import adapt, audit, demo, evaluate, fit, inspect, predict, prior, report, verify
 
 __all__ = ["UsageError", "app"]
 
@@ -51,5 +51,6 @@ app.command("prior", short_help="Share of positives by file, group or month.")(p
 app.command("audit", short_help="Choose rows to have looked at.")(audit.audit)
 app.command("evaluate", short_help="Measure performance with true labels.")(evaluate.evaluate)
 app.command("inspect", short_help="Say what a saved classifier is.")(inspect.inspect)
+app.command("verify", short_help="Check a saved classifier without loading it.")(verify.verify)
 app.command("report", short_help="Write a page that explains and explores.")(report.report)
 app.command("demo", short_help="Run the whole idea once, on digits.")(demo.demo)

@@ -58,7 +58,7 @@ class Loaded:
             raise DataError(f"{self.path}: no column is left to learn from: drop fewer.")
         pa = require("pyarrow", extra="cli", for_="reading tables")
         self._check_kinds(pa, names)
-        return pa.table({name: _numbers(pa, self.table.column(name)) for name in names})
+        return self.table.select(names)
 
     def _check_kinds(self, pa: Any, names: Iterable[str]) -> None:
         """Refuse all unusable columns at once, so that one run tells all there is to fix."""
@@ -68,8 +68,8 @@ class Loaded:
             shown = ", ".join(f"{name!r} ({kind})" for name, kind in list(refused.items())[:12])
             shown += ", ..." if len(refused) > 12 else ""
             raise DataTypeError(
-                f"{self.path}: these columns hold no numbers: {shown}. Leave them out with "
-                f"--drop {','.join(refused)}, or encode them as numbers first."
+                f"{self.path}: these columns hold neither numbers, texts nor dates: {shown}. Leave them out "
+                f"with --drop {','.join(refused)}."
             )
         endless = [name for name in names if _any_infinite(pa, self.table.column(name))]
         if endless:
@@ -168,8 +168,12 @@ def _arrays(path: str) -> dict[str, Any]:
 
 
 def _usable(pa: Any, kind: Any) -> bool:
+    """Whether the library takes such a column: numbers, texts, categories and dates."""
     types = pa.types
-    tests = (types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null)
+    tests = (
+        types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null,
+        types.is_string, types.is_large_string, types.is_dictionary, types.is_date, types.is_timestamp,
+    )  # fmt: skip
     return any(test(kind) for test in tests)
 
 
@@ -178,14 +182,6 @@ def _any_infinite(pa: Any, column: Any) -> bool:
         return False
     compute = require("pyarrow.compute", extra="cli", for_="reading tables")
     return bool(compute.any(compute.is_inf(column)).as_py())
-
-
-def _numbers(pa: Any, column: Any) -> Any:
-    """The column as float64 with NaN for what is missing."""
-    if pa.types.is_boolean(column.type):
-        column = column.cast(pa.uint8())
-    values = column.cast(pa.float64(), safe=False).to_numpy()
-    return pa.array(np.asarray(values, dtype=np.float64))
 
 
 def _flat(column: Any) -> Any:

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from drpu.cli.reading import PARQUET, Loaded, read
 from drpu.cli.text import TextFormat
-from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError, DataTypeError, LabelError, ParameterError
 
 __all__ = [
     "adapted_to",
     "answers_for",
     "as_label",
     "audit_in",
+    "check_positive_label",
     "chosen_budget",
     "chosen_cost",
     "group_values",
+    "in_file",
     "kept_columns",
     "labelled",
     "load_classifier",
@@ -96,6 +102,33 @@ def load_classifier(path: Path) -> Any:
 # -- rows ------------------------------------------------------------------------------------------
 
 
+def check_positive_label(y: Any, pos_label: Any) -> None:
+    """Raise where it would have to be guessed which of two labels is the positive one."""
+    from drpu.estimators._labels import read_labels
+    from drpu.exceptions import PositiveLabelWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PositiveLabelWarning)
+        try:
+            read_labels(y, pos_label)
+        except PositiveLabelWarning:
+            values, counts = np.unique(y.astype(str), return_counts=True)
+            shown = " and ".join(f"{v!r} ({n:,} rows)" for v, n in zip(values, counts, strict=True))
+            raise LabelError(
+                f"the labels are {shown}: say which one marks the positives, with --pos-label {values[0]}."
+            ) from None
+
+
+def in_file(path: str, work: Callable[[], Any]) -> Any:
+    """The result of ``work``; columns that it cannot use are told with the file and the way out."""
+    try:
+        return work()
+    except DataTypeError as error:
+        raise DataTypeError(
+            f"{path}: {error} On the command line: leave such columns out with --drop."
+        ) from error
+
+
 def labelled(
     loaded: Loaded, label: str, columns: str | None, drop: str | None, weight: str | None
 ) -> tuple[Any, Any, Any]:
@@ -122,14 +155,15 @@ def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | N
     if names is None or loaded.table is None:
         return loaded.rows(columns=words(columns), drop=words(drop))
     left = [name for name in (words(columns) or loaded.names) if name not in words(drop)]
-    absent = [str(name) for name in names if name not in left]
+    left_out = getattr(getattr(classifier, "table_", None), "left_out", ())  # identifiers: not needed
+    absent = [str(name) for name in names if name not in left and name not in left_out]
     if absent:
         shown = ", ".join(map(repr, absent[:12])) + (", ..." if len(absent) > 12 else "")
         raise DataError(
             f"{loaded.path}: columns of training are not there ({len(absent)} of {len(names)}): {shown}. "
             "Name the columns as in training."
         )
-    return loaded.rows(columns=list(names))
+    return loaded.rows(columns=[str(name) for name in names if name in left])
 
 
 def adapted_to(

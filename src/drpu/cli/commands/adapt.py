@@ -34,7 +34,7 @@ def adapt(
     """Find the share of positives in new rows and move the classifier there.
 
     Examples
-
+    --------
     drpu adapt fraud.drpu june.parquet
 
     drpu adapt fraud.drpu june.parquet --cost 0.8 --out june.drpu

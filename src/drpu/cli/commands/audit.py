@@ -42,7 +42,7 @@ def audit(
     no answer. Then give the file to drpu adapt --audit.
 
     Examples
-
+    --------
     drpu audit fraud.drpu june.parquet --n 100 --out to-label.csv
 
     drpu audit fraud.drpu june.parquet --width 0.04 --keep id,amount --out to-label.csv

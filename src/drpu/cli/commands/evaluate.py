@@ -40,7 +40,7 @@ def evaluate(
     rows are then taken as a random sample.
 
     Examples
-
+    --------
     drpu evaluate june.drpu june.parquet --audit to-label.csv
 
     drpu evaluate june.drpu checked.csv --label is_fraud --json

@@ -27,7 +27,7 @@ def fit(
     drop: given.Drop = None,
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     pos_label: Annotated[
-        str | None, typer.Option(help="Label of the positives; the larger if left out.")
+        str | None, typer.Option(help="Label of the positives; the larger of two numbers if left out.")
     ] = None,
     model: Annotated[str, typer.Option(help="auto, boosted, classifier, kernel or network.")] = "auto",
     scenario: Annotated[
@@ -53,7 +53,7 @@ def fit(
     """Learn a classifier from labelled positives and unlabeled rows.
 
     Examples
-
+    --------
     drpu fit train.parquet --label fraud --drop id,date --out fraud.drpu
 
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
@@ -67,7 +67,15 @@ def fit(
     from drpu import DRPUClassifier, save
     from drpu.cli.facts import learnt
     from drpu.cli.reading import read
-    from drpu.cli.rows import as_label, chosen_cost, labelled, number_or_word, weighted_rows
+    from drpu.cli.rows import (
+        as_label,
+        check_positive_label,
+        chosen_cost,
+        in_file,
+        labelled,
+        number_or_word,
+        weighted_rows,
+    )
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
 
@@ -81,12 +89,15 @@ def fit(
     loaded = read(train, form)
     if label is not None:
         X, y, w = labelled(loaded, label, columns, drop, weight)
-        classifier.set_params(pos_label=as_label(pos_label, y)).fit(X, y, sample_weight=w)
+        positive = as_label(pos_label, y)
+        check_positive_label(y, positive)
+        classifier.set_params(pos_label=positive)
+        in_file(train, lambda: classifier.fit(X, y, sample_weight=w))
     else:
         assert unlabeled is not None
         sides = [weighted_rows(side, columns, drop, weight) for side in (loaded, read(unlabeled, form))]
         (P, w_p), (U, w_u) = sides
-        classifier.fit_pu(P, U, positive_weight=w_p, unlabeled_weight=w_u)
+        in_file(train, lambda: classifier.fit_pu(P, U, positive_weight=w_p, unlabeled_weight=w_u))
     save(classifier, out)
     result = {"artifact": str(out), "bytes": out.stat().st_size} | learnt(classifier)
     if json:

@@ -22,7 +22,7 @@ def inspect(
     """Say what a saved classifier is, without any data and without loading its model.
 
     Examples
-
+    --------
     drpu inspect fraud.drpu
 
     drpu inspect fraud.drpu --json | jq .versions

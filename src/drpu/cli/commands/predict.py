@@ -39,7 +39,7 @@ def predict(
     """Label rows, with probabilities: columns drpu_label, drpu_probability, drpu_ratio.
 
     Examples
-
+    --------
     drpu predict fraud.drpu june.parquet --adapt --cost 0.8 --out june-scored.parquet
 
     drpu predict fraud.drpu june.csv --prior 0.02 --keep id > june-scored.csv

@@ -30,7 +30,7 @@ def prior(
     are shrunk towards the share of all rows.
 
     Examples
-
+    --------
     drpu prior fraud.drpu april.csv may.csv june.csv
 
     drpu prior fraud.drpu year.parquet --by month --json

@@ -35,7 +35,7 @@ def report(
     """Write one self-contained page: what was learnt, what changed, and what if.
 
     Examples
-
+    --------
     drpu report fraud.drpu june.parquet --out june.html
 
     drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html

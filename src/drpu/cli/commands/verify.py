@@ -1,0 +1,67 @@
+"""``drpu verify``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from drpu.cli import options as given
+from drpu.cli import show
+
+__all__ = ["verify"]
+
+
+def verify(
+    artifact: given.Artifact,
+    sha256: Annotated[
+        str | None, typer.Option(help="SHA-256 digest that the file must have.", show_default=False)
+    ] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="Public key of the one who must have signed it.", show_default=False)
+    ] = None,
+    signature: Annotated[
+        Path | None,
+        typer.Option(help="The signature; ARTIFACT.sig if left out.", show_default=False),
+    ] = None,
+    max_bytes: Annotated[
+        int | None,
+        typer.Option(help="Most bytes that the file may have or grow to.", min=1, show_default=False),
+    ] = None,
+    json: given.Json = False,
+) -> None:
+    """Check a saved classifier without making one: sizes, names, digests, types, states and trees.
+
+    Digests within the file guard against accidents. Against a stranger, give the digest that you know, or the
+    public key of the one who signed it.
+
+    Examples
+    --------
+    drpu verify fraud.drpu
+
+    drpu verify fraud.drpu --public-key team.pub --json
+    """
+    from drpu.artifact.verify import verify as check
+    from drpu.exceptions import ArtifactError
+
+    limits = {} if max_bytes is None else {"max_bytes": max_bytes}
+    try:
+        found = check(artifact, expected_sha256=sha256, signature=signature, public_key=public_key, **limits)
+    except ArtifactError as error:
+        raise error if str(artifact) in str(error) else ArtifactError(f"{artifact}: {error}") from error
+    if json:
+        show.as_json({"artifact": str(artifact), "verified": True} | found.as_dict())
+        return
+    signed = "yes, by the holder of that key" if found.signed else "not checked: give --public-key"
+    show.facts(
+        {
+            "verified": str(artifact),
+            "kind": f"{found.kind}, schema {found.schema}",
+            "sha256": found.sha256,
+            "size": show.size(found.bytes),
+            "signed": signed,
+            "keeps": ", ".join(f"{name}: {value}" for name, value in found.contents.items()) or "not stated",
+            "written by": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
+        }
+    )

@@ -1,0 +1,108 @@
+"""A file of claims, as people have it: strings, dates, gaps, ids and labels in words."""
+
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+import pytest
+
+from drpu import load, save
+from drpu.cli import main
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("claims")
+    rng = np.random.default_rng(0)
+    n = 1200
+    fraud = rng.random(n) < 0.35
+    amount = np.exp(rng.normal(5 + 2 * fraud, 0.7))
+    claims = {
+        "claim": [f"C{k:07d}" for k in range(n)],
+        "amount": amount,
+        "channel": np.where(rng.random(n) < 0.2 + 0.6 * fraud, "web", rng.choice(["desk", "post"], n)),
+        "opened": np.datetime64("2026-01-01") + rng.integers(0, 300, n),
+        "lawyer": rng.random(n) < 0.2,
+        "status": np.where(fraud & (rng.random(n) < 0.5), "fraud", "unknown"),
+    }
+    table = pa.table({name: pa.array(values) for name, values in claims.items()})
+    gaps = rng.random(n) < 0.1
+    table = table.set_column(1, "amount", pa.array(amount, mask=gaps))
+    pa.csv.write_csv(table, folder / "claims.csv")
+    pa.parquet.write_table(table, folder / "claims.parquet")
+    pa.csv.write_csv(table.drop_columns(["claim", "status"]).slice(0, 500), folder / "june.csv")
+    words = ["fit", str(folder / "claims.csv"), "--label", "status", "--pos-label", "fraud"]
+    words += ["--scenario", "single-sample", "--model", "boosted"]
+    assert main([*words, "--out", str(folder / "claims.drpu")]) == 0
+    return folder
+
+
+@pytest.fixture
+def run(folder, capsys, monkeypatch):
+    monkeypatch.chdir(folder)
+
+    def run(line):
+        capsys.readouterr()
+        code = main(line.split())
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+def answer(result):
+    code, out, err = result
+    assert code == 0, err
+    return json.loads(out)
+
+
+def test_strings_dates_gaps_and_ids_go_straight_in(run):
+    result = answer(run("inspect claims.drpu --json"))
+    assert result["columns"] == ["claim", "amount", "channel", "opened", "lawyer"]
+    assert result["classes"] == ["unknown", "fraud"]
+    assert result["train_prior"]["low"] <= 0.35 <= result["train_prior"]["high"]
+
+
+def test_a_column_that_was_left_out_as_an_id_may_be_absent(run):
+    result = answer(run("predict claims.drpu june.csv --adapt --out scored.csv --json"))
+    assert result["rows"] == 500
+    assert 0 < result["flagged"] < 500
+
+
+def test_every_format_gives_the_same_rows(run):
+    found = [
+        answer(run(f"adapt claims.drpu {file} --json"))["prior"] for file in ("claims.csv", "claims.parquet")
+    ]
+    assert found[0] == pytest.approx(found[1])
+
+
+def test_labels_in_words_are_never_guessed(run):
+    code, out, err = run("fit claims.csv --label status --model boosted --out x.drpu")
+    assert (code, out) == (1, "")
+    assert "'fraud'" in err
+    assert "'unknown'" in err
+    assert "--pos-label fraud" in err
+    assert err.count("\n") == 1
+
+
+def test_a_file_is_verified_without_making_a_classifier(run, folder):
+    result = answer(run("verify claims.drpu --json"))
+    assert result["verified"] is True
+    assert result["kind"] == "DRPUClassifier"
+    again = answer(run(f"verify claims.drpu --sha256 {result['sha256']} --json"))
+    assert again["sha256"] == result["sha256"]
+    code, out, _ = run(f"verify claims.drpu --sha256 {'0' * 64} --json")
+    assert code == 1
+    assert json.loads(out)["error"]["type"] == "ArtifactError"
+    damaged = bytearray((folder / "claims.drpu").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    (folder / "damaged.drpu").write_bytes(damaged)
+    for command in ("verify", "inspect"):
+        code, _, err = run(f"{command} damaged.drpu")
+        assert code == 1
+        assert err.startswith("error: damaged.drpu")
+    save(load(folder / "claims.drpu"), folder / "again.drpu")
+    _, out, _ = run("verify again.drpu")
+    assert "sha256" in out
