@@ -15,6 +15,7 @@
 
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
+    ├── FewRowsWarning                   few-rows
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
@@ -49,6 +50,7 @@ __all__ = [
     "DataTypeError",
     "ExtraColumnsWarning",
     "FewPositivesWarning",
+    "FewRowsWarning",
     "IdColumnWarning",
     "ImputationWarning",
     "KeptValuesWarning",
@@ -122,6 +124,12 @@ class FewPositivesWarning(DRPUWarning):
     """There are too few labelled positives for a reliable split, prior or interval."""
 
     code = "few-positives"
+
+
+class FewRowsWarning(DRPUWarning):
+    """Too few new rows for their prior, and what is expected of them, to be more than rough."""
+
+    code = "few-rows"
 
 
 class PriorBoundaryWarning(DRPUWarning):

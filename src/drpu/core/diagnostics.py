@@ -288,12 +288,19 @@ def expected_performance(
     a = np.where(np.isneginf(at), 1.0, np.append(reference.survival, 0.0)[level])
     wrong = np.clip((a - pi * b) / (1 - pi), 0, 1) if pi < 1 else a
 
-    flagged = pi_test * b + (1 - pi_test) * wrong
-    precision = np.where(flagged > 0, pi_test * b / np.where(flagged > 0, flagged, 1), 1.0)
-    accuracy = pi_test * b + (1 - pi_test) * (1 - wrong)
-    loss = (1 - c) * pi_test * (1 - b) + c * (1 - pi_test) * wrong
-    parts = (at, accuracy, precision, b, wrong, flagged, loss)
-    return Performance(*((float(part) for part in parts) if at.ndim == 0 else parts))
+    found = performance_at(at, b, wrong, pi_test, c)
+    return found if at.ndim else Performance(*(float(getattr(found, x.name)) for x in fields(Performance)))
+
+
+def performance_at(
+    threshold: FloatArray, recall: FloatArray, wrong: FloatArray, test_prior: float, cost: float
+) -> Performance:
+    """Performance of rules with known recalls and false-positive rates, at a test prior."""
+    flagged = test_prior * recall + (1 - test_prior) * wrong
+    precision = np.where(flagged > 0, test_prior * recall / np.where(flagged > 0, flagged, 1), 1.0)
+    accuracy = test_prior * recall + (1 - test_prior) * (1 - wrong)
+    loss = (1 - cost) * test_prior * (1 - recall) + cost * (1 - test_prior) * wrong
+    return Performance(threshold, accuracy, precision, recall, wrong, flagged, loss)
 
 
 def performance_limits(

@@ -21,11 +21,10 @@ from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import (
     MixtureTest,
     Performance,
-    expected_performance,
     mixture_test,
-    performance_limits,
     threshold_limits,
 )
+from drpu.core.expectation import Decision, expect
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.estimators._html import adapted_html
@@ -35,11 +34,12 @@ from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
 from drpu.estimators.decisions import DecisionMethods
 from drpu.estimators.fitted import FittedRatio
-from drpu.exceptions import DataError, ParameterError, ShiftWarning
+from drpu.exceptions import DataError, FewRowsWarning, ParameterError, ShiftWarning
 from drpu.models.base import LOG_LIMIT
 
 __all__ = ["Adaptable", "AdaptedClassifier"]
 
+FEW_ROWS = 30  # new rows below which adapt says that their prior is rough
 OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior has moved
 
 
@@ -115,6 +115,8 @@ class Adaptable(DecisionMethods, Auditable):
         else:
             seen = self.count(X, sample_weight=sample_weight)
         adapted = AdaptedClassifier(self, self.fitted_.prior_of(seen, level=level), cost=cost)
+        adapted._batch_size = seen.n
+        _warn_of_few_rows(seen.n, adapted.prior)
         adapted.shift_test_ = mixture_test(seen, self.fitted_.tails)
         _warn_of_other_shift(adapted.shift_test_)
         return adapted
@@ -188,18 +190,34 @@ class Adaptable(DecisionMethods, Auditable):
     def expected_performance(self) -> Performance:
         """Accuracy, precision, recall and cost to expect at the current prior, with no labels.
 
-        Read from held-out positives and unlabeled training rows: it holds while the
-        prior is all that has changed.
+        Computed from held-out positives and unlabeled training rows, which is right while the
+        prior is all that has changed. The threshold is judged on counts that did not make it.
         """
-        fitted, at = self._counts_threshold()
-        return expected_performance(
-            fitted.tails, fitted.unlabeled_prior.value, self.test_prior_.value, at, cost=self.cost_
-        )
+        return self._expected()[0]
 
     def expected_range(self) -> tuple[Performance, Performance]:
-        """Least and largest of each figure while both priors stay within their intervals."""
+        """Lower and upper 95 % limit of each expected figure.
+
+        They include the limits of both priors, the sampling error of the training counts and
+        that of the threshold. They hold for the population that new rows are drawn from.
+        """
+        return self._expected()[1:]
+
+    def _expected(self) -> tuple[Performance, Performance, Performance]:
         fitted, at = self._counts_threshold()
-        return performance_limits(fitted.tails, fitted.unlabeled_prior, self.test_prior_, at, cost=self.cost_)
+        decision = Decision(
+            fitted.tails,
+            at,
+            self.threshold_ if self._made_by_counts() else None,
+            fitted.labelled_fraction,
+            len(fitted.model.models),
+            self._batch_size,
+        )
+        return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
+
+    def _made_by_counts(self) -> bool:
+        """Whether the threshold on scores comes from a calibration on the training counts."""
+        return self.fitted_.calibration is not None
 
     @property
     def threshold_interval_(self) -> tuple[float, float]:
@@ -344,13 +362,15 @@ class AdaptedClassifier(Adaptable):
         return self._known_performance()[1:]
 
     def _known_performance(self) -> tuple[Performance, Performance, Performance]:
-        expected, limits = super().expected_performance(), super().expected_range()
-        return more_precise(expected, *limits, self.evaluation_)
+        return more_precise(*self._expected(), self.evaluation_)
 
     @property
     def threshold_(self) -> float:
         """Ratio above which a row is called positive."""
         return super().threshold_ if self._cut is None else float(np.exp(self._cut[0]))
+
+    def _made_by_counts(self) -> bool:
+        return self._cut is None and super()._made_by_counts()
 
     def _counts_threshold(self) -> tuple[FittedRatio, float]:
         return super()._counts_threshold() if self._cut is None else (self._checked(), self._cut[1])
@@ -360,6 +380,8 @@ class AdaptedClassifier(Adaptable):
 
     def state(self) -> ModelState:  # noqa: D102
         config = {"test_prior": asdict(self.prior), "cost": plain(self.cost)} | self._column_config()
+        if self._batch_size is not None:
+            config["rows"] = self._batch_size
         if self._cut is not None:
             config["cut"] = [repr(float(end)) for end in self._cut]  # infinite ones, too
         return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
@@ -370,6 +392,8 @@ class AdaptedClassifier(Adaptable):
         adapted.fitted_ = FittedRatio.from_state(state.parts["fitted"], module=module)
         adapted.prior = read_prior(state.config["test_prior"])
         adapted.cost = check_cost("cost", read_plain(state.config["cost"]))
+        if "rows" in state.config:
+            adapted._batch_size = check_real("rows", state.config["rows"], low=0.0)
         if "cut" in state.config:
             log_ratio, score = (check_real("cut", float(end)) for end in state.config["cut"])
             adapted._cut = log_ratio, score
@@ -396,6 +420,17 @@ def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
     if np.isinf(threshold):
         return float(np.copysign(2 * LOG_LIMIT, threshold))
     return float(np.log(threshold))
+
+
+def _warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
+    if n < FEW_ROWS:
+        warnings.warn(
+            f"{n:g} new rows tell little about their prior, which lies between {prior.low:.3f} and "
+            f"{prior.high:.3f}: labels and expected figures follow a rough value. Adapt to more rows, or "
+            "give the prior with at_prior.",
+            FewRowsWarning,
+            stacklevel=3,
+        )
 
 
 def _warn_of_other_shift(test: MixtureTest, *, stacklevel: int = 3) -> None:

@@ -1,0 +1,317 @@
+r"""Expected performance of a decision that was made with the counts it is judged on.
+
+The score from which a row is called positive follows from the calibration, and the
+calibration from the same counts that show recall and false positives. Read on those counts,
+the decision looks better than it is. Here the counts are divided into folds, each fold is
+judged by the decision that the others make, and the ranges include the noise of
+the counts and of the decision itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from drpu._typing import FloatArray, IntArray
+from drpu.core.calibration import calibrate, fit_plateau, normal_scores
+from drpu.core.diagnostics import Performance, performance_at
+from drpu.core.prior import PriorEstimate
+from drpu.core.tails import ScoreTails
+
+__all__ = ["Decision", "expect"]
+
+_FOLDS = 5
+_SEED = 0  # folds are drawn the same way each time, so that figures repeat
+_PLATEAU_DOUBT = 2.0  # relative error to allow for in false positives that the plateau expects
+_AVERAGING_GAIN = 0.2  # part of the errors that averaging fold models may remove
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A threshold on scores, and where it comes from.
+
+    Attributes
+    ----------
+    reference : ScoreTails
+        Held-out positives, and the unlabeled training rows counted over them.
+    score : float
+        Score from which a row is called positive.
+    ratio : float or None
+        Ratio that ``score`` was found for by calibration on ``reference``; None where the score does not
+        depend on those counts.
+    labelled_fraction : float
+        Fraction of the training population that carries a label.
+    models : int
+        Fold models whose ratios are averaged for a label. The counts show single models.
+    rows : float or None
+        Size of the batch to classify, whose own sampling error belongs to the range; None
+        for a population.
+    """
+
+    reference: ScoreTails
+    score: float
+    ratio: float | None = None
+    labelled_fraction: float = 0.0
+    models: int = 1
+    rows: float | None = None
+
+
+def expect(
+    decision: Decision, train_prior: PriorEstimate, test_prior: PriorEstimate, *, cost: float = 0.5
+) -> tuple[Performance, Performance, Performance]:
+    """Expected performance at the test prior, with a lower and an upper limit of each figure.
+
+    Parameters
+    ----------
+    decision : Decision
+        What is judged.
+    train_prior : PriorEstimate
+        Prior of the unlabeled training rows.
+    test_prior : PriorEstimate
+        Prior of the rows to classify.
+    cost : float, default=0.5
+        False-positive cost in (0, 1).
+
+    Notes
+    -----
+    Limits are at 95 %. Deviations from five sources are joined as a root of squares: both priors
+    within their limits, the counts, the score itself (a jackknife over folds), averaging over
+    fold models, which helps, and the batch.
+    """
+    rates = _rates(decision, train_prior.value)
+    value = rates.at(test_prior.value)
+    middle = _figures(value, decision.score, cost)
+    by_prior = [
+        _figures(rates.at(pi_test, train), decision.score, cost)
+        for train in (train_prior.low, train_prior.high)
+        for pi_test in (test_prior.low, test_prior.high)
+    ]
+    by_noise = [_figures(moved, decision.score, cost) for moved in rates.moved(test_prior.value)]
+    spread = rates.spread(test_prior.value, decision.score, cost)
+    if decision.rows is not None:
+        spread = spread + _batch_noise(value, cost, decision.rows) * ndtri((1 - _LEVEL) / 2) ** 2
+
+    low, high = np.zeros(len(middle)), np.zeros(len(middle))
+    shifts = np.array(by_prior) - middle
+    low, high = low + shifts.min(axis=0).clip(max=0) ** 2, high + shifts.max(axis=0).clip(min=0) ** 2
+    for figures in by_noise:
+        change = figures - middle
+        low, high = low + change.clip(max=0) ** 2, high + change.clip(min=0) ** 2
+    low, high = middle - np.sqrt(low + spread), middle + np.sqrt(high + spread)
+    return (
+        _performance(middle, decision.score),
+        _performance(np.clip(low, 0, 1), decision.score),
+        _performance(np.clip(high, 0, 1), decision.score),
+    )
+
+
+# -- recall and false-positive rate --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A prior with the two rates of a decision."""
+
+    prior: float
+    recall: float
+    wrong: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Rates of a decision, their limits, and those of the decisions that parts of the counts make."""
+
+    train_prior: float
+    recall: float
+    recall_limits: tuple[float, float]
+    unlabeled: float  # share of the unlabeled rows that is flagged
+    wrong: float
+    wrong_reach: float
+    parts: list[tuple[float, float]]
+    models: int
+
+    def at(self, prior: float, train_prior: float | None = None) -> _Point:
+        """The rates, where the training prior is another one."""
+        wrong = self.wrong
+        if train_prior is not None:
+            wrong += self._raw(train_prior) - self._raw(self.train_prior)
+        return _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
+
+    def _raw(self, pi: float) -> float:
+        return (self.unlabeled - pi * self.recall) / (1 - pi) if pi < 1 else self.unlabeled
+
+    def moved(self, prior: float) -> Iterator[_Point]:
+        """The rates at the ends of their limits, one at a time."""
+        for recall in self.recall_limits:
+            yield _Point(prior, recall, self.wrong)
+        for wrong in (self.wrong - self.wrong_reach, self.wrong + self.wrong_reach):
+            yield _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
+        if self.models > 1:
+            better = _AVERAGING_GAIN * (1 - self.recall)
+            yield _Point(prior, self.recall + better, self.wrong * (1 - _AVERAGING_GAIN))
+
+    def spread(self, prior: float, score: float, cost: float) -> FloatArray:
+        """Squared reach of the figures that comes from the score: a jackknife over the folds."""
+        if len(self.parts) < 2:
+            return np.zeros(_FIGURES)
+        figures = np.array([_figures(_Point(prior, *part), score, cost) for part in self.parts])
+        return np.asarray((len(figures) - 1) * figures.var(axis=0) * ndtri((1 - _LEVEL) / 2) ** 2)
+
+
+def _rates(decision: Decision, prior: float) -> _Rates:
+    tails, n_positive, n = decision.reference, decision.reference.n_positive, decision.reference.n
+    if np.isinf(decision.score) and (decision.ratio is None or np.isinf(decision.ratio)):
+        # All rows are flagged or none: nothing was read from the counts.
+        rate = float(decision.score < 0)
+        return _Rates(prior, rate, (rate, rate), rate, rate, 0.0, [], 1)
+    level = int(np.searchsorted(tails.levels, decision.score))
+    cells = [level + 1]
+    recall, unlabeled = _above(tails.positive_counts, level + 1), _above(tails.counts, level + 1)
+    if decision.ratio is not None and min(n_positive, n) >= 2:
+        judged = _cross_fitted(tails, prior, decision.ratio, decision.labelled_fraction)
+        # Out-of-fold rates, moved by what the score of all counts changes within the counts.
+        recall = min(1.0, max(0.0, judged.recall[0] + recall - judged.recall[1]))
+        unlabeled = min(1.0, max(0.0, judged.unlabeled[0] + unlabeled - judged.unlabeled[1]))
+        cells = judged.cells
+
+    recall = max(recall, 0.5 / n_positive)  # none seen above the score does not mean that there are none
+    raw = (unlabeled - prior * recall) / (1 - prior) if prior < 1 else unlabeled
+    noise = _noise(unlabeled, n) + prior**2 * _noise(recall, n_positive)
+    noise = noise / (1 - prior) ** 2 if prior < 1 else noise
+    smooth = _plateau_rates(tails, prior)
+    # A difference of two small shares says little: the plateau's rate is a prior with a wide error.
+    doubt = max(_PLATEAU_DOUBT * smooth[level + 1], 0.5 / n) ** 2
+    weight = doubt / (doubt + noise)
+    wrong = min(1.0, max(0.0, weight * raw + (1 - weight) * smooth[level + 1]))
+    reach = -float(ndtri((1 - _LEVEL) / 2)) * float(np.sqrt(weight * noise))
+    parts = [(_above(tails.positive_counts, cell), float(smooth[cell])) for cell in cells]
+    return _Rates(
+        prior, recall, _binomial_limits(recall, n_positive), unlabeled, wrong, reach, parts, decision.models
+    )
+
+
+def _above(counts: IntArray | FloatArray, cell: int) -> float:
+    """Share of the counts in ``cell`` or above it."""
+    return float(counts[cell:].sum() / counts.sum())
+
+
+def _noise(share: float, n: float) -> float:
+    cautious = (share * n + 0.5) / (n + 1)
+    return cautious * (1 - cautious) / n
+
+
+def _binomial_limits(share: float, n: float) -> tuple[float, float]:
+    hits, tail = share * n, (1 - _LEVEL) / 2
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits > 1e-9 else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if n - hits > 1e-9 else 1.0
+    return low, high
+
+
+def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:
+    """Share of the negatives in each cell or above it, by the plateau at the known prior."""
+    ratio = fit_plateau(tails, min(max(prior, 1e-3), 1 - 1e-3))(normal_scores(tails))
+    negative = np.maximum(1 - prior * ratio, 0) * tails.counts
+    total = float(negative.sum())
+    if total <= 0:
+        negative, total = tails.counts.astype(np.float64), float(tails.counts.sum())
+    return np.append(np.asarray(negative[::-1].cumsum()[::-1] / total), 0.0)
+
+
+# -- cross-fitting on counts -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """Shares flagged out of fold and in fold, and the cell where each fold's decision starts."""
+
+    recall: tuple[float, float]
+    unlabeled: tuple[float, float]
+    cells: list[int]
+
+
+def _cross_fitted(tails: ScoreTails, prior: float, ratio: float, labelled: float) -> _Judged:
+    """Rates of decisions that are judged on the part of the counts that did not make them."""
+    rng = np.random.default_rng(_SEED)
+    positive, unlabeled = _whole(tails.positive_counts, tails.n_positive), _whole(tails.counts, tails.n)
+    folds = int(min(_FOLDS, positive.sum(), unlabeled.sum()))
+    outside, inside, cells = np.zeros(2), np.zeros(2), []
+    for p, u in zip(_parts(positive, folds, rng), _parts(unlabeled, folds, rng), strict=True):
+        rest = _counted(tails, positive - p, unlabeled - u)
+        above = np.flatnonzero(calibrate(rest, prior, labelled_share=labelled)(tails.levels) > ratio)
+        cell = int(above[0]) + 1 if above.size else len(tails.levels) + 1
+        outside += p[cell:].sum(), u[cell:].sum()
+        inside += _above(rest.positive_counts, cell), _above(rest.counts, cell)
+        cells.append(cell)
+    outside /= positive.sum(), unlabeled.sum()
+    inside /= folds
+    return _Judged(
+        (float(outside[0]), float(inside[0])), (float(outside[1]), float(inside[1])), cells
+    )  # fmt: skip
+
+
+def _whole(counts: IntArray | FloatArray, n: float) -> IntArray:
+    """Counts as whole numbers that add up to the effective size, rounded."""
+    if counts.dtype == np.int64:
+        return np.asarray(counts, dtype=np.int64)
+    share = counts / counts.sum() * max(2, round(n))
+    whole = np.floor(share).astype(np.int64)
+    missing = max(2, round(n)) - int(whole.sum())
+    whole[np.argsort(whole - share)[:missing]] += 1
+    return np.asarray(whole, dtype=np.int64)
+
+
+def _parts(counts: IntArray, folds: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Counts of rows that are dealt to folds of equal size at random."""
+    left = counts
+    for k in range(folds, 1, -1):
+        part = rng.multivariate_hypergeometric(left, int(left.sum()) // k, method="marginals")
+        left = left - part
+        yield part
+    yield left
+
+
+def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> ScoreTails:
+    """Tails over the same cells with other counts; some cells may have lost their positives."""
+    part = tails.empty(copies=1)
+    part.positive_counts, part.n_positive = positive, float(positive.sum())
+    part.counts = unlabeled
+    return part
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+_NAMES = tuple(field.name for field in fields(Performance) if field.name != "threshold")
+_FIGURES = len(_NAMES)
+
+
+def _figures(point: _Point, score: float, cost: float) -> FloatArray:
+    found = performance_at(
+        np.asarray(score), np.asarray(point.recall), np.asarray(point.wrong), point.prior, cost
+    )
+    return np.array([float(getattr(found, name)) for name in _NAMES])
+
+
+def _batch_noise(point: _Point, cost: float, rows: float) -> FloatArray:
+    """Variances of the figures of a batch, in the order of the figures."""
+    q, recall, wrong = point.prior, point.recall, point.wrong
+    flagged = q * recall + (1 - q) * wrong
+    missed, false = q * (1 - recall), (1 - q) * wrong
+    accuracy, precision = 1 - missed - false, q * recall / flagged if flagged > 0 else 1.0
+    loss = (1 - cost) * missed + cost * false
+    variances = {
+        "accuracy": accuracy * (1 - accuracy),
+        "precision": precision * (1 - precision) / max(flagged, 1 / rows),
+        "recall": recall * (1 - recall) / max(q, 1 / rows),
+        "false_positive_rate": wrong * (1 - wrong) / max(1 - q, 1 / rows),
+        "flagged": flagged * (1 - flagged),
+        "cost": (1 - cost) ** 2 * missed + cost**2 * false - loss**2,
+    }
+    return np.array([max(variances[name], 0.0) / rows for name in _NAMES])
+
+
+def _performance(figures: FloatArray, score: float) -> Performance:
+    return Performance(threshold=score, **dict(zip(_NAMES, figures.tolist(), strict=True)))
