@@ -25,7 +25,7 @@ from drpu._typing import FloatArray, IntArray
 __all__ = ["Figure", "both_tails", "clopper_pearson", "likeliest_shares", "stratified_share"]
 
 _GRID = 4096  # steps that the range of the weighted sum is divided into
-_FAR = 40.0  # sinh of it is a multiplier that makes every share 0
+_NEAR, _FAR = 3.0, 30.0  # multipliers, as inverse hyperbolic sines: a usual one, and one for shares of 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,12 +144,19 @@ class _Sample:
             return 0.0
         if len(self.weight) == 1:
             return float(self.weight[0]) * clopper_pearson(self.hits[0], self.sizes[0], tail, upper=False)
-        if self._as_large(_FAR) >= tail:
-            return 0.0
-        if self._as_large(0.0) <= tail:
+        near, far = 0.0, _NEAR
+        while self._as_large(far) > tail:
+            if far >= _FAR:
+                return 0.0
+            near, far = far, 1.5 * far
+        if near == 0 and self._as_large(0.0) <= tail:
             return float(self.weight @ (self.hits / self.sizes))
-        found = float(brentq(lambda position: self._as_large(position) - tail, 0.0, _FAR, xtol=1e-4))
+        # The logarithm of the probability is nearly a parabola: fewer steps than for the probability.
+        found = float(brentq(self._excess, near, far, args=(tail,), xtol=1e-3))
         return float(self.weight @ self._likeliest(found))
+
+    def _excess(self, position: float, tail: float) -> float:
+        return math.log(max(self._as_large(position), 1e-12) / tail)
 
     def _likeliest(self, position: float) -> FloatArray:
         return likeliest_shares(self.weight, self.hits, self.sizes, math.sinh(position))
@@ -163,15 +170,20 @@ class _Sample:
         p = self._likeliest(position)
         unit = float(self.weight.sum()) / _GRID
         stratum, k, n, ways, place = self._counts
+        size = self._cells
         mass = np.exp(ways + xlogy(k, p[stratum]) + xlogy(n - k, 1 - p[stratum]))
-        size = 2 * _GRID  # the second half leaves room for the noise of the weights
         laws = np.bincount(place, weights=mass, minlength=len(p) * size).reshape(len(p), size)
         spectrum = np.fft.rfft(laws, axis=1).prod(axis=0)
         spectrum *= np.exp(-0.5 * self._between(p) * (2 * math.pi * np.fft.rfftfreq(size) / unit) ** 2)
         law = np.fft.irfft(spectrum, size)
         # Rounding moves each stratum's sum by at most half a step: count all that may be as large.
         first = max(math.ceil(float(self.weight @ (self.hits / self.sizes)) / unit - len(p) / 2), 0)
-        return min(max(float(law[first : _GRID + _GRID // 2].sum()), 0.0), 1.0)
+        return min(max(float(law[first : (_GRID + size) // 2].sum()), 0.0), 1.0)
+
+    @property
+    def _cells(self) -> int:
+        """Cells of the grid, with room for the noise of the weights on either side of the sum."""
+        return _GRID + (_GRID // 2 if self.rows >= 500 else _GRID)
 
     @cached_property
     def _counts(self) -> tuple[IntArray, FloatArray, FloatArray, FloatArray, IntArray]:
@@ -182,7 +194,7 @@ class _Sample:
         n = self.sizes[stratum]
         ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
         step = self.weight / self.sizes * _GRID / self.weight.sum()
-        place = stratum * 2 * _GRID + np.rint(k * step[stratum]).astype(np.int64)
+        place = stratum * self._cells + np.rint(k * step[stratum]).astype(np.int64)
         return stratum, k, n, np.asarray(ways), place
 
     def _between(self, p: FloatArray) -> float:
