@@ -21,6 +21,7 @@ from drpu.core.audit import (
     expected_width,
     make_strata,
     negative_growth,
+    settled_growth,
 )
 from drpu.core.audit_fairness import fairness_test, positive_ranks
 from drpu.core.audit_limits import Figure, clopper_pearson, likeliest_shares, stratified_share
@@ -359,3 +360,11 @@ def test_limits_of_performance_hold_for_planned_rows():
             held[name] += getattr(found, name).low <= value <= getattr(found, name).high
     # Of 40 runs at 95 % fewer than 34 have probability .01.
     assert min(held.values()) >= 34, held
+
+
+@given(st.floats(0.3, 2.0), st.floats(0.001, 0.3))
+def test_growth_leans_to_what_did_not_move_only_when_it_is_near(value, spread):
+    settled = settled_growth(Growth(value, spread), (1.0,))
+    assert min(value, 1.0) - 1e-12 <= settled <= max(value, 1.0) + 1e-12
+    if abs(value - 1) > 6 * spread:
+        assert abs(settled - value) < 1e-4

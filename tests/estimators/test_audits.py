@@ -92,8 +92,8 @@ def test_training_rows_are_recognised(clf, data):
     assert clf.plan_audit(data.unlabeled, n=5).population == "unlabeled"
     assert clf.plan_audit(data.unlabeled[::-1], n=5).population == "unlabeled"
     assert clf.plan_audit(data.X_y()[0], n=5).population == "fitted"
-    assert clf.plan_audit(data.unlabeled[:-1], n=5).population == "new"
-    assert clf.plan_audit(data.test, n=5).population == "new"
+    assert clf.plan_audit(data.unlabeled[:-1], n=5).population == "auto"
+    assert clf.plan_audit(data.test, n=5).population == "auto"
 
 
 def test_the_digest_knows_rows_and_not_their_order():

@@ -34,6 +34,7 @@ __all__ = [
     "expected_width",
     "make_strata",
     "negative_growth",
+    "settled_growth",
 ]
 
 _FLOOR = 0.08  # least variance of a stratum's labels, in units of the largest the prior allows
@@ -222,6 +223,29 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
     variance = now / tails.n + growth**2 * before / reference.n
     variance += (1 - growth) ** 2 * labelled / reference.n_positive
     return Growth(growth, math.sqrt(variance) / abs(gap))
+
+
+def settled_growth(growth: Growth, unmoved: tuple[float, ...]) -> float:
+    """The growth, drawn to a value that it has where nothing moved, as far as it is near one.
+
+    Parameters
+    ----------
+    growth : Growth
+        Growth from counts.
+    unmoved : tuple of float
+        What the growth may be if the rows come from the training population.
+
+    Notes
+    -----
+    The mean of the growth given its estimate, if the population has moved with probability 1/2,
+    and then by any amount up to about 1. It is used for values only, never for limits.
+    """
+    if growth.spread <= 0:
+        return growth.value
+    known = np.array(unmoved)
+    density = np.exp(-0.5 * ((growth.value - known) / growth.spread) ** 2)
+    density /= growth.spread * math.sqrt(2 * math.pi) * len(known)
+    return float((density @ known + growth.value) / (density.sum() + 1))
 
 
 def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Figure:

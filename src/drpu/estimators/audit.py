@@ -54,7 +54,7 @@ class AuditPart:
     scores: FloatArray
     counts: ScoreTails
     classifier: str
-    population: str = "new"
+    population: str = "auto"
 
     @property
     def seen_in_training(self) -> bool:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from drpu.core.audit import Growth, carry_share, combine_figures, negative_growth
+from drpu.core.audit import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.core.audit_fairness import FairnessTest, fairness_test, positive_ranks
 from drpu.core.audit_limits import Figure
 from drpu.core.decision import ratio_posterior
@@ -73,8 +73,8 @@ def audited_priors(
     direct = [part.answers.share(part.answers.positive, tails) for part in parts]
     growth = [_growth(part, fitted, share) for part, share in zip(parts, direct, strict=True)]
     train = [
-        carry_share(share, step.inverse, tails)
-        for share, step in zip(direct, growth, strict=True)
+        _train_figure(part, share, step, fitted, tails)
+        for part, share, step in zip(parts, direct, growth, strict=True)
         if step is not None
     ]
     unlabeled = combine_figures(train) if train else _figure(fitted.unlabeled_prior)
@@ -103,6 +103,22 @@ def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | Non
     if part.population == "training":  # labelled rows are the only difference
         return Growth(1 - fitted.labelled_fraction)
     return negative_growth(part.counts, fitted.tails, share.value)
+
+
+def _train_figure(
+    part: AuditPart, share: Figure, growth: Growth, fitted: FittedRatio, tails: tuple[float, float]
+) -> Figure:
+    """Prior of the unlabeled training rows from the share among audited rows.
+
+    Where it was not said that the rows come from another time or place, and nothing seems to
+    have moved, the value leans to that; the limits allow for both.
+    """
+    figure = carry_share(share, growth.inverse, tails)
+    if part.population != "auto":
+        return figure
+    settled = settled_growth(growth, (1.0, 1 - fitted.labelled_fraction))
+    value = 1 - (1 - share.value) / settled
+    return replace(figure, value=min(max(value, figure.low), figure.high))
 
 
 def _test_figures(

@@ -44,15 +44,15 @@ class TrainingMark:
         return self.n_unlabeled / (self.n_unlabeled + self.n_positive)
 
     def population_of(self, X: Rows) -> str:
-        """``"unlabeled"``, ``"fitted"`` (both samples), or ``"new"`` where X is neither."""
+        """``"unlabeled"``, ``"fitted"`` (both samples), or ``"auto"`` where X is neither."""
         n = n_rows(X)
         if n not in (self.n_unlabeled, self.n_unlabeled + self.n_positive):
-            return "new"
+            return "auto"
         digest = row_digest(X)
         if n == self.n_unlabeled and digest == self.unlabeled:
             return "unlabeled"
         both = (self.unlabeled + self.positive) & (2**64 - 1)
-        return "fitted" if n == self.n_unlabeled + self.n_positive and digest == both else "new"
+        return "fitted" if n == self.n_unlabeled + self.n_positive and digest == both else "auto"
 
 
 def row_digest(X: Rows) -> int:

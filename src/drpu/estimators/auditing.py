@@ -72,9 +72,10 @@ class Auditable(RatioDecision):
             tell how far the prior has moved since training. ``"training"``: new rows of the very
             population that the classifier was trained on. ``"unlabeled"``: the unlabeled
             training rows themselves, or some of them. The last two need no comparison of
-            counts, which makes the training prior more precise. ``"auto"`` is ``"new"``, unless X
-            is exactly the unlabeled or the whole training sample, in any order, of this fit (a
-            loaded classifier cannot tell).
+            counts, which makes the training prior more precise. ``"auto"`` recognises the
+            unlabeled or the whole training sample of this fit, in any order (a loaded classifier
+            cannot), and otherwise is ``"new"``, except that the training prior leans to "nothing
+            has moved" as far as the counts agree with it.
         level : float, default=0.95
             Confidence level that ``width`` refers to.
         random_state : int, RandomState or None, default=None
@@ -101,7 +102,7 @@ class Auditable(RatioDecision):
             raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
         if population == "auto":
             mark = self.fitted_.training
-            population = "new" if mark is None else mark.population_of(rows)
+            population = "auto" if mark is None else mark.population_of(rows)
         ratio, counts = _scored(self.fitted_, rows)
         prior = self._rough_prior(counts, bound_level(level))
         posterior = ratio_posterior(ratio, self.fitted_.train_prior.value, prior.value)
