@@ -1,0 +1,75 @@
+"""Classifiers as MLflow models: the pyfunc and the scikit-learn mlflow.sklearn."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_array_equal
+
+from drpu import DRPUClassifier, load, save
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # of MLflow and its dependencies
+
+
+def rows(n, share, seed):
+    rng = np.random.default_rng(seed)
+    fraud = rng.random(n) < share
+    country = np.where(rng.random(n) < 0.6 * fraud, "XX", rng.choice(["FR", "DE"], n))
+    return pd.DataFrame({"amount": rng.normal(50 + 60 * fraud, 20), "country": country})
+
+
+@pytest.fixture
+def mlflow():
+    return pytest.importorskip("mlflow", reason="a development dependency (mlflow-skinny)")
+
+
+def make_model(mlflow):
+    class Classifier(mlflow.pyfunc.PythonModel):
+        """Loads the file of drpu, and takes the prior and the cost as parameters."""
+
+        def load_context(self, context):
+            self.classifier = load(context.artifacts["classifier"])
+
+        def predict(self, context, model_input, params=None):
+            at = (params or {}).get("prior")
+            moved = self.classifier if at is None else self.classifier.at_prior(at, cost=params.get("cost"))
+            return pd.DataFrame(moved.outputs(model_input))
+
+    return Classifier()
+
+
+@pytest.fixture(scope="module")
+def clf():
+    return DRPUClassifier("classifier", holdout=2, random_state=0).fit_pu(rows(150, 1, 0), rows(500, 0.3, 1))
+
+
+def test_a_file_of_drpu_is_served_by_pyfunc(mlflow, clf, tmp_path):
+    save(clf, tmp_path / "fraud.drpu", column_values="keep")
+    new = rows(50, 0.2, 2)
+    given = {"prior": 0.05, "cost": 0.8}
+    signature = mlflow.models.infer_signature(new, pd.DataFrame(clf.outputs(new)), given)
+    mlflow.pyfunc.save_model(
+        tmp_path / "model",
+        python_model=make_model(mlflow),
+        artifacts={"classifier": str(tmp_path / "fraud.drpu")},
+        signature=signature,
+        pip_requirements=["drpu"],
+    )
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    found = served.predict(new, params=given)
+    at = clf.at_prior(0.05, cost=0.8)
+    assert_array_equal(found["label"], at.predict(new))
+    assert_array_equal(found["probability"], at.predict_proba(new)[:, 1])
+
+
+def test_the_scikit_learn_flavour_takes_a_classifier(mlflow, clf, tmp_path):
+    mlflow.sklearn.save_model(
+        clf,
+        tmp_path / "model",
+        pip_requirements=["drpu"],
+        serialization_format=mlflow.sklearn.SERIALIZATION_FORMAT_CLOUDPICKLE,
+    )
+    new = rows(50, 0.2, 3)
+    again = mlflow.sklearn.load_model(str(tmp_path / "model"))
+    assert again.adapt(new).prior_ == clf.adapt(new).prior_
+    served = mlflow.pyfunc.load_model(str(tmp_path / "model"))
+    assert_array_equal(served.predict(new), clf.predict(new))

@@ -1,0 +1,78 @@
+"""The service of the examples answers over the loopback as Python does."""
+
+import importlib.util
+import json
+import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose
+
+from drpu import DRPUClassifier, load, save
+
+SOURCE = Path(__file__).parents[1] / "examples" / "service.py"
+
+
+def rows(n, share, seed):
+    rng = np.random.default_rng(seed)
+    fraud = rng.random(n) < share
+    country = np.where(rng.random(n) < 0.6 * fraud, "XX", rng.choice(["FR", "DE"], n))
+    return pd.DataFrame({"amount": rng.normal(50 + 60 * fraud, 20), "country": country})
+
+
+@pytest.fixture(scope="module")
+def classifier(tmp_path_factory):
+    path = tmp_path_factory.mktemp("service") / "fraud.drpu"
+    clf = DRPUClassifier("classifier", holdout=2, random_state=0).fit_pu(rows(150, 1, 0), rows(500, 0.3, 1))
+    save(clf, path, column_values="hash")
+    return load(path)
+
+
+@pytest.fixture(scope="module")
+def address(classifier):
+    spec = importlib.util.spec_from_file_location("service", SOURCE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    server = module.make_server(classifier, 0)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}/predict"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def ask(address, content):
+    with urllib.request.urlopen(address, json.dumps(content).encode(), timeout=30) as answer:
+        return json.loads(answer.read())
+
+
+def test_answers_are_those_of_the_classifier_at_the_prior_and_cost_asked_for(classifier, address):
+    new = rows(20, 0.2, 2)
+    at = classifier.at_prior(0.05, cost=0.8)
+    found = ask(f"{address}?prior=0.05&cost=0.8", new.to_dict(orient="records"))
+    assert_allclose(found["probability"], at.predict_proba(new)[:, 1])
+    assert found["label"] == at.predict(new).tolist()
+    alone = ask(address, new.iloc[:1].to_dict(orient="records"))
+    assert_allclose(alone["probability"], classifier.predict_proba(new.iloc[:1])[:, 1])
+
+
+@pytest.mark.parametrize(
+    ("query", "content", "message"),
+    [
+        ("?prior=7", [{"amount": 1, "country": "FR"}], "prior must lie between 0 and 1"),
+        ("?prior=x", [{"amount": 1, "country": "FR"}], "could not convert"),
+        ("", [{"amount": 1}], "'country'"),
+        ("", [{"amount": "much", "country": "FR"}], "'amount' held numbers"),
+    ],
+)
+def test_bad_requests_are_answered_with_the_reason(address, query, content, message):
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        ask(address + query, content)
+    with caught.value as answer:
+        assert answer.code == 400
+        assert message in json.loads(answer.read())["error"]
