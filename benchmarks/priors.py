@@ -32,7 +32,7 @@ from drpu import KernelMeanPrior, make_pu
 from drpu._samples import Sample, SamplePair
 from drpu.core.interval import ratio_limits
 from drpu.core.prior import prior_from_tails
-from drpu.core.proportion import PROPORTIONS, combined
+from drpu.core.proportion import PROPORTIONS, adaptive
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DRPUWarning
 from drpu.models.folds import cross_fit
@@ -166,7 +166,7 @@ def features(runs: int) -> Iterator[Row]:
                 )
                 samples = rows.X[rows.y == 1], rows.X[rows.y == 0]
                 values = {name: KernelMeanPrior(name).estimate(*samples).value for name in ("km1", "km2")}
-                values["combined"] = model_sample(X, y, "classifier", n_positive, prior, run)["combined"]
+                values["adaptive"] = model_sample(X, y, "classifier", n_positive, prior, run)["adaptive"]
                 found.append(values)
             yield summary({"scores": data, "n_positive": n_positive, "prior": prior}, prior, found)
 
@@ -223,7 +223,7 @@ def write_docs(record: dict[str, Any]) -> None:
         "means over the runs of one setting. Estimates are clipped into their 95 % interval, as "
         "`estimate_prior` does; `midpoint` is the middle of that interval.",
         "",
-        f"`combined` is the default for one sample. {cleandoc(combined.__doc__ or '')}",
+        f"`adaptive` is the default for one sample. {cleandoc(adaptive.__doc__ or '')}",
     ]
     for part, lead in TEXT.items():
         rows = record[part]

@@ -95,7 +95,19 @@ def _private(core: FittedRatio, epsilon: float, random_state: int | None, *, ada
         labelled_fraction=share,
         grid=None,
         protection=protection,
+        means=None,
+        adapt_method=_without_means(core),
     )
+
+
+def _without_means(core: FittedRatio) -> str:
+    """The method of adapting, which must not need exact means of the training rows."""
+    if core.means is not None:
+        raise DataError(
+            f"epsilon covers counts, and adapt_method={core.adapt_method!r} keeps exact means of the "
+            "training rows: fit with adapt_method='auto', or use levels."
+        )
+    return core.adapt_method
 
 
 def _grid(core: FittedRatio) -> GridCounts:

@@ -9,7 +9,7 @@ from typing import Any, Self
 import numpy as np
 
 from drpu._checks import check_fraction, check_real, check_weights
-from drpu._samples import n_rows
+from drpu._samples import Sample, n_rows
 from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
 from drpu._typing import BoolArray, Rows
@@ -114,12 +114,23 @@ class Adaptable(DecisionMethods, Auditable):
             seen = self._own_counts(X, sample_weight)
         else:
             seen = self.count(X, sample_weight=sample_weight)
-        adapted = AdaptedClassifier(self, self.fitted_.prior_of(seen, level=level), cost=cost)
+        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(X, sample_weight))
+        adapted = AdaptedClassifier(self, prior, cost=cost)
         adapted._batch_size = seen.n
         _warn_of_few_rows(seen.n, adapted.prior)
         adapted.shift_test_ = mixture_test(seen, self.fitted_.tails)
         _warn_of_other_shift(adapted.shift_test_)
         return adapted
+
+    def _rows_to_match(self, X: Rows | ScoreTails, sample_weight: Any) -> Sample | None:
+        """The rows themselves, where the method of adapting needs them."""
+        if self.fitted_.means is None or isinstance(X, ScoreTails):
+            return None
+        rows = self._checked_rows(X)
+        weight = (
+            None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(rows))
+        )
+        return Sample(rows, weight)
 
     def _adapt_to_answers(
         self, X: Rows | ScoreTails, audit: Audit, cost: float | None, sample_weight: Any, level: float

@@ -17,7 +17,7 @@ from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
 from drpu.core.costs import check_cost
-from drpu.core.prior import METHODS, PriorEstimate, as_prior, prior_from_tails
+from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
@@ -29,7 +29,7 @@ from drpu.estimators._tables import with_categories
 from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
 from drpu.estimators.audit_rows import TrainingMark
-from drpu.estimators.fitted import FittedRatio, with_labelled, without_labelled
+from drpu.estimators.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
 from drpu.exceptions import (
     AlphaWarning,
     CopiedPositivesWarning,
@@ -41,6 +41,7 @@ from drpu.exceptions import (
 )
 from drpu.models.base import RatioModel
 from drpu.models.distributed import FrameRatio
+from drpu.models.feature_means import KERNEL_MATCHING, FeatureMeans
 from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
 from drpu.models.resolve import resolve_model, seeded
 
@@ -81,6 +82,8 @@ class DRPUClassifier(Adaptable):
         How :meth:`adapt` estimates the prior of new rows: any method of
         :func:`drpu.estimate_prior`. Methods that compare the new rows with the training
         rows (``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``) start from the training prior.
+        ``"kernel-matching"`` also does, but compares means of random features of the rows
+        instead of their scores; it needs rows of numbers, in training and in :meth:`adapt`.
     test_prior : float or PriorEstimate, optional
         Prior at which :meth:`predict` works; the training prior when left out.
     cost : float or Costs, default=0.5
@@ -318,8 +321,20 @@ class DRPUClassifier(Adaptable):
             self.adapt_method,
             grid,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
+            means=self._means(pair),
         )
         return self
+
+    def _means(self, pair: SamplePair | None) -> FeatureMeans | None:
+        """Means of features, where priors of new rows are to be matched by them."""
+        if self.adapt_method != KERNEL_MATCHING:
+            return None
+        if pair is None:
+            raise ParameterError(
+                f"adapt_method={KERNEL_MATCHING!r} needs the rows in memory, which a fit on a cluster has "
+                "not: use 'auto'."
+            )
+        return FeatureMeans.of(pair)
 
     @property
     def model_(self) -> FoldedRatio:
@@ -374,7 +389,7 @@ class DRPUClassifier(Adaptable):
             check_choice("prior", self.prior, TRAIN_METHODS)
         elif not callable(self.prior):
             as_prior("prior", self.prior)
-        check_choice("adapt_method", self.adapt_method, METHODS)
+        check_choice("adapt_method", self.adapt_method, ADAPT_METHODS)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
 

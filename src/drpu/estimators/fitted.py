@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from drpu._checks import check_choice
-from drpu._samples import n_rows
+from drpu._samples import Sample, n_rows
 from drpu._schema import Number, Schema
 from drpu._state import ModelState, class_of
 from drpu._typing import FloatArray, Rows
@@ -21,12 +21,15 @@ from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
 from drpu.estimators._kept import read_classes, read_prior, write_classes
 from drpu.estimators.audit_rows import TrainingMark
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models.base import LOG_LIMIT
+from drpu.models.feature_means import KERNEL_MATCHING, FeatureMeans
 from drpu.models.folds import FoldedRatio
 from drpu.models.registry import check_model_state
 
-__all__ = ["FittedRatio", "with_labelled", "without_labelled"]
+__all__ = ["ADAPT_METHODS", "FittedRatio", "with_labelled", "without_labelled"]
+
+ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
 
 _CHUNK = 1 << 16
 TIE_BREAK = 1e-9  # of the score, added to the log-ratio: too little to change a decision
@@ -62,6 +65,8 @@ class FittedRatio:
         differential privacy; None where rows had weights.
     protection : Protection or None
         What was done to ``tails`` when they were saved; None where they are exact.
+    means : FeatureMeans or None
+        Means of random features over the training samples, for ``"kernel-matching"``.
     training : TrainingMark or None
         Recognises the training rows when they are passed again; None after loading.
 
@@ -84,6 +89,7 @@ class FittedRatio:
     grid: GridCounts | None = None
     protection: Protection | None = None
     training: TrainingMark | None = None
+    means: FeatureMeans | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the mean ratio over the fold models, without a ceiling."""
@@ -124,9 +130,16 @@ class FittedRatio:
         tails = self.no_counts() if tails is None else tails
         return tails.update(scores.ravel(), None if weight is None else np.repeat(weight, tails.copies))
 
-    def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
-        """Prior of the rows counted in ``tails``, estimated beside the unlabeled training rows."""
+    def prior_of(
+        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None
+    ) -> PriorEstimate:
+        """Prior of the rows counted in ``tails``, estimated beside the unlabeled training rows.
+
+        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs.
+        """
         base = self.unlabeled_prior
+        if self.adapt_method == KERNEL_MATCHING:
+            return self._kernel_matched(tails, base, level, rows)
         if base.method == "audit" and self.adapt_method == "auto":
             return _carried(tails, self.tails, base, level)
         return prior_from_tails(
@@ -136,6 +149,19 @@ class FittedRatio:
             reference=self.tails,
             train_prior=base,
         )
+
+    def _kernel_matched(
+        self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
+    ) -> PriorEstimate:
+        """The prior by means of features, within the limits that the counts give."""
+        if rows is None or self.means is None:
+            raise ParameterError(
+                f"adapt_method={KERNEL_MATCHING!r} reads rows and not counts: adapt to the rows themselves, "
+                "or fit with adapt_method='auto'."
+            )
+        limits = prior_from_tails(tails, level=level, reference=self.tails, train_prior=base)
+        value = self.means.prior(rows, base.value)
+        return replace(limits, value=min(max(value, limits.low), limits.high), method=KERNEL_MATCHING)
 
     @property
     def unlabeled_prior(self) -> PriorEstimate:
@@ -174,6 +200,8 @@ class FittedRatio:
             parts["calibration"] = self.calibration.state()
         if self.grid is not None:
             parts["grid"] = self.grid.state()
+        if self.means is not None:
+            parts["means"] = self.means.state()
         return ModelState("fitted-ratio", config, parts=parts)
 
     @classmethod
@@ -195,9 +223,10 @@ class FittedRatio:
             read_prior(config["train_prior"]),
             fraction,
             read_classes(config["classes"]),
-            check_choice("adapt_method", config["adapt_method"], METHODS),
+            check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS),
             GridCounts.from_state(parts["grid"]) if "grid" in parts else None,
             Protection.from_state(config["protection"]) if "protection" in config else None,
+            means=FeatureMeans.from_state(parts["means"]) if "means" in parts else None,
         )
 
     @classmethod
@@ -209,8 +238,8 @@ class FittedRatio:
         ScoreTails.from_state(parts["tails"])
         read_prior(config["train_prior"])
         read_classes(config["classes"])
-        check_choice("adapt_method", config["adapt_method"], METHODS)
-        for name, kind in (("calibration", Calibration), ("grid", GridCounts)):
+        check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS)
+        for name, kind in (("calibration", Calibration), ("grid", GridCounts), ("means", FeatureMeans)):
             if name in parts:
                 kind.from_state(parts[name])
         if "protection" in config:
@@ -225,7 +254,7 @@ class FittedRatio:
 def _check(state: ModelState) -> None:
     _SCHEMA.check(replace(state, parts={}))
     wanted = {"model", "tails"}
-    if not wanted <= state.parts.keys() <= wanted | {"calibration", "grid"}:
+    if not wanted <= state.parts.keys() <= wanted | {"calibration", "grid", "means"}:
         raise DataError(f"a fitted ratio must have a model and tails, got {sorted(state.parts)!r:.100}.")
     for name in ("train_prior", "classes", "adapt_method"):
         if name not in state.config:
