@@ -1,15 +1,18 @@
-"""A Parquet file that is read whole, or a batch at a time: the same prior, seconds and memory.
+"""What size costs: fits, predictions, single rows, sparse rows, files; all as ratios.
 
-    python -m benchmarks.scale [--rows 2000000]
+    python -m benchmarks.scale [--rows 10000 100000] [--file-rows 2000000]
 
-Each way runs in a process of its own, so that its peak is its own; memory is what it has
-above a process that has only loaded the classifier.
+Every measurement runs in a process of its own with one thread, so that its peak of memory is
+its own. Seconds are processor time. Memory is what a fit adds to a process that holds
+the rows, in copies of the rows. A fit is compared with one LightGBM fit of the same rows with as
+many rounds as the boosted member took.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -21,87 +24,187 @@ from typing import Any
 import numpy as np
 
 from benchmarks._results import write_results
+from benchmarks._scale_data import LAWS, draw, labelled, sparse_text
+from benchmarks._scale_files import read, write_classifier, write_rows
 
-COLUMNS = 8
-GROUP = 100_000  # rows of a row group
+TEST_ROWS = 20_000
+WORDS = 50_000
 WAYS = ("nothing", "whole", "batches")
 
 
-def write_rows(path: Path, rows: int) -> None:
-    """Rows of a shifted prior, written a group at a time."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    rng, writer = np.random.default_rng(1), None
-    for start in range(0, rows, GROUP):
-        n = min(GROUP, rows - start)
-        X = rng.normal(size=(n, COLUMNS)) + 1.5 * (rng.random(n) < 0.15)[:, None]
-        table = pa.table({f"x{i}": X[:, i] for i in range(COLUMNS)})
-        writer = writer or pq.ParquetWriter(path, table.schema)
-        writer.write_table(table)
-    if writer is not None:
-        writer.close()
+def held_mebibytes() -> float:
+    """Memory that this process holds now; on Linux, in pages."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize() / 2**20
 
 
-def write_classifier(path: Path) -> None:
-    """A classifier whose columns have names."""
-    import pandas as pd
-
-    from drpu import DRPUClassifier, save
-
-    rng = np.random.default_rng(0)
-    names = [f"x{i}" for i in range(COLUMNS)]
-    unlabeled = rng.normal(size=(3000, COLUMNS)) + 1.5 * (rng.random(3000) < 0.4)[:, None]
-    samples = rng.normal(size=(800, COLUMNS)) + 1.5, unlabeled
-    clf = DRPUClassifier("kernel", random_state=0)
-    save(clf.fit_pu(*(pd.DataFrame(rows, columns=names) for rows in samples)), path)
+def peak_mebibytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kilobytes, on Linux
 
 
-def read(way: str, classifier: Path, rows: Path) -> dict[str, Any]:
-    """The prior of the file in one of the ways, with the seconds and the peak of this process."""
-    import pyarrow.parquet as pq
+def warm_up() -> None:
+    """Import everything that a fit imports: neither its seconds nor its memory are the fit's."""
+    from drpu import DRPUClassifier, make_gaussian_pu
 
-    from drpu import count_batches, load
+    data = make_gaussian_pu(60, 200, prior=0.4, separation=3, random_state=0)
+    DRPUClassifier(random_state=0).fit_pu(data.positive, data.unlabeled).predict(data.unlabeled)
 
-    clf = load(classifier)
-    start = time.perf_counter()
-    prior = clf.adapt(pq.ParquetFile(rows).read_row_group(0).slice(0, 1000).to_pandas()).prior_.value
-    if way == "whole":
-        prior = clf.adapt(pq.read_table(rows).to_pandas()).prior_.value
-    elif way == "batches":
-        prior = clf.adapt(count_batches(clf, rows)).prior_.value
-    seconds = time.perf_counter() - start
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kilobytes, on Linux
-    return {"way": way, "prior": prior, "seconds": seconds, "peak_mebibytes": peak}
+
+def fit_dense(model: str, law: str, n: int, rounds: int) -> dict[str, Any]:
+    """Seconds and memory of a fit, its AUC on new rows, and the cost of a prediction."""
+    from sklearn.metrics import roc_auc_score
+
+    warm_up()
+    X, label = labelled(law, n)
+    new, truth = draw(law, TEST_ROWS, seed=9)
+    before, start = held_mebibytes(), time.process_time()
+    score, found = _fitted(model, X, label, rounds)
+    seconds, memory = time.process_time() - start, peak_mebibytes() - before
+    start = time.process_time()
+    scores = score(new)
+    per_row = (time.process_time() - start) / len(new)
+    start = time.process_time()
+    for row in new[:300]:
+        score(row[None])
+    return found | {
+        "model": model,
+        "law": law,
+        "rows": n,
+        "seconds": seconds,
+        "copies": memory / (X.nbytes / 2**20),
+        "auc": float(roc_auc_score(truth, scores)),
+        "predict_microseconds": 1e6 * per_row,
+        "single_row_milliseconds": (time.process_time() - start) / 300 * 1e3,
+    }
+
+
+def _fitted(model: str, X: Any, label: Any, rounds: int) -> tuple[Any, dict[str, Any]]:
+    """A function that scores rows, and facts about the fit."""
+    if model == "lightgbm":
+        import lightgbm
+
+        settings = {"objective": "binary", "num_threads": 1, "verbosity": -1}
+        booster = lightgbm.train(settings, lightgbm.Dataset(X, label), rounds)
+        return lambda rows: booster.predict(rows, num_threads=1), {"rounds": rounds}
+    from drpu import DRPUClassifier
+
+    clf = DRPUClassifier(model, scenario="single-sample", random_state=0).fit(X, label)
+    members = getattr(clf.model_.models[0], "members_", clf.model_.models)
+    took = [member.n_rounds_ for member in members if hasattr(member, "n_rounds_")]
+    facts = {"rounds": max(took, default=0), "described": clf.model_.describe(), "prior": clf.prior_.value}
+    return clf.decision_function, facts
+
+
+def fit_sparse(model: str, n: int) -> dict[str, Any]:
+    """Seconds of a fit of sparse text, and its AUC."""
+    from sklearn.metrics import roc_auc_score
+
+    from drpu import DRPUClassifier
+
+    warm_up()
+    X, label, _ = sparse_text(n, WORDS)
+    new, _, truth = sparse_text(TEST_ROWS, WORDS, seed=9)
+    start = time.process_time()
+    clf = DRPUClassifier(model, scenario="single-sample", random_state=0).fit(X, label)
+    seconds = time.process_time() - start
+    auc = float(roc_auc_score(truth, clf.decision_function(new)))
+    return {"model": model, "rows": n, "columns": WORDS, "seconds": seconds, "auc": auc}
+
+
+def alone(task: str, *arguments: Any) -> dict[str, Any]:
+    """The result of a task, measured in a process of its own."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", "--task", task]
+    done = subprocess.run(
+        [*command, *map(str, arguments)],
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+    )
+    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    print(
+        {key: round(value, 4) if isinstance(value, float) else value for key, value in result.items()},
+        flush=True,
+    )
+    return result
+
+
+def run_task(task: str, arguments: list[str]) -> dict[str, Any]:
+    if task == "dense":
+        return fit_dense(arguments[0], arguments[1], int(arguments[2]), int(arguments[3]))
+    if task == "sparse":
+        return fit_sparse(arguments[0], int(arguments[1]))
+    return read(task, Path(arguments[0]) / "clf.drpu", Path(arguments[0]) / "rows.parquet")
+
+
+def dense(rows: list[int], laws: list[str]) -> list[dict[str, Any]]:
+    """Every law at the first size, and one of them at all sizes."""
+    cases = [(law, rows[0]) for law in laws] + [(laws[0], n) for n in rows[1:]]
+    found = []
+    for law, n in cases:
+        default, boosted = (alone("dense", model, law, n, 0) for model in ("auto", "boosted"))
+        reference = alone("dense", "lightgbm", law, n, max(default["rounds"], boosted["rounds"], 1))
+        found.append(
+            {
+                "law": law,
+                "rows": n,
+                "fits": [default, boosted, reference],
+                "fit_ratio": default["seconds"] / reference["seconds"],
+                "predict_ratio": default["predict_microseconds"] / reference["predict_microseconds"],
+            }
+        )
+    return found
+
+
+def exponents(cases: list[dict[str, Any]]) -> dict[str, float]:
+    """How seconds grow with rows, s ~ n ** exponent, between the smallest and the largest size of a law."""
+    law = cases[0]["law"]
+    ends = sorted((case for case in cases if case["law"] == law), key=lambda case: case["rows"])
+    if len(ends) < 2:
+        return {}
+    growth = np.log(ends[-1]["rows"] / ends[0]["rows"])
+    pairs = zip(ends[0]["fits"], ends[-1]["fits"], strict=True)
+    return {a["model"]: float(np.log(b["seconds"] / a["seconds"]) / growth) for a, b in pairs}
+
+
+def files(rows: int) -> dict[str, Any]:
+    """A Parquet file that is read whole, or a batch at a time."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_classifier(Path(folder) / "clf.drpu")
+        write_rows(Path(folder) / "rows.parquet", rows)
+        found = [alone(way, folder) for way in WAYS]
+        size = (Path(folder) / "rows.parquet").stat().st_size / 2**20
+    empty = found[0]["peak_mebibytes"]
+    ways = [one | {"above_empty_mebibytes": one["peak_mebibytes"] - empty} for one in found[1:]]
+    return {"file_rows": rows, "file_mebibytes": size, "ways": ways}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, default=2_000_000)
-    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
-    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 10_000, 1_000_000])
+    parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS))
+    parser.add_argument("--sparse-rows", type=int, default=100_000)
+    parser.add_argument("--file-rows", type=int, default=2_000_000)
+    parser.add_argument("--task", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.way:
-        print(json.dumps(read(options.way, options.folder / "clf.drpu", options.folder / "rows.parquet")))
+    if options.task:
+        print(json.dumps(run_task(options.task[0], options.task[1:])))
         return
-    with tempfile.TemporaryDirectory() as folder:
-        write_classifier(Path(folder) / "clf.drpu")
-        write_rows(Path(folder) / "rows.parquet", options.rows)
-        found = []
-        for way in WAYS:
-            again = [sys.executable, "-m", "benchmarks.scale", "--way", way, "--folder", folder]
-            done = subprocess.run(again, capture_output=True, text=True, check=True)
-            found.append(json.loads(done.stdout))
-        size = (Path(folder) / "rows.parquet").stat().st_size / 2**20
-    empty = found[0]["peak_mebibytes"]
-    ways = [one | {"above_empty_mebibytes": one["peak_mebibytes"] - empty} for one in found[1:]]
-    for one in ways:
-        print({key: round(value, 4) if isinstance(value, float) else value for key, value in one.items()})
-    command = f"python -m benchmarks.scale --rows {options.rows}"
-    content = {"rows": options.rows, "columns": COLUMNS, "file_mebibytes": size, "ways": ways}
-    print("wrote", write_results("scale", command, **content))
+    cases = dense(options.rows, options.laws)
+    sparse_fits = [alone("sparse", model, options.sparse_rows) for model in ("auto", "classifier")]
+    content = {
+        "columns": 30,
+        "dense": cases,
+        "exponents": exponents(cases),
+        "sparse": sparse_fits,
+        "sparse_ratio": sparse_fits[0]["seconds"] / sparse_fits[1]["seconds"],
+        **files(options.file_rows),
+    }
+    command = f"python -m benchmarks.scale --rows {' '.join(map(str, options.rows))}"
+    command += f" --laws {' '.join(options.laws)} --sparse-rows {options.sparse_rows}"
+    print("wrote", write_results("scale", f"{command} --file-rows {options.file_rows}", **content))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,87 @@
+"""Rows of any number for measurements of size: five laws of 30 columns, and sparse text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+COLUMNS = 30
+LAWS = ("gaussian", "steps", "waves", "network", "clusters")
+Rows = NDArray[np.float64]
+
+
+def draw(law: str, n: int, seed: int = 0) -> tuple[Rows, NDArray[np.bool_]]:
+    """Rows of a law with their true classes, half of them positive."""
+    rng, fixed = np.random.default_rng(seed), np.random.default_rng(5)
+    X = rng.standard_normal((n, COLUMNS))
+    if law == "gaussian":
+        y = rng.random(n) < 0.5
+        X[y] += 0.9 * np.linspace(0.05, 0.6, COLUMNS)
+        return X, y
+    log_odds = {"steps": _steps, "waves": _waves, "network": _network, "clusters": _clusters}[law](X, fixed)
+    log_odds -= np.median(log_odds)
+    return X, rng.random(n) < 1 / (1 + np.exp(-log_odds))
+
+
+def _steps(X: Rows, fixed: np.random.Generator) -> Rows:
+    """Products of the signs of three columns."""
+    total = np.zeros(len(X))
+    for _ in range(25):
+        columns, cuts, size = fixed.choice(COLUMNS, 3, replace=False), fixed.normal(size=3), fixed.normal()
+        total += size * np.prod(
+            [np.where(X[:, j] > 0.7 * c, 1, -1) for j, c in zip(columns, cuts, strict=True)], 0
+        )
+    return np.asarray(total / 1.6)
+
+
+def _waves(X: Rows, fixed: np.random.Generator) -> Rows:
+    """A sum of sines, one for each column, and of products of neighbours."""
+    total = np.zeros(len(X))
+    for j in range(COLUMNS):
+        total += fixed.normal() * np.sin(fixed.uniform(0.5, 3) * X[:, j] + fixed.uniform(0, 6))
+        total += 0.5 * fixed.normal() * X[:, j] * X[:, (j + 1) % COLUMNS]
+    return np.asarray(3 * total / total.std())
+
+
+def _network(X: Rows, fixed: np.random.Generator) -> Rows:
+    """A network of 20 hidden units."""
+    inner = fixed.normal(size=(COLUMNS, 20)) / np.sqrt(COLUMNS) * 1.7
+    total = np.tanh(X @ inner) @ fixed.normal(size=20)
+    return np.asarray(4 * total / total.std())
+
+
+def _clusters(X: Rows, fixed: np.random.Generator) -> Rows:
+    """The nearest of 12 centres in the first 10 columns decides; half of the centres are positive."""
+    centres = fixed.normal(size=(12, 10)) * 1.2
+    distance = np.stack([((X[:, :10] - centre) ** 2).sum(axis=1) for centre in centres], axis=1)
+    return np.asarray((distance[:, 6:].min(axis=1) - distance[:, :6].min(axis=1)) / 2)
+
+
+def labelled(law: str, n: int, dtype: Any = np.float64) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Rows and labels of a single sample: a tenth of the rows are labelled positives."""
+    X, y = draw(law, n)
+    label = np.zeros(n, dtype=np.int64)
+    label[np.flatnonzero(y)[: n // 10]] = 1
+    return X.astype(dtype, copy=False), label
+
+
+def sparse_text(n: int, words: int, seed: int = 0) -> tuple[Any, NDArray[np.int64], NDArray[np.bool_]]:
+    """Counts of words, a thousandth of them not 0; a fiftieth of the words speak for either class."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < 0.4
+    each = max(1, words // 1000)
+    popular = np.minimum((words * rng.random((n, each)) ** 2).astype(np.int64), words - 1)
+    shift = words // 50
+    telling = rng.random((n, each)) < 0.1
+    own = np.where(
+        y[:, None], rng.integers(0, shift, (n, each)), words - 1 - rng.integers(0, shift, (n, each))
+    )
+    columns = np.where(telling, own, popular)
+    rows = np.repeat(np.arange(n), each)
+    X = sparse.csr_matrix((np.ones(n * each), (rows, columns.ravel())), shape=(n, words))
+    label = np.zeros(n, dtype=np.int64)
+    label[np.flatnonzero(y)[: n // 10]] = 1
+    return X, label, y

@@ -1,0 +1,61 @@
+"""A Parquet file of shifted rows, and the prior read from it in three ways."""
+
+from __future__ import annotations
+
+import resource
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+COLUMNS = 8
+GROUP = 100_000  # rows of a row group
+
+
+def write_rows(path: Path, rows: int) -> None:
+    """Rows of a shifted prior, written a group at a time."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    rng, writer = np.random.default_rng(1), None
+    for start in range(0, rows, GROUP):
+        n = min(GROUP, rows - start)
+        X = rng.normal(size=(n, COLUMNS)) + 1.5 * (rng.random(n) < 0.15)[:, None]
+        table = pa.table({f"x{i}": X[:, i] for i in range(COLUMNS)})
+        writer = writer or pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def write_classifier(path: Path) -> None:
+    """A classifier whose columns have names."""
+    import pandas as pd
+
+    from drpu import DRPUClassifier, save
+
+    rng = np.random.default_rng(0)
+    names = [f"x{i}" for i in range(COLUMNS)]
+    unlabeled = rng.normal(size=(3000, COLUMNS)) + 1.5 * (rng.random(3000) < 0.4)[:, None]
+    samples = rng.normal(size=(800, COLUMNS)) + 1.5, unlabeled
+    clf = DRPUClassifier("kernel", random_state=0)
+    save(clf.fit_pu(*(pd.DataFrame(rows, columns=names) for rows in samples)), path)
+
+
+def read(way: str, classifier: Path, rows: Path) -> dict[str, Any]:
+    """The prior of the file in one of the ways, with the seconds and the peak of this process."""
+    import pyarrow.parquet as pq
+
+    from drpu import count_batches, load
+
+    clf = load(classifier)
+    start = time.perf_counter()
+    prior = clf.adapt(pq.ParquetFile(rows).read_row_group(0).slice(0, 1000).to_pandas()).prior_.value
+    if way == "whole":
+        prior = clf.adapt(pq.read_table(rows).to_pandas()).prior_.value
+    elif way == "batches":
+        prior = clf.adapt(count_batches(clf, rows)).prior_.value
+    seconds = time.perf_counter() - start
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kilobytes, on Linux
+    return {"way": way, "prior": prior, "seconds": seconds, "peak_mebibytes": peak}
