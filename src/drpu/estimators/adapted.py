@@ -46,6 +46,8 @@ OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior h
 class Adaptable(DecisionMethods, Auditable):
     """Classifiers that can be moved to another prior without learning again."""
 
+    _batch_size: float | None = None  # number of rows that the prior was estimated on
+
     @property
     def keeps_rows(self) -> bool:
         """Whether the model holds training rows as they were."""
@@ -156,6 +158,7 @@ class Adaptable(DecisionMethods, Auditable):
         warn_of_unfair_labels(priors.fairness)
         adapted = AdaptedClassifier(self, priors.test, cost=cost)
         adapted.fitted_ = self.fitted_.at_train_prior(priors.train)
+        adapted._batch_size = seen.n
         adapted.before_audit_ = self.fitted_.train_prior, self._rough_prior(seen, level)
         adapted.shift_test_, adapted.fairness_test_ = test, priors.fairness
         adapted.evaluation_ = adapted.evaluate(Audit(tuple(own)), level=level)

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtri
 
 from drpu.core.audit import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.core.audit_fairness import FairnessTest, fairness_test, positive_ranks
@@ -20,6 +21,7 @@ from drpu.exceptions import DRPUWarning, LabelledSampleWarning
 __all__ = ["UNFAIR", "AuditedPriors", "audited_priors", "bound_level", "warn_of_unfair_labels"]
 
 UNFAIR = 0.05  # p-value below which the labelled positives are called unlike the audited ones
+_DOUBT = 4.0  # how much less a prior that is not identified is believed
 _BOUND = 0.2  # part of the upper limit's error that the bound from unlabeled rows may use
 
 
@@ -83,8 +85,10 @@ def audited_priors(
     fairness = _fairness(parts, direct, unlabeled, fitted)
     bounds = 1.0, 1.0
     if fairness is None or fairness.p_value >= UNFAIR:
-        of_train = _bound(fitted.tails, None, bound_level(level))
-        bounds = of_train, _test_bound(parts, seen, fitted, of_train, prior_shift, level)
+        alone = _without_answers(fitted.tails, None, bound_level(level))
+        bounds = alone.high, _test_bound(parts, seen, fitted, alone.high, prior_shift, level)
+        if any(step is not None and step.spread > 0 for step in growth):
+            unlabeled = _leaning_to(unlabeled, alone)
     prior = with_labelled(_estimate(unlabeled, bounds[0], level), fitted.labelled_fraction)
     return AuditedPriors(prior if train else fitted.train_prior, _estimate(test, bounds[1], level), fairness)
 
@@ -98,8 +102,8 @@ def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | Non
     """Growth of the negatives from the unlabeled training rows to the rows of the audit."""
     if part.population == "unlabeled":
         return Growth(1.0)
-    if part.population == "fitted" and fitted.training is not None:
-        return Growth(fitted.training.unlabeled_fraction)
+    if part.population == "fitted":
+        return Growth(fitted.tails.n / (fitted.tails.n + fitted.tails.n_positive))
     if part.population == "training":  # labelled rows are the only difference
         return Growth(1 - fitted.labelled_fraction)
     return negative_growth(part.counts, fitted.tails, share.value)
@@ -155,14 +159,28 @@ def _test_bound(
         return of_train
     if "fitted" in own or not prior_shift:
         return 1.0
-    return _bound(seen, fitted.tails, bound_level(level))
+    return _without_answers(seen, fitted.tails, bound_level(level)).high
 
 
-def _bound(tails: ScoreTails, reference: ScoreTails | None, level: float) -> float:
-    """Upper limit of the prior without any answer."""
+def _without_answers(tails: ScoreTails, reference: ScoreTails | None, level: float) -> PriorEstimate:
+    """The prior that labelled and unlabeled rows give alone."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)  # an upper limit holds whatever they warn of
-        return prior_from_tails(tails, reference=reference, level=level).high
+        return prior_from_tails(tails, reference=reference, level=level)
+
+
+def _leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
+    """The share with a value that leans to the prior without answers, by inverse variances.
+
+    Answers about a month with few negatives say little about the training prior. A prior that
+    is not identified counts as four times as uncertain as its interval says. The limits
+    stay those of the answers.
+    """
+    spread = (alone.high - alone.low) / (2 * float(-ndtri((1 - alone.level) / 2)))
+    spread *= 1 if alone.identified else _DOUBT
+    of_share, of_alone = 1 / max(share.variance, 1e-12), 1 / max(spread**2, 1e-12)
+    value = (of_share * share.value + of_alone * alone.value) / (of_share + of_alone)
+    return replace(share, value=min(max(value, share.low), share.high))
 
 
 def _estimate(share: Figure, bound: float, level: float) -> PriorEstimate:

@@ -38,11 +38,6 @@ class TrainingMark:
         """The mark of two samples."""
         return cls(n_rows(positive), n_rows(unlabeled), row_digest(positive), row_digest(unlabeled))
 
-    @property
-    def unlabeled_fraction(self) -> float:
-        """Fraction of the unlabeled rows among all training rows."""
-        return self.n_unlabeled / (self.n_unlabeled + self.n_positive)
-
     def population_of(self, X: Rows) -> str:
         """``"unlabeled"``, ``"fitted"`` (both samples), or ``"auto"`` where X is neither."""
         n = n_rows(X)
