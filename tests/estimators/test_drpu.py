@@ -240,7 +240,7 @@ def test_a_handful_of_positives_fit_without_a_split(toy, n):
     def fit():
         return DRPUClassifier(random_state=0).fit_pu(toy.positive[:n], toy.unlabeled[:200])
 
-    with pytest.warns(SeenPositivesWarning, match="no rows were kept out"):
+    with pytest.warns(SeenPositivesWarning, match="no rows were held out"):
         clf = fit()
     with pytest.warns(SeenPositivesWarning):
         again = fit()

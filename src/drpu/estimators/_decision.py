@@ -22,7 +22,7 @@ __all__ = ["RatioDecision"]
 class RatioDecision(KeptClassifier):
     """Decisions from a fitted ratio, the prior of the rows to classify, and a cost.
 
-    Each row is treated alone: the same row gets the same label in any batch.
+    Each row is treated alone: a row gets the same label in every batch.
     """
 
     fitted_: FittedRatio
@@ -30,7 +30,7 @@ class RatioDecision(KeptClassifier):
     @property
     @abstractmethod
     def test_prior_(self) -> PriorEstimate:
-        """Prior of the rows to classify: the one that :meth:`predict` works at."""
+        """Prior of the rows to classify, which :meth:`predict` uses."""
 
     @property
     @abstractmethod
@@ -45,12 +45,12 @@ class RatioDecision(KeptClassifier):
 
     @property
     def prior_(self) -> PriorEstimate:
-        """Shorthand for ``test_prior_``: the prior that :meth:`predict` works at."""
+        """Shorthand for ``test_prior_``, the prior that :meth:`predict` uses."""
         return self.test_prior_
 
     @property
     def threshold_(self) -> float:
-        """Ratio above which a row is called positive."""
+        """Ratio above which a row is flagged."""
         self._check_fitted()
         return ratio_threshold(self.fitted_.train_prior.value, self.test_prior_.value, cost=self.cost_)
 
@@ -61,15 +61,15 @@ class RatioDecision(KeptClassifier):
         return self.fitted_.classes
 
     def ratio(self, X: Rows) -> FloatArray:
-        """Density ratio p(x | positive) / p(x) against the training population.
+        """Density ratio p(x | positive) / p(x) relative to the training population.
 
-        Between 0 and one over the training prior. It does not depend on the prior of
-        the rows to classify.
+        It lies between 0 and 1 / training prior, and does not depend on the prior of the
+        rows to classify.
         """
         return self._below_ceiling(self._log_ratio(X))
 
     def decision_function(self, X: Rows) -> FloatArray:
-        """Log of the ratio over the threshold: positive rows lie above 0."""
+        """Log of the ratio divided by the threshold: above 0 for flagged rows."""
         return self._margin(self._log_ratio(X))
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
@@ -99,7 +99,7 @@ class RatioDecision(KeptClassifier):
         return np.asarray(log_ratio - self._log_threshold())
 
     def _log_threshold(self) -> float:
-        """Log of the threshold; finite where one class is left, so that the ranking is kept."""
+        """Log of the threshold; finite if there is only one class, so that the ranking is kept."""
         threshold = self.threshold_
         if np.isinf(threshold):
             return float(np.copysign(2 * LOG_LIMIT, threshold))
@@ -119,7 +119,7 @@ class RatioDecision(KeptClassifier):
         return self._checked().log_ratio(self._checked_rows(X))
 
     def _checked_rows(self, X: Rows) -> Rows:
-        """Rows as the model takes them."""
+        """Rows in the form that the model accepts."""
         return check_rows(self, X, model=self._checked().model)
 
     def _checked(self) -> FittedRatio:

@@ -1,4 +1,4 @@
-"""What every classifier of the package writes into its state: parameters, labels and columns."""
+"""The part of the state that all classifiers share: parameters, labels and columns."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _PRIOR = Schema(
 class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that can be saved and loaded; every public subclass is known by its name.
 
-    A subclass writes ``state`` and ``from_state``. Loading finds the class by the kind of the
+    A subclass implements ``state`` and ``from_state``. Loading finds the class by the kind of the
     state, which is the name of the class.
     """
 
@@ -58,16 +58,16 @@ class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the fitted classifier holds training rows as they were."""
+        """Whether the fitted classifier contains training rows."""
         return False
 
     def state(self) -> ModelState:
-        """All that the fitted classifier needs to predict elsewhere."""
+        """The state from which :meth:`from_state` restores the fitted classifier."""
         raise NotImplementedError
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Any:
-        """The fitted classifier that gave ``state``."""
+        """The fitted classifier restored from ``state``."""
         raise NotImplementedError
 
     def _column_config(self) -> dict[str, Any]:

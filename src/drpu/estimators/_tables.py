@@ -24,11 +24,11 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, rese
     Parameters
     ----------
     estimator : estimator
-        Remembers the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
+        Stores the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
     parts : sequence of data frames
         Tables with the same columns; in training their rows are read together.
     model : RatioModel
-        Says what rows may be.
+        Determines which rows are accepted.
     reset : bool
         Whether the columns are those of training.
     """
@@ -50,7 +50,7 @@ def accepts(model: Any, rows: str) -> bool:
 
 
 def with_categories(model: RatioModel, table: TableEncoder | None) -> RatioModel:
-    """The model, told which of the encoded columns hold category codes."""
+    """The model with the positions of the encoded columns that hold category codes."""
     if table is None or not accepts(model, "categories") or not table.categories:
         return model
     if len(model.get_params()["categories"]):

@@ -1,4 +1,4 @@
-"""The only door for user data: rows, labels and weights come in here, or not at all."""
+"""Validation of user data: rows, labels, weights and groups."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ def split_pu(
     Parameters
     ----------
     estimator : estimator
-        Remembers the columns; its ``pos_label`` says which label is the positive one.
+        Stores the columns; its ``pos_label`` is the positive label.
     X, y, sample_weight, groups : array-like
-        What the user passed to ``fit``. Weights are brought to mean 1 here, so that their
-        scale has no effect anywhere.
+        Arguments of ``fit``. Weights are scaled to mean 1 here, so that their scale has no
+        effect.
     model : RatioModel
-        Says what rows may hold.
+        Determines which rows are accepted.
     """
     if y is None:
         raise LabelError(
@@ -71,8 +71,8 @@ def pair_pu(
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples that were passed separately; labels are 1 and 0.
 
-    The weights of each sample are brought to mean 1: they say which rows of a sample count
-    for more, and do not change the fraction of labelled rows.
+    The weights of each sample are scaled to mean 1, so they do not change the fraction of
+    labelled rows.
     """
     if is_frame(positive) and is_frame(unlabeled):
         positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
@@ -81,7 +81,7 @@ def pair_pu(
         unlabeled = check_rows(estimator, unlabeled, model=model, reset=False, name="unlabeled")
     warn_of_more_positives(n_rows(positive), n_rows(unlabeled))
     n = n_rows(positive)
-    rows = stack_rows(positive, unlabeled)  # one kind of array for both
+    rows = stack_rows(positive, unlabeled)  # the same array type for both
     weights = _both_weights(n, n_rows(unlabeled), positive_weight, unlabeled_weight)
     groups = _both_groups(n, n_rows(unlabeled), positive_groups, unlabeled_groups)
     whole = Sample(rows, weights, groups)
@@ -121,7 +121,7 @@ def _both_groups(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: An
 
 
 def read_groups(name: str, groups: Any, n: int) -> IntArray:
-    """Group numbers from values of any kind, one a row."""
+    """Group numbers from values of any type, one per row."""
     try:
         values = column_or_1d(as_numpy(groups))
     except ValueError as error:
@@ -134,15 +134,15 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
         )
     try:
         _, codes = np.unique(values, return_inverse=True)
-    except TypeError:  # values of several kinds have no order
+    except TypeError:  # values of several types cannot be sorted
         _, codes = np.unique(values.astype(str), return_inverse=True)
     return np.asarray(codes, dtype=np.int64)
 
 
 def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:
-    """Rows as the model takes them, with the columns the estimator was fitted on.
+    """Rows in the form that the model accepts, with the columns of training.
 
-    They are a float array or CSR matrix, or a data frame where the model takes one.
+    They are a float array or CSR matrix, or a data frame if the model accepts one.
     """
     if not reset and _is_plain(estimator, X, model):
         plain: Rows = X
@@ -157,7 +157,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
             "or choose a model that can, where there is one (kernel, linear, boosted)."
         )
     X = as_numpy(X)
-    images = model.accepts_nd and is_images(X)  # which the model converts a batch at a time
+    images = model.accepts_nd and is_images(X)  # which the model converts batch by batch
     if reset:
         estimator.table_ = None
     if table is not None:
@@ -180,7 +180,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
 
 
 def _is_plain(estimator: Any, X: Any, model: RatioModel) -> bool:
-    """Whether the checks would return ``X`` itself: they take longer than the score of a single row."""
+    """Whether the checks would return ``X`` itself; they take longer than scoring a single row."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2
@@ -204,5 +204,5 @@ def _some(whole: Sample, mask: BoolArray) -> Sample:
 
 
 def check_scenario(scenario: Any) -> str:
-    """One of the two ways in which labels come about."""
+    """The scenario, which must be one of the two."""
     return check_choice("scenario", scenario, SCENARIOS)

@@ -39,25 +39,25 @@ from drpu.models.base import LOG_LIMIT
 
 __all__ = ["Adaptable", "AdaptedClassifier"]
 
-FEW_ROWS = 30  # new rows below which adapt says that their prior is rough
-OTHER_SHIFT = 0.001  # p-value below which adapt says that more than the prior has moved
+FEW_ROWS = 30  # adapt warns that the prior is rough with fewer new rows
+OTHER_SHIFT = 0.001  # adapt warns of another kind of shift below this p-value
 
 
 class Adaptable(DecisionMethods, Auditable):
-    """Classifiers that can be moved to another prior without learning again."""
+    """Classifiers that can be adapted to another prior without a refit."""
 
     _batch_size: float | None = None  # number of rows that the prior was estimated on
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the model holds training rows as they were."""
+        """Whether the model contains training rows."""
         return self._checked().model.keeps_rows
 
     def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
-        """Counts of the scores of rows: all that :meth:`adapt` needs of them.
+        """Counts of the scores of rows, which :meth:`adapt` accepts in place of rows.
 
-        Counts of parts add up to those of the whole, exactly: count each shard where it
-        lies, ``merge`` what comes back, and adapt to the sum.
+        Counts of parts add up exactly to those of the whole: count each shard separately,
+        ``merge`` the results, and adapt to the sum.
 
         Parameters
         ----------
@@ -69,7 +69,7 @@ class Adaptable(DecisionMethods, Auditable):
         Returns
         -------
         tails : ScoreTails
-            Each row counts once for each fold model.
+            Each row is counted once per fold model.
         """
         X = self._checked_rows(X)
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
@@ -89,9 +89,10 @@ class Adaptable(DecisionMethods, Auditable):
         Parameters
         ----------
         X : rows of shape (n, d), or ScoreTails
-            Unlabeled rows of the time or place to classify, or what :meth:`count` made of them.
+            Unlabeled rows with the prior of the rows to classify, or their counts from
+            :meth:`count`.
         cost : float, optional
-            False-positive cost; that of this classifier when left out.
+            False-positive cost; the default is that of this classifier.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows in the counts.
         level : float, default=0.95
@@ -106,7 +107,7 @@ class Adaptable(DecisionMethods, Auditable):
         Returns
         -------
         adapted : AdaptedClassifier
-            Frozen: nothing that happens to this classifier changes it.
+            Frozen: later changes of this classifier do not affect it.
         """
         self._check_fitted()
         check_fraction("level", level)
@@ -197,20 +198,20 @@ class Adaptable(DecisionMethods, Auditable):
         return adapted, adapted._labels(adapted._margin(adapted.fitted_.log_ratio_of(scores)))
 
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
-        """Classifier for rows whose prior is known; nothing is learnt again."""
+        """Classifier for rows whose prior is known; there is no refit."""
         self._check_fitted()
         return AdaptedClassifier(self, prior, cost=cost)
 
     def expected_performance(self) -> Performance:
-        """Accuracy, precision, recall and cost to expect at the current prior, with no labels.
+        """Expected accuracy, precision, recall and cost at the current prior, without labels.
 
-        Computed from held-out positives and unlabeled training rows, which is right while the
-        prior is all that has changed. The threshold is judged on counts that did not make it.
+        Computed from held-out positives and unlabeled training rows, which is valid if only the
+        prior has changed. The threshold is evaluated on counts that did not determine it.
         """
         return self._expected()[0]
 
     def expected_range(self) -> tuple[Performance, Performance]:
-        """Lower and upper 95 % limit of each expected figure.
+        """Lower and upper 95 % limit of each expected quantity.
 
         They include the limits of both priors, the sampling error of the training counts and
         that of the threshold. They hold for the population that new rows are drawn from.
@@ -235,15 +236,14 @@ class Adaptable(DecisionMethods, Auditable):
 
     @property
     def threshold_interval_(self) -> tuple[float, float]:
-        """Least and largest threshold while both priors stay within their intervals."""
+        """Smallest and largest threshold over the intervals of both priors."""
         self._check_fitted()
         return threshold_limits(self.fitted_.train_prior, self.test_prior_, cost=self.cost_)
 
     def uncertain(self, X: Rows) -> BoolArray:
-        """Rows whose label would change somewhere inside the interval of the current prior.
+        """Rows whose label changes within the interval of the current prior.
 
-        The training prior is taken at its value; what is marked is what the new
-        prior leaves open.
+        The uncertainty of the training prior is not taken into account.
         """
         prior, train = self.test_prior_, self._checked().train_prior.value
         level = self._log_ratio(X)
@@ -274,9 +274,9 @@ class Adaptable(DecisionMethods, Auditable):
 class AdaptedClassifier(Adaptable):
     """A fitted classifier at another prior, cost, or both.
 
-    Made by ``adapt`` and ``at_prior``. It is frozen, predicts like the classifier it
-    came from, and can be adapted again: every adaptation starts from the training
-    prior, never from another adaptation.
+    Returned by ``adapt`` and ``at_prior``. It is frozen, has the methods of the original
+    classifier, and can be adapted again: every adaptation starts from the training prior,
+    never from another adaptation.
 
     Parameters
     ----------
@@ -285,7 +285,7 @@ class AdaptedClassifier(Adaptable):
     prior : float or PriorEstimate
         Prior of the rows to classify.
     cost : float, optional
-        False-positive cost; that of ``classifier`` when left out.
+        False-positive cost; the default is that of ``classifier``.
 
     Attributes
     ----------
@@ -296,22 +296,21 @@ class AdaptedClassifier(Adaptable):
     cost_ : float
         False-positive cost.
     fitted_ : FittedRatio
-        What is kept of training, shared with the classifier that this one came from.
+        The stored part of training, shared with the original classifier.
     threshold_ : float
-        Ratio above which a row is called positive.
+        Ratio above which a row is flagged.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
     shift_test_ : MixtureTest or None
-        Whether the rows adapted to look like a mixture of the two training classes, as
-        they should when only the prior has moved; None where no rows were seen, and after
-        loading.
+        Test that the rows are a mixture of the two training classes, that is, that only the
+        prior has changed; None without rows, and after loading.
     fairness_test_ : FairnessTest or None
-        Whether the labelled positives look like a fair sample of the audited ones; None
-        without an audit of new rows, and after loading.
+        Test that the labelled positives are a random sample of all positives; None without
+        an audit of new rows, and after loading.
     evaluation_ : Evaluation or None
         Performance measured on the audited rows; None without an audit, and after loading.
     budget_ : Budget or None
-        What ``at_budget`` expects; None elsewhere, and after loading.
+        Expected result of ``at_budget``; None otherwise, and after loading.
     before_audit_ : tuple of two PriorEstimate, or None
         Training and test prior as they were without the answers; None without an audit,
         and after loading.
@@ -363,16 +362,16 @@ class AdaptedClassifier(Adaptable):
         return self.cost
 
     def expected_performance(self) -> Performance:
-        """Accuracy, precision, recall and cost to expect at the current prior.
+        """Expected accuracy, precision, recall and cost at the current prior.
 
-        Computed from held-out positives and unlabeled training rows, which is right while the
-        prior is all that has changed. After an audit of these rows, each figure that the
-        answers determine more precisely is the one measured on them.
+        Computed from held-out positives and unlabeled training rows, which is valid if only the
+        prior has changed. After an audit of these rows, each quantity that the answers
+        determine more precisely is measured on them.
         """
         return self._known_performance()[0]
 
     def expected_range(self) -> tuple[Performance, Performance]:
-        """Least and largest of each figure that both priors, or the answers, allow."""
+        """Minimum and maximum of each quantity over the intervals of both priors, or of the answers."""
         return self._known_performance()[1:]
 
     def _known_performance(self) -> tuple[Performance, Performance, Performance]:
@@ -380,7 +379,7 @@ class AdaptedClassifier(Adaptable):
 
     @property
     def threshold_(self) -> float:
-        """Ratio above which a row is called positive."""
+        """Ratio above which a row is flagged."""
         return super().threshold_ if self._cut is None else float(np.exp(self._cut[0]))
 
     def _made_by_counts(self) -> bool:
@@ -452,8 +451,8 @@ def _warn_of_other_shift(test: MixtureTest, *, stacklevel: int = 3) -> None:
         return
     warnings.warn(
         f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; about "
-        f"{test.misfit:.0%} of them would have to move): more than the prior has changed, and neither the "
-        "prior found here nor the labels can be trusted. Compare the columns with those of training.",
+        f"{test.misfit:.0%} of them would have to change): more than the prior has changed, and neither the "
+        "estimated prior nor the labels are reliable. Compare the columns with those of training.",
         ShiftWarning,
         stacklevel=stacklevel,
     )

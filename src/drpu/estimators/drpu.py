@@ -67,13 +67,12 @@ class DRPUClassifier(Adaptable):
         ``"kernel"``, ``"boosted"``, ``"network"`` and ``"classifier"`` name one kind.
     holdout : "auto", float or int, default="auto"
         A share of the rows to keep out, or a number of folds. Priors and calibration
-        are read from scores of rows that the scoring model has not seen. ``"auto"``
-        takes ten folds below 100 positives, five up to 2000, and a fifth of the rows
-        above; below ten positives there is nothing to spare and the model's own rows
-        are scored.
+        are estimated from scores of rows that the model was not trained on. ``"auto"``
+        uses ten folds below 100 positives, five up to 2000, and a fifth of the rows above;
+        below ten positives nothing is held out, and the training rows are scored.
     calibrate : bool, default=True
-        Whether scores are mapped to ratios by held-out rows. The priors stay as they are.
-        The order of rows stays, too, except that some rows become ties.
+        Whether scores are calibrated to ratios on held-out rows. This does not change the
+        priors. It keeps the order of rows, except that some rows become ties.
     prior : "auto", str, float, PriorEstimate or callable, default="auto"
         Class prior of the training population: how to estimate it, or its value. The
         methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
@@ -85,46 +84,46 @@ class DRPUClassifier(Adaptable):
         ``"kernel-matching"`` also does, but compares means of random features of the rows
         instead of their scores; it needs rows of numbers, in training and in :meth:`adapt`.
     test_prior : float or PriorEstimate, optional
-        Prior at which :meth:`predict` works; the training prior when left out.
+        Prior that :meth:`predict` uses; the default is the training prior.
     cost : float or Costs, default=0.5
-        False-positive cost in (0, 1); 0.5 aims at accuracy.
+        False-positive cost in (0, 1); 0.5 maximises accuracy.
     scenario : {"case-control", "single-sample"}, default="case-control"
-        Where the labels come from. In a case-control study the rows without a label
-        are a sample of the population and the positives came beside it. In a single
-        sample the labelled rows were picked out of the population, which is
-        therefore all rows together.
+        How the labelled rows were collected. In a case-control study the unlabeled rows are a
+        sample of the population, and the positives were collected separately. In a single
+        sample some positives of the sample are labelled, and the population is that of all
+        rows together.
     pos_label : label, optional
-        The label of the positives; the larger of the two when left out.
+        The label of the positives; the default is the larger of the two.
     random_state : int, RandomState or None, default=None
         Seeds the folds and the models.
     n_jobs : int, optional
         Folds fitted at the same time.
     verbose : int, default=0
-        Whether to show a progress bar and say what was chosen.
+        1 shows a progress bar and the chosen settings.
 
     Attributes
     ----------
     train_prior_ : PriorEstimate
         Prior of the training population.
     test_prior_, prior_ : PriorEstimate
-        Prior that :meth:`predict` works at: ``test_prior`` where it was given, else the
-        training prior. ``prior_`` is the shorthand.
+        Prior that :meth:`predict` uses: ``test_prior`` if it was given, otherwise the training
+        prior. ``prior_`` is the shorthand.
     cost_ : float
         False-positive cost.
     threshold_ : float
-        Ratio above which a row is called positive.
+        Ratio above which a row is flagged.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
     model_ : FoldedRatio
-        The fitted models, one for each fold.
+        The fitted models, one per fold.
     tails_ : ScoreTails
         Held-out positive scores, and the unlabeled training rows counted over them.
     fitted_ : FittedRatio
-        All that is kept of training, without rows.
+        The stored part of training, without rows.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray
-        Their names, where the training rows had any.
+        Their names, if the training rows had any.
     table_ : TableEncoder or None
         How the columns of a data frame are read; None for arrays, and for a pipeline that reads them itself.
 
@@ -179,7 +178,7 @@ class DRPUClassifier(Adaptable):
         self.verbose = verbose
 
     def fit(self, X: Rows, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        """Learn from rows of which some are labelled positive.
+        """Fit the classifier to rows of which some are labelled positive.
 
         Parameters
         ----------
@@ -187,7 +186,7 @@ class DRPUClassifier(Adaptable):
             NumPy, pandas, polars, Arrow, scipy sparse or torch. A Dask or Spark data frame with
             ``model=DaskBoosted()`` or ``SparkBoosted()``, which learn where the rows lie.
         y : array-like of shape (n,), or str
-            Two labels: the labelled positives, and the rows without a label. The name of their
+            Two labels: labelled positive, and unlabeled. The name of their
             column for a Dask or Spark data frame.
         sample_weight : array-like of shape (n,), or str, optional
             Weights, in the loss and in the counts. Multiplying all of them by a constant
@@ -222,18 +221,18 @@ class DRPUClassifier(Adaptable):
         positive_groups: Any = None,
         unlabeled_groups: Any = None,
     ) -> Self:
-        """Learn from a positive and an unlabeled sample; labels are 1 and 0.
+        """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
-        In the single-sample scenario ``unlabeled`` holds the rows without a label only.
+        In the single-sample scenario ``unlabeled`` contains the unlabeled rows only.
 
         Parameters
         ----------
         positive, unlabeled : rows
             The two samples.
         positive_weight : array-like of shape (n_positive,), optional
-            Weights of the positives. Where positives were labelled with different, known
-            chances, one over the chance of each makes them a fair sample again. Weights
-            do not change the fraction of the population that is labelled.
+            Weights of the positives. If positives were labelled with different, known
+            probabilities, use their inverses, which correct for the selection. Weights do not
+            change the labelled fraction of the population.
         unlabeled_weight : array-like of shape (n_unlabeled,), optional
             Weights of the unlabeled rows.
         positive_groups, unlabeled_groups : array-like, optional
@@ -281,7 +280,7 @@ class DRPUClassifier(Adaptable):
         return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng)
 
     def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
-        """Learn where the rows lie."""
+        """Fit on a cluster, where the rows are."""
         found = model.fit_frame(
             frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label)
         )
@@ -304,7 +303,7 @@ class DRPUClassifier(Adaptable):
         pair: SamplePair | None,
         rng: np.random.RandomState,
     ) -> Self:
-        """Read the prior and the calibration from held-out rows."""
+        """Estimate the prior and the calibration from held-out rows."""
         fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
         prior = self._resolve_prior(tails, fraction, pair, rng)
         _warn_of_alpha(folds, without_labelled(prior, fraction))
@@ -338,7 +337,7 @@ class DRPUClassifier(Adaptable):
 
     @property
     def model_(self) -> FoldedRatio:
-        """The fitted models, one for each fold."""
+        """The fitted models, one per fold."""
         self._check_fitted()
         return self.fitted_.model
 
@@ -350,7 +349,7 @@ class DRPUClassifier(Adaptable):
 
     @property
     def test_prior_(self) -> PriorEstimate:
-        """Prior of the rows to classify: ``test_prior`` where it was given, else the training prior."""
+        """Prior of the rows to classify: ``test_prior`` if it was given, otherwise the training prior."""
         self._check_fitted()
         if self.test_prior is None:
             return self.fitted_.train_prior
@@ -408,8 +407,8 @@ class DRPUClassifier(Adaptable):
         if isinstance(self.prior, str) and self.prior in KERNEL_MEANS:
             if pair is None:
                 raise ParameterError(
-                    f"prior={self.prior!r} needs the rows in memory, which a fit on a cluster has not: use "
-                    "'auto', or another method that reads counts."
+                    f"prior={self.prior!r} needs the rows in memory, which a fit on a cluster does not have: "
+                    "use 'auto', or another method that reads counts."
                 )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
@@ -431,8 +430,8 @@ class DRPUClassifier(Adaptable):
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
         tags.classifier_tags.multi_class = False
-        # Rows with the smaller label are read as unlabeled, not as negative: on two clean
-        # classes the right answer is a prior of 0, and accuracy says nothing.
+        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
+        # correct prior is 0, so accuracy is not meaningful.
         tags.classifier_tags.poor_score = True
         model = resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
@@ -463,7 +462,7 @@ def _warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
     if alpha > prior.high:
         warnings.warn(
             f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
-            f"({prior}): its ratios are pulled down. Use a smaller alpha, or 'auto'.",
+            f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'.",
             AlphaWarning,
             stacklevel=4,
         )
@@ -479,8 +478,8 @@ def _warn_of_few_positives(n: int, *, split: bool) -> None:
         )
     if not split:
         warnings.warn(
-            "no rows were kept out, so priors are read from scores of rows that the model has seen: "
-            "the prior is too low and its interval too narrow. Label ten positives or more.",
+            "no rows were held out, so the prior is estimated from scores of training rows: it is too low, "
+            "and its interval too narrow. Label ten positives or more.",
             SeenPositivesWarning,
             stacklevel=4,
         )

@@ -1,4 +1,4 @@
-"""What a fitted classifier keeps of its training data: a model, counts and a prior, and no rows."""
+"""The stored part of training: a model, counts and a prior, and no rows."""
 
 from __future__ import annotations
 
@@ -47,22 +47,22 @@ class FittedRatio:
     Attributes
     ----------
     model : FoldedRatio
-        Scores rows: log p(x | positive) / p(x | unlabeled), one score for each fold model.
+        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold model.
     calibration : Calibration or None
-        Maps scores to ratios against the training population.
+        Maps scores to ratios relative to the training population.
     tails : ScoreTails
         Held-out positives, and the unlabeled training rows counted over them.
     train_prior : PriorEstimate
         Prior of the training population.
     labelled_fraction : float
-        Fraction of the training population that carries a label: 0 in a case-control study.
+        Fraction of the training population that is labelled; 0 in a case-control study.
     classes : ndarray of shape (2,)
-        The user's labels, negative first.
+        The two labels, negative first.
     adapt_method : str
         How priors of new rows are estimated.
     grid : GridCounts or None
         The rows of ``tails`` on cells that do not depend on them, for an artifact with
-        differential privacy; None where rows had weights.
+        differential privacy; None if rows had weights.
     protection : Protection or None
         What was done to ``tails`` when they were saved; None where they are exact.
     means : FeatureMeans or None
@@ -113,7 +113,7 @@ class FittedRatio:
         return np.concatenate([self.model.fold_scores(rows) for _, rows in _chunks(X)])
 
     def no_counts(self) -> ScoreTails:
-        """Empty counts for new rows; each row counts once for each fold model."""
+        """Empty counts for new rows; each row is counted once per fold model."""
         return self.tails.empty(copies=len(self.model.models))
 
     def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
@@ -169,7 +169,7 @@ class FittedRatio:
         return without_labelled(self.train_prior, self.labelled_fraction)
 
     def score_above(self, ratio: float) -> float:
-        """Smallest held-out positive score whose ratio lies above ``ratio``; infinite when none does."""
+        """Smallest held-out positive score whose ratio exceeds ``ratio``; infinite if there is none."""
         return self.score_above_log(float(np.log(ratio)) if ratio > 0 else -np.inf)
 
     def score_above_log(self, log_ratio: float) -> float:
@@ -206,7 +206,7 @@ class FittedRatio:
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> FittedRatio:
-        """The object that gave ``state``; ``module`` makes the torch module of a user's network."""
+        """The object restored from ``state``; ``module`` makes the torch module of a custom network."""
         config, parts = state.config, state.parts
         _check(state)
         fraction = float(config["labelled_fraction"])

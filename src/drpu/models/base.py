@@ -19,14 +19,14 @@ from drpu.models._rows import as_rows
 
 __all__ = ["LOG_LIMIT", "RatioModel"]
 
-LOG_LIMIT = 690.0  # exp() of it is finite: a ratio of 0 or infinity keeps a rank, not a NaN
+LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
 
 
 class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
-    """A density ratio p(x | positive) / p(x | unlabeled), learnt from the two samples.
+    """A density ratio p(x | positive) / p(x | unlabeled), fitted to the two samples.
 
     A new kind of model is one file in ``drpu.models`` with one subclass, which names itself
-    in its class statement and writes ``_fit`` and ``_log_ratio``, and ``state`` with
+    in its class statement and implements ``_fit``, ``_log_ratio``, ``state`` and
     ``from_state``::
 
         class KernelRatio(RatioModel, kind="kernel", named=True): ...
@@ -35,7 +35,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     parameter of :class:`drpu.DRPUClassifier`. Loading, naming and export follow from that
     statement and from the class attributes below.
 
-    Scores are log-ratios in float64: near a posterior of 1, where priors are read,
+    Scores are log-ratios in float64: near a posterior of 1, where priors are estimated,
     ratios in float32 would be tied.
     """
 
@@ -60,7 +60,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     @property
     def keeps_rows(self) -> bool:
-        """Whether the fitted model holds training rows as they were."""
+        """Whether the fitted model contains training rows."""
         return False
 
     def fit_ratio(
@@ -72,15 +72,15 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         positive_weight: Any = None,
         unlabeled_weight: Any = None,
     ) -> Self:
-        """Learn the ratio from a positive and an unlabeled sample.
+        """Fit the ratio to a positive and an unlabeled sample.
 
         Parameters
         ----------
         positive, unlabeled : rows of shape (n_positive, d) and (n_unlabeled, d)
-            The two samples; no row needs to be in both.
+            The two samples.
         holdout : pair of rows (positive, unlabeled), optional
-            Rows that choose among fits and train none. Without them a model that
-            needs some holds out a fraction of its own rows.
+            Rows for choosing among fits, which are not used for training. Without them a
+            model that needs holdout rows takes a fraction of the given rows.
         positive_weight, unlabeled_weight : array-like, optional
             Weights of the rows. Multiplying them by a constant changes nothing.
 
@@ -101,13 +101,13 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         return self.fit_checked(pair, self._holdout_pair(holdout, columns))
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> Self:
-        """Learn from samples whose rows and weights have been checked by the caller."""
+        """Fit to samples whose rows and weights have been checked by the caller."""
         self.n_features_in_: int = pair.positive.rows.shape[1]
         self._fit(pair, holdout)
         return self
 
     def log_ratio(self, X: Rows) -> FloatArray:
-        """Log of the density ratio, one float64 a row: the score that ranks rows."""
+        """Log of the density ratio, one float64 per row."""
         if not hasattr(self, "n_features_in_"):
             raise NotFittedError(f"{type(self).__name__} has not learnt a ratio yet: call fit_ratio first.")
         X = self._rows("X", X)
@@ -120,7 +120,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         return np.clip(np.asarray(self._log_ratio(X), dtype=np.float64), -LOG_LIMIT, LOG_LIMIT)
 
     def ratio(self, X: Rows) -> FloatArray:
-        """Density ratio, one value a row."""
+        """Density ratio, one value per row."""
         return np.exp(self.log_ratio(X))
 
     def describe(self) -> str:
@@ -129,7 +129,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     @abstractmethod
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
-        """Learn from checked samples."""
+        """Fit to checked samples."""
 
     @abstractmethod
     def _log_ratio(self, X: Rows) -> FloatArray:
@@ -142,7 +142,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     @classmethod
     @abstractmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state; ``module`` makes the torch module of a user's network."""
+        """A fitted model from its state; ``module`` makes the torch module of a custom network."""
 
     def contributions(self, X: Rows) -> FloatArray:
         """How much each column adds to the score of checked rows; the last column is the base value."""

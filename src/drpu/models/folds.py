@@ -1,4 +1,4 @@
-"""Cross-fitting: every row scored by a model that has not seen it."""
+"""Cross-fitting: every row is scored by a model that was not trained on it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ from drpu.models.registry import model_from_state
 
 __all__ = ["FoldedRatio", "HeldOut", "cross_fit", "resolve_holdout"]
 
-FEWEST_TO_SPLIT = 10  # positives below which a fold would hold one or none
-FEW_TO_SPLIT = 100  # positives below which each fold should cost as few of them as possible
-MOST_TO_FOLD = 2000  # positives above which one share kept out tells as much as folds do
+FEWEST_TO_SPLIT = 10  # with fewer positives a fold would have one or none
+FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
+MOST_TO_FOLD = 2000  # with more positives a single split is enough
 
 
 @dataclass(frozen=True, slots=True)
 class HeldOut:
-    """Scores of rows by models that have not seen them, with the rows' weights."""
+    """Held-out scores of rows, with their weights."""
 
     positive: FloatArray
     unlabeled: FloatArray
@@ -54,8 +54,8 @@ class HeldOut:
 class FoldedRatio(RatioModel, kind="folds"):
     """Models of the same kind, each fitted without one fold of the rows.
 
-    ``fold_scores`` gives one column a model: for priors each is counted, for labels
-    their calibrated ratios are averaged.
+    ``fold_scores`` has one column per model. All columns are counted for priors; for labels
+    the calibrated ratios are averaged.
     """
 
     schema = Schema("FoldedRatio", parts=None)
@@ -98,7 +98,7 @@ class FoldedRatio(RatioModel, kind="folds"):
         return self.models[0].accepts_frames
 
     def describe(self) -> str:
-        """How many models, and what each is."""
+        """The number of models, and a description of one."""
         inner = self.models[0].describe()
         return inner if len(self.models) == 1 else f"{len(self.models)} folds of {inner}"
 
@@ -174,17 +174,17 @@ def cross_fit(
     n_jobs: int | None = None,
     verbose: int = 0,
 ) -> tuple[FoldedRatio, HeldOut]:
-    """Fold models and the scores of the rows that each has not seen.
+    """Fold models and the scores of their held-out rows.
 
     Parameters
     ----------
     model : RatioModel
-        Fitted as clones, one for each fold.
+        Cloned and fitted once per fold.
     pair : SamplePair
         The two samples, checked.
     holdout : int or float
-        Number of folds, or a share kept out once, or 0: one model that has seen
-        everything, whose scores are those of its own rows.
+        Number of folds, or a holdout fraction, or 0: one model is trained on all rows, and
+        its training rows are scored.
     """
     if holdout == 0:
         fitted = model.fit_checked(pair)

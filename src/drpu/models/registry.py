@@ -11,14 +11,14 @@ __all__ = ["check_model_state", "model_from_state"]
 
 
 def model_from_state(state: ModelState, *, module: Any = None) -> RatioModel:
-    """The fitted model that gave ``state``.
+    """The fitted model restored from ``state``.
 
     Parameters
     ----------
     state : ModelState
-        What ``model.state()`` returned.
+        The result of ``model.state()``.
     module : callable, optional
-        Makes the torch module of a network that the user wrote.
+        Makes the torch module of a custom network.
     """
     model: RatioModel = class_of("drpu.models", state, RatioModel).from_state(state, module=module)
     return model

@@ -1,4 +1,4 @@
-"""The density ratio that a ``model`` parameter stands for."""
+"""The density-ratio model of a ``model`` parameter."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def model_names() -> list[str]:
 
 
 def resolve_model(model: Any) -> RatioModel:
-    """An unfitted density ratio: named, given, or made of a classifier or a torch module."""
+    """An unfitted density-ratio model: by name, given, or from a classifier or a torch module."""
     if isinstance(model, str):
         return _make(check_choice("model", model, model_names()))
     if isinstance(model, RatioModel):
@@ -43,7 +43,7 @@ def resolve_model(model: Any) -> RatioModel:
 
 
 def seeded(model: RatioModel, rng: np.random.RandomState) -> RatioModel:
-    """A clone whose free random states are fixed, inner ones too."""
+    """A clone in which random states that are None are seeded, also inner ones."""
     model = _copy(model)
     free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
     model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
