@@ -1,3 +1,5 @@
+import warnings
+
 import numpy as np
 import pytest
 from joblib import parallel_config
@@ -5,7 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.models.base import RatioModel
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.folds import FEWEST_TO_SPLIT, MOST_TO_FOLD, FoldedRatio, cross_fit, resolve_holdout
@@ -227,3 +229,15 @@ def test_what_is_no_split_is_refused(holdout, message):
 def test_a_share_of_one_row_cannot_be_kept_out(sizes):
     with pytest.raises(ParameterError, match="needs two positives and two unlabeled rows"):
         resolve_holdout(0.2, *sizes)
+
+
+def test_a_warning_of_every_fold_is_given_once():
+    class Warner(Spy):
+        def _fit(self, pair, holdout):
+            super()._fit(pair, holdout)
+            warnings.warn("the rows have missing values", ImputationWarning, stacklevel=2)
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        cross_fit(Warner(), numbered(20, 40), holdout=5, random_state=0)
+    assert [w.category for w in caught] == [ImputationWarning]

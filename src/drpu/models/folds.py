@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -202,7 +205,8 @@ def cross_fit(
     # Threads share the rows, processes would copy them; LightGBM and BLAS run without the interpreter.
     backend = "threading" if model.fits_in_threads else None
     done = Parallel(n_jobs=min(jobs, len(splits)), backend=backend, return_as="generator")(work)
-    fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
+    with _each_warning_once():
+        fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
 
     held = SamplePair(
         *(
@@ -215,6 +219,16 @@ def cross_fit(
     return FoldedRatio([fit[0] for fit in fits]), HeldOut(
         np.concatenate([fit[1] for fit in fits]), np.concatenate([fit[2] for fit in fits]), *_parallel(held)
     )
+
+
+@contextmanager
+def _each_warning_once() -> Iterator[None]:
+    """Warnings of all folds, given once each after the last one: bars and warnings do not mix."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield
+    for message in {(w.category, str(w.message)): w for w in caught}.values():
+        warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
 
 
 def _parallel(pair: SamplePair) -> tuple[Any, ...]:
