@@ -26,7 +26,8 @@ __all__ = ["Decision", "expect"]
 _FOLDS = 5
 _SEED = 0  # folds are drawn the same way each time, so that figures repeat
 _PLATEAU_DOUBT = 2.0  # relative error to allow for in false positives that the plateau expects
-_AVERAGING_GAIN = 0.2  # part of the errors that averaging fold models may remove
+_AVERAGING_GAIN = (0.15, 0.5)  # part of many, and of few, errors that averaging fold models may remove
+_FEW_ERRORS = 0.02  # rate of errors at which that part is halfway between the two
 _LEVEL = 0.95
 
 
@@ -131,6 +132,7 @@ class _Rates:
     unlabeled: float  # share of the unlabeled rows that is flagged
     wrong: float
     wrong_reach: float
+    wrong_slope: float  # change of the false-positive rate with recall: its noise has the opposite sign
     parts: list[tuple[float, float]]
     models: int
 
@@ -147,12 +149,13 @@ class _Rates:
     def moved(self, prior: float) -> Iterator[_Point]:
         """The rates at the ends of their limits, one at a time."""
         for recall in self.recall_limits:
-            yield _Point(prior, recall, self.wrong)
+            wrong = self.wrong + self.wrong_slope * (recall - self.recall)
+            yield _Point(prior, recall, min(1.0, max(0.0, wrong)))
         for wrong in (self.wrong - self.wrong_reach, self.wrong + self.wrong_reach):
             yield _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
         if self.models > 1:
-            better = _AVERAGING_GAIN * (1 - self.recall)
-            yield _Point(prior, self.recall + better, self.wrong * (1 - _AVERAGING_GAIN))
+            missed = 1 - self.recall
+            yield _Point(prior, self.recall + _gain(missed) * missed, self.wrong * (1 - _gain(self.wrong)))
 
     def spread(self, prior: float, score: float, cost: float) -> FloatArray:
         """Squared reach of the figures that comes from the score: a jackknife over the folds."""
@@ -162,12 +165,18 @@ class _Rates:
         return np.asarray((len(figures) - 1) * figures.var(axis=0) * ndtri((1 - _LEVEL) / 2) ** 2)
 
 
+def _gain(errors: float) -> float:
+    """Part of the errors that averaging fold models may remove."""
+    many, few = _AVERAGING_GAIN
+    return many + (few - many) / (1 + errors / _FEW_ERRORS)
+
+
 def _rates(decision: Decision, prior: float) -> _Rates:
     tails, n_positive, n = decision.reference, decision.reference.n_positive, decision.reference.n
     if np.isinf(decision.score) and (decision.ratio is None or np.isinf(decision.ratio)):
         # All rows are flagged or none: nothing was read from the counts.
         rate = float(decision.score < 0)
-        return _Rates(prior, rate, (rate, rate), rate, rate, 0.0, [], 1)
+        return _Rates(prior, rate, (rate, rate), rate, rate, 0.0, 0.0, [], 1)
     level = int(np.searchsorted(tails.levels, decision.score))
     cells = [level + 1]
     recall, unlabeled = _above(tails.positive_counts, level + 1), _above(tails.counts, level + 1)
@@ -180,18 +189,18 @@ def _rates(decision: Decision, prior: float) -> _Rates:
 
     recall = max(recall, 0.5 / n_positive)  # none seen above the score does not mean that there are none
     raw = (unlabeled - prior * recall) / (1 - prior) if prior < 1 else unlabeled
-    noise = _noise(unlabeled, n) + prior**2 * _noise(recall, n_positive)
-    noise = noise / (1 - prior) ** 2 if prior < 1 else noise
+    odds = prior / (1 - prior) if prior < 1 else 0.0
+    of_recall = odds**2 * _noise(recall, n_positive)
+    noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
     smooth = _plateau_rates(tails, prior)
     # A difference of two small shares says little: the plateau's rate is a prior with a wide error.
     doubt = max(_PLATEAU_DOUBT * smooth[level + 1], 0.5 / n) ** 2
     weight = doubt / (doubt + noise)
     wrong = min(1.0, max(0.0, weight * raw + (1 - weight) * smooth[level + 1]))
-    reach = -float(ndtri((1 - _LEVEL) / 2)) * float(np.sqrt(weight * noise))
+    reach = -float(ndtri((1 - _LEVEL) / 2)) * float(np.sqrt(weight * noise - weight**2 * of_recall))
     parts = [(_above(tails.positive_counts, cell), float(smooth[cell])) for cell in cells]
-    return _Rates(
-        prior, recall, _binomial_limits(recall, n_positive), unlabeled, wrong, reach, parts, decision.models
-    )
+    limits = _binomial_limits(recall, n_positive)
+    return _Rates(prior, recall, limits, unlabeled, wrong, reach, -weight * odds, parts, decision.models)
 
 
 def _above(counts: IntArray | FloatArray, cell: int) -> float:
