@@ -5,7 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-all lint docs bench paper constraints clean
+.PHONY: help demo test test-all test-floor fuzz lint docs bench paper constraints clean
 
 help:  ## list the targets (the default)
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -31,6 +31,15 @@ docs: $(READY)  ## build the documentation site in site/; a warning is an error
 
 bench: $(READY)  ## run every benchmark and rewrite benchmarks/results
 	$(BIN)/python -m benchmarks
+
+fuzz: $(READY)  ## edit artifacts and load them; EDITS=20000 and SEED=0 by default
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.hardening --dry --parts edits --edits $(or $(EDITS),20000) --seed $(or $(SEED),0)
+
+# An environment of its own with the oldest versions that pyproject.toml allows.
+test-floor: floor.txt  ## run the tests with the oldest versions allowed
+	$(PYTHON) -m venv .venv-floor
+	.venv-floor/bin/pip install --quiet --disable-pip-version-check --constraint floor.txt --editable '.[all,dev]'
+	OMP_NUM_THREADS=1 .venv-floor/bin/python -m pytest -n auto -m "not slow"
 
 paper: $(READY)  ## run the experiments of the paper and rewrite its tables and page
 	$(BIN)/python -m paper run

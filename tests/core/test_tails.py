@@ -2,6 +2,9 @@
 
 import copy
 import pickle
+import sys
+import threading
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -440,3 +443,53 @@ def test_something_that_is_no_state_is_refused(state):
 def test_errors_name_argument_rule_and_value(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+# -- threads and bounds ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("way", ["update", "weighted", "merge"])
+def test_threads_that_share_tails_lose_no_count(way):
+    rng = np.random.default_rng(0)
+    tails, scores = ScoreTails(rng.normal(1, 1, 300)), rng.normal(0, 1, 500)
+    shard = tails.empty().update(scores)
+
+    def count():
+        for _ in range(40):
+            if way == "merge":
+                tails.merge(shard)
+            else:
+                tails.update(scores, np.ones(500) if way == "weighted" else None)
+
+    threads = [threading.Thread(target=count) for _ in range(8)]
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(switch)
+    assert tails.counts.sum() == 8 * 40 * 500
+    assert tails.n == pytest.approx(8 * 40 * 500)
+
+
+def test_counts_that_would_wrap_are_refused_and_leave_the_tails_as_they_were():
+    tails = ScoreTails([0.0, 1.0]).update([0.5])
+    state = tails.state()
+    full = ScoreTails.from_state(
+        replace(state, arrays=state.arrays | {"counts": np.array([0, 2**61, 2**61])})
+    )
+    before = full.counts.copy()
+    with pytest.raises(DataError, match="rows can be counted"):
+        full.merge(tails.empty().update([0.5, 0.7]))
+    assert (full.counts == before).all()
+    for counts in ([2**63 - 1, 1, 1], [2**62, 2**62, 0]):
+        with pytest.raises(DataError, match="add up"):
+            ScoreTails.from_state(replace(state, arrays=state.arrays | {"counts": np.array(counts)}))
+
+
+def test_tails_can_be_pickled_and_copied():
+    tails = ScoreTails([0.0, 1.0]).update([0.5, 2.0], [1.0, 3.0])
+    assert pickle.loads(pickle.dumps(tails)) == tails == copy.deepcopy(tails)

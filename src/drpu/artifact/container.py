@@ -47,12 +47,12 @@ def read_bytes(
             raise ArtifactError(
                 f"{os.fspath(path)!r} cannot be read as a drpu artifact: it is no regular file."
             )
-        content = file.read(max_bytes + 1) if found.st_size <= max_bytes else b""
-        if found.st_size > max_bytes or len(content) > max_bytes:
+        if found.st_size > max_bytes:
             raise ArtifactError(
                 f"{os.fspath(path)!r} has {found.st_size} bytes, more than max_bytes={max_bytes}: "
                 "pass a larger max_bytes if you trust the file."
             )
+        content = file.read(found.st_size)  # memory for all that is asked for is taken at once
     if expected_sha256 is not None:
         digest = hashlib.sha256(content).hexdigest()
         if not hmac.compare_digest(digest, expected_sha256.lower()):

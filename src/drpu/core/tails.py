@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+import os
+import threading
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
@@ -21,13 +23,48 @@ _MOST = 2.0**62  # rows that can be counted: sums of two such counts still fit i
 _CHUNK = 1 << 20  # scores counted at a time: memory stays flat however many come
 
 
+# Held while counts are added, which takes microseconds. One for all tails: a lock of its own would keep
+# tails from being pickled. It is free in a forked child, whatever the other threads were doing.
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
+
+
+class _Counted(NamedTuple):
+    """Counts of scores with their squares; replaced and never changed, so that readers see one state."""
+
+    counts: IntArray | FloatArray
+    weight_squares: float = 0.0
+    cluster_squares: float = 0.0
+
+    @property
+    def weighted(self) -> bool:
+        """Whether any row came with a weight."""
+        return self.counts.dtype != np.int64
+
+    @property
+    def squares(self) -> float:
+        """Sum of the squared weights: the number of rows where there are none."""
+        return self.weight_squares if self.weighted else float(self.counts.sum())
+
+    def __add__(self, more: _Counted) -> _Counted:  # type: ignore[override]
+        if not (self.weighted or more.weighted):
+            total = int(self.counts.sum()) + int(more.counts.sum())  # neither of which is beyond the bound
+            if total > _MOST:
+                raise DataError(f"at most {_MOST:g} rows can be counted, got {total:g}.")
+        counts = self.counts + more.counts
+        squares = 0.0 if counts.dtype == np.int64 else self.squares + more.squares
+        return _Counted(counts, squares, self.cluster_squares + more.cluster_squares)
+
+
 class ScoreTails:
     """Counts of scores in the cells cut by the holdout-positive scores.
 
     The unique positive scores ``u_1 < ... < u_K`` cut the line into ``K + 1``
     cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Counting
     unlabeled scores in them is all that prior estimation needs. Counts add up, so
-    batches, streams and clusters give the same numbers as one pass.
+    batches, streams and clusters give the same numbers as one pass. Threads may share
+    tails: ``update`` and ``merge`` add a batch as a whole, or not at all.
 
     Parameters
     ----------
@@ -58,24 +95,16 @@ class ScoreTails:
     5.0
     """
 
-    __slots__ = (
-        "_cluster_squares",
-        "_weight_squares",
-        "copies",
-        "counts",
-        "levels",
-        "n_positive",
-        "positive_counts",
-    )
+    __slots__ = ("_counted", "copies", "levels", "n_positive", "positive_counts")
 
     # Tails can be equal and can change: no hash.
     __hash__ = None  # type: ignore[assignment]
 
     levels: FloatArray
     positive_counts: IntArray | FloatArray
-    counts: IntArray | FloatArray
     n_positive: float
     copies: int
+    _counted: _Counted
 
     def __init__(
         self, positive_scores: Any, weight: Any = None, *, groups: IntArray | None = None, copies: int = 1
@@ -91,11 +120,10 @@ class ScoreTails:
             w = check_weights("weight", weight, len(scores))
             self.positive_counts = np.bincount(cell + 1, weights=w, minlength=size)
             self.n_positive = _effective_size(w.sum(), (w * w).sum())
-        self.counts = np.zeros(size, dtype=np.int64)
         if groups is not None:
             w = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
             self.n_positive = _effective_size(w.sum(), _group_squares(w, groups))
-        self._weight_squares = self._cluster_squares = 0.0
+        self._counted = _Counted(np.zeros(size, dtype=np.int64))
 
     # -- counting ------------------------------------------------------------------
 
@@ -114,30 +142,30 @@ class ScoreTails:
             over several calls.
         """
         values = check_scores("scores", scores, allow_empty=True)
+        clusters = 0.0
         if groups is not None:
             unit = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
-            self._cluster_squares += _group_squares(unit, groups) - float((unit * unit).sum())
+            clusters = _group_squares(unit, groups) - float((unit * unit).sum())
         if weight is not None:
             # A batch may weigh nothing: only the whole must not.
             w = check_weights("weight", weight, len(values), allow_zero=True)
             cells = np.searchsorted(self.levels, values, side="right")
-            self._weight_squares = self._squares() + float((w * w).sum())
-            self.counts = self.counts + np.bincount(cells, weights=w, minlength=len(self.counts))
-            return self
-        squares = self._squares()
+            counts = np.bincount(cells, weights=w, minlength=len(self.levels) + 1)
+            return self._add(_Counted(counts, float((w * w).sum()), clusters))
+        whole = np.zeros(len(self.levels) + 1, dtype=np.int64)
         for start in range(0, len(values), _CHUNK):
-            self.counts += _cell_counts(self.levels, values[start : start + _CHUNK]).astype(self.counts.dtype)
-        if self.weighted:
-            self._weight_squares = squares + len(values)
-        return self
+            whole += _cell_counts(self.levels, values[start : start + _CHUNK])
+        return self._add(_Counted(whole, 0.0, clusters))
 
     def merge(self, other: ScoreTails) -> Self:
         """Add the counts of ``other``, taken over the same positives, in place."""
         self._check_same_cells(other)
-        squares = self._squares() + other._squares()
-        self.counts = self.counts + other.counts
-        self._weight_squares = squares if self.weighted else 0.0
-        self._cluster_squares += other._cluster_squares
+        return self._add(other._counted)
+
+    def _add(self, more: _Counted) -> Self:
+        """Add counts; the one place where they change, in one step that no thread can come between."""
+        with _LOCK:
+            self._counted = self._counted + more
         return self
 
     def empty(self, *, copies: int | None = None) -> ScoreTails:
@@ -145,8 +173,7 @@ class ScoreTails:
         new = object.__new__(type(self))
         new.levels, new.positive_counts, new.n_positive = self.levels, self.positive_counts, self.n_positive
         new.copies = self.copies if copies is None else check_integer("copies", copies, low=1)
-        new.counts = np.zeros(len(self.levels) + 1, dtype=np.int64)
-        new._weight_squares = new._cluster_squares = 0.0
+        new._counted = _Counted(np.zeros(len(self.levels) + 1, dtype=np.int64))
         return new
 
     def copy(self) -> ScoreTails:
@@ -170,16 +197,22 @@ class ScoreTails:
     # -- reading -------------------------------------------------------------------
 
     @property
+    def counts(self) -> IntArray | FloatArray:
+        """Unlabeled scores in each cell; integers unless weighted."""
+        return self._counted.counts
+
+    @property
     def weighted(self) -> bool:
         """Whether any unlabeled row came with a weight."""
-        return self.counts.dtype != np.int64
+        return self._counted.weighted
 
     @property
     def n(self) -> float:
         """Effective number of unlabeled rows: Kish's size when they have weights or groups."""
-        total = float(self.counts.sum())
-        if self.weighted or self._cluster_squares:
-            return _effective_size(total, self._squares() + self._cluster_squares) / self.copies
+        counted = self._counted
+        total = float(counted.counts.sum())
+        if counted.weighted or counted.cluster_squares:
+            return _effective_size(total, counted.squares + counted.cluster_squares) / self.copies
         return total / self.copies
 
     @property
@@ -232,13 +265,13 @@ class ScoreTails:
             {
                 "n_positive": self.n_positive,
                 "copies": self.copies,
-                "weight_squares": self._weight_squares,
-                "cluster_squares": self._cluster_squares,
+                "weight_squares": self._counted.weight_squares,
+                "cluster_squares": self._counted.cluster_squares,
             },
             {
                 "levels": self.levels,
                 "positive_counts": self.positive_counts,
-                "counts": self.counts.copy(),  # counting goes on in place
+                "counts": self.counts,
             },
         )
 
@@ -264,13 +297,10 @@ class ScoreTails:
         if counts.dtype != np.int64 and counts.any() != (squares > 0):
             raise DataError("the state of tails is damaged: counts and weight_squares do not agree.")
         tails = object.__new__(cls)
-        tails.levels, tails.positive_counts, tails.counts = levels, positive, counts
+        tails.levels, tails.positive_counts = levels, positive
         tails.n_positive, tails.copies = n_positive, copies
-        tails._weight_squares, tails._cluster_squares = squares, clusters
+        tails._counted = _Counted(counts, squares, clusters)
         return tails
-
-    def _squares(self) -> float:
-        return self._weight_squares if self.weighted else float(self.counts.sum())
 
     def _check_same_cells(self, other: ScoreTails) -> None:
         if not isinstance(other, ScoreTails) or not self.same_cells(other):

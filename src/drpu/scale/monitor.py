@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import threading
 from collections import deque
 from dataclasses import dataclass
 from typing import Any, Self
@@ -17,6 +19,12 @@ from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataError, ParameterError
 
 __all__ = ["PriorMonitor", "PriorReading"]
+
+
+# One for all monitors: a lock of its own would keep a monitor from being pickled.
+_LOCK = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +145,9 @@ class PriorMonitor:
     def update(self, X: Rows | ScoreTails, *, when: Any = None, sample_weight: Any = None) -> PriorReading:
         """Count a batch, drop old batches from the window, and estimate the prior.
 
+        A batch is counted as a whole or, where this raises or is interrupted, not at all. Threads
+        may share a monitor.
+
         Parameters
         ----------
         X : rows of shape (n, d), or ScoreTails
@@ -154,6 +165,10 @@ class PriorMonitor:
             batch = self.classifier._own_counts(X, sample_weight).copy()
         else:
             batch = self.classifier.count(X, sample_weight=sample_weight)
+        with _LOCK:  # threads may share a monitor: each batch is added to what the others left
+            return self._read(batch, when)
+
+    def _read(self, batch: ScoreTails, when: Any) -> PriorReading:
         batches, tails = self._pushed(batch)
         alarm = self.alarm.copy()
         alarm.update(batch)
@@ -167,9 +182,9 @@ class PriorMonitor:
             shift=mixture_test(tails, fitted.tails),
             alarm=alarm.raised,
         )
-        # A single assignment, so that an interrupted update changes nothing and can be repeated.
-        self.__dict__ |= {"_batches": batches, "tails": tails, "alarm": alarm, "_seen": self._seen + 1}
-        self.readings.append(reading)
+        readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
+        # One step: an interrupted update has counted nothing and may be repeated.
+        vars(self).update(_batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=self._seen + 1)
         return reading
 
     def adapted(self, *, cost: float | None = None) -> AdaptedClassifier:

@@ -1,0 +1,339 @@
+"""Hostile artifacts, killed writers and threads that count: how often something goes wrong.
+
+    python -m benchmarks.hardening [--edits 20000] [--kills 1000] [--counts 4000000]
+
+Edits: artifacts of every kind with edited parts and right digests are loaded and used in a process
+of their own. Counted are crashes, hangs of more than 5 s of processor time, errors of other types than
+``ArtifactError``, and allocations of more than four times those of the honest artifact.
+
+Kills: processes that save an artifact, write predictions, write a report or update a monitor are
+killed at random moments. Counted are files that are neither the old nor the new one, and temporary files that
+are left after the next run.
+
+Counts: eight threads add scores and merge tails; the sum must be exact.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import threading
+import time
+import tracemalloc
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks._fuzz import artifacts, edited, outcome, rows
+from benchmarks._results import RESULTS, read_results, write_results
+from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
+
+HANG = 5.0  # seconds of processor time
+FACTOR, SLACK = 4.0, 2**20  # allocations beyond those of the honest artifact; the slack is for Python itself
+THREADS = 8
+
+
+# -- edits -----------------------------------------------------------------------------------
+
+
+Task = tuple[str, int]  # a kind and a seed
+Done = tuple[Task, str, float, float]  # what came of it, seconds, and memory beside the honest artifact
+
+
+def fuzz(edits: int, seed: int) -> dict[str, Any]:
+    """Outcomes of edits, kind by kind."""
+    honest = artifacts()
+    todo = [(kind, seed + i) for i in range(-(-edits // len(honest))) for kind in honest]
+    counts = {kind: Counter[str]() for kind in honest}
+    faults, slowest, largest = [], 0.0, 0.0
+    while todo:
+        done, end = _run_worker(honest, todo)
+        for (kind, number), what, seconds, growth in done:
+            name = what if what in ("refused", "works") else "other_errors"
+            counts[kind].update({"edits": 1, name: 1, "large_allocations": int(growth > FACTOR)})
+            slowest, largest = max(slowest, seconds), max(largest, growth)
+            if name == "other_errors" or growth > FACTOR:
+                faults.append(f"{kind}, seed {number}: {what}, {growth:.1f} times the memory")
+        todo = todo[len(done) :]
+        if end is not None:  # the edit that ended the worker
+            counts[todo[0][0]].update({"edits": 1, end: 1})
+            faults.append(f"{todo[0]}: {end}")
+            todo = todo[1:]
+    total = dict.fromkeys(("edits", "refused", "works", "crashes", "hangs", "other_errors"), 0)
+    total |= {"large_allocations": 0}
+    for found in counts.values():
+        for name, n in found.items():
+            total[name] += n
+    extremes = {"slowest_seconds": round(slowest, 3), "memory_factor": round(largest, 2)}
+    return {"total": total | extremes, "kinds": {k: dict(v) for k, v in counts.items()}, "faults": faults}
+
+
+def _run_worker(honest: dict[str, bytes], tasks: list[Task]) -> tuple[list[Done], str | None]:
+    """Outcomes until the worker is done, dies or hangs."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe()
+    worker = context.Process(target=_work, args=(theirs, honest, tasks))
+    worker.start()
+    theirs.close()
+    done: list[Done] = []
+    try:
+        while True:
+            used = _processor_seconds(worker.pid)
+            while not ours.poll(1.0):
+                if not worker.is_alive():
+                    return done, "crashes"
+                if done and _processor_seconds(worker.pid) - used > HANG:
+                    return done, "hangs"
+            try:
+                found = ours.recv()
+            except EOFError:
+                return done, "crashes"
+            if found is None:
+                return done, None
+            done.append(found)
+            if len(done) % 1000 == 0:
+                print(f"{len(done)} edits, {len(tasks) - len(done)} to go", flush=True)
+    finally:
+        worker.kill()
+        worker.join()
+
+
+def _processor_seconds(pid: int | None) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def _work(pipe: Any, honest: dict[str, bytes], tasks: list[Task]) -> None:
+    new, base = rows(), {}
+    with tempfile.TemporaryDirectory() as folder:
+        for content in honest.values():
+            outcome(content, new, Path(folder))  # imports what it needs
+        tracemalloc.start()
+        for kind, content in honest.items():
+            base[kind] = _peak(content, new, Path(folder))[2]
+        for task in tasks:
+            kind, seed = task
+            what, seconds, peak = _peak(edited(honest[kind], seed), new, Path(folder))
+            pipe.send((task, what, seconds, max(0.0, peak - SLACK) / base[kind]))
+    pipe.send(None)
+
+
+def _peak(content: bytes, new: Any, folder: Path) -> tuple[str, float, float]:
+    tracemalloc.reset_peak()
+    before, start = tracemalloc.get_traced_memory()[0], time.process_time()
+    what = outcome(content, new, folder)
+    return what, time.process_time() - start, tracemalloc.get_traced_memory()[1] - before
+
+
+# -- kills -----------------------------------------------------------------------------------
+
+
+def _save(old: Path, _: Path, target: Path) -> None:
+    save(load(old), target)
+
+
+def _predict(old: Path, table: Path, target: Path) -> None:
+    _command("predict", old, table, "--out", target)
+
+
+def _report(old: Path, _: Path, target: Path) -> None:
+    _command("report", old, "--out", target)
+
+
+def _command(*words: Any) -> None:
+    from drpu.cli import main as run
+
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        run([str(word) for word in words])
+
+
+Writer = Callable[[Path, Path, Path], None]
+_WRITERS: dict[str, Writer] = {"save": _save, "predict": _predict, "report": _report}
+
+
+def kill(kills: int, seed: int) -> dict[str, Any]:
+    """Files after writers were killed, and after the next run."""
+    rng = random.Random(seed)
+    counts: dict[str, Any] = {}
+    each = -(-kills // (len(_WRITERS) + 1))
+    for name, writer in _WRITERS.items():
+        counts[name] = _kill_writer(writer, each, rng)
+        print(f"{name:15} {counts[name]}", flush=True)
+    counts["monitor"] = _interrupt_monitor(each, rng)
+    print(f"{'monitor':15} {counts['monitor']}", flush=True)
+    return counts
+
+
+def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int]:
+    """Child processes write the same file, and are killed at a random moment of it."""
+    context = multiprocessing.get_context("fork")
+    lost = half = left = 0
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        old, table, target = folder / "old.drpu", folder / "rows.csv", folder / "out" / "target.csv"
+        target.parent.mkdir()
+        save(_classifier(), old)
+        table.write_text("a,b\n" + "0.5,-0.5\n" * 2000)
+        seconds = _run_child(context, write, (old, table, target))
+        whole = target.read_bytes()
+        for _ in range(kills):
+            child = context.Process(target=write, args=(old, table, target))
+            child.start()
+            time.sleep(rng.random() * seconds)
+            child.kill()
+            child.join()
+            lost += not target.exists()
+            half += target.exists() and target.read_bytes() != whole
+            left += any(path != target for path in target.parent.iterdir())
+        _run_child(context, write, (old, table, target))
+        stale = sum(path != target for path in target.parent.iterdir())
+    return {
+        "kills": kills,
+        "in_mid_write": left,
+        "lost": lost,
+        "half_written": half,
+        "stale_after_next_run": stale,
+    }
+
+
+def _run_child(context: Any, write: Any, arguments: Any) -> float:
+    """Seconds that one writer takes that is left alone."""
+    start = time.perf_counter()
+    child = context.Process(target=write, args=arguments)
+    child.start()
+    child.join()
+    if child.exitcode:
+        raise RuntimeError(f"{write.__name__} ended with {child.exitcode}")
+    return time.perf_counter() - start
+
+
+def _interrupt_monitor(interruptions: int, rng: random.Random) -> dict[str, int]:
+    """Updates that an exception ends at a random line; a batch must be counted once, after a retry."""
+    classifier = _classifier()
+    batch = np.random.default_rng(0).normal(size=(50, 2))
+    wrong = 0
+    for _ in range(interruptions):
+        monitor = PriorMonitor(classifier, window=rng.choice([None, 120]))
+        monitor.update(batch)
+        steps = rng.randrange(1, 120)
+        try:
+            with _Interruption(steps):
+                monitor.update(batch)
+            updates = 2
+        except _StopError:
+            updates = 1 if len(monitor.readings) == 1 else 2
+            if updates == 1:
+                monitor.update(batch)
+        wrong += monitor.tails.n != 100 or len(monitor.readings) != 2
+    return {"interruptions": interruptions, "counted_wrongly": wrong}
+
+
+class _StopError(Exception):
+    pass
+
+
+class _Interruption:
+    """Raises after a number of lines that drpu.scale.monitor runs in this thread."""
+
+    def __init__(self, steps: int) -> None:
+        self.steps = steps
+
+    def __enter__(self) -> None:
+        sys.settrace(self._trace)
+
+    def __exit__(self, *_: Any) -> None:
+        sys.settrace(None)
+
+    def _trace(self, frame: Any, event: str, _: Any) -> Any:
+        if not frame.f_code.co_filename.endswith(("monitor.py", "tails.py")):
+            return None
+        if event == "line":
+            self.steps -= 1
+            if self.steps == 0:
+                raise _StopError
+        return self._trace
+
+
+def _classifier() -> Any:
+    data = make_gaussian_pu(100, 400, prior=0.4, separation=3, dimensions=2, random_state=0)
+    model = KernelRatio(width=1.0, ridge=0.1, n_centres=10)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return DRPUClassifier(model, holdout=2, random_state=0).fit(*data.X_y())
+
+
+# -- counts ----------------------------------------------------------------------------------
+
+
+def count(n: int) -> dict[str, Any]:
+    """Rows that eight threads counted, in each way of counting."""
+    positive = np.random.default_rng(0).normal(1, 1, 500)
+    each = n // THREADS // 100
+    scores = np.random.default_rng(1).normal(0, 1, each)
+    weight = np.ones(each)
+    shard = ScoreTails(positive).update(scores)
+    ways: dict[str, Callable[[ScoreTails], Any]] = {
+        "update": lambda tails: tails.update(scores),
+        "weighted update": lambda tails: tails.update(scores, weight),
+        "merge": lambda tails: tails.merge(shard),
+    }
+    found = {}
+    for name, way in ways.items():
+        tails = ScoreTails(positive)
+        workers = [threading.Thread(target=_repeat, args=(way, tails)) for _ in range(THREADS)]
+        switch = sys.getswitchinterval()
+        sys.setswitchinterval(1e-5)
+        for worker in workers:
+            worker.start()
+        for worker in workers:
+            worker.join()
+        sys.setswitchinterval(switch)
+        expected = each * THREADS * 100
+        found[name] = {"expected": expected, "lost": round(expected - float(tails.counts.sum()))}
+    return found
+
+
+def _repeat(way: Callable[[ScoreTails], Any], tails: ScoreTails) -> None:
+    for _ in range(100):
+        way(tails)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--edits", type=int, default=20_000)
+    parser.add_argument("--kills", type=int, default=1_000)
+    parser.add_argument("--counts", type=int, default=4_000_000)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--parts", nargs="+", default=["edits", "kills", "counts"], help="what to run")
+    parser.add_argument(
+        "--dry", action="store_true", help="write no file, and fail where edits found a fault"
+    )
+    options = parser.parse_args()
+    work = {
+        "edits": lambda: fuzz(options.edits, options.seed),
+        "kills": lambda: kill(options.kills, options.seed),
+        "counts": lambda: count(options.counts),
+    }
+    found = {name: work[name]() for name in options.parts}
+    if options.dry:
+        total = found["edits"]["total"]
+        print(total)
+        bad = sum(total[name] for name in ("crashes", "hangs", "other_errors", "large_allocations"))
+        sys.exit(f"{bad} faults" if bad else 0)
+    before = read_results("hardening") if (RESULTS / "hardening.json").exists() else {}
+    kept = {name: before[name] for name in work if name in before}
+    sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts}"
+    write_results("hardening", f"python -m benchmarks.hardening {sizes}", **kept | found)
+
+
+if __name__ == "__main__":
+    main()

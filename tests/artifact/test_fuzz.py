@@ -1,0 +1,41 @@
+"""A seeded part of the fuzzer: edited artifacts are refused by one type of error, or work.
+
+A crash of the process ends the test run, which is a failure as well. ``make fuzz`` runs as many
+edits as you like, each in a process that may die.
+"""
+
+import pytest
+
+from benchmarks._fuzz import artifacts, edited, outcome, rows
+
+EDITS = 25
+KINDS = [
+    "adapted", "auto", "boosted", "boosting", "bregman", "centroids", "elkan-noto", "features", "forest",
+    "generators", "histograms", "kernel score", "linear score", "logistic", "neighbours", "network",
+    "network score", "powers", "support",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def honest():
+    pytest.importorskip("torch", reason="networks are among the kinds")
+    return artifacts()
+
+
+def test_every_kind_is_fuzzed(honest):
+    assert sorted(honest) == KINDS
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_edited_artifacts_are_refused_or_work(kind, honest, tmp_path):
+    assert outcome(honest[kind], rows(), tmp_path) == "works"
+    edits = 5 if kind == "auto" else EDITS  # the default has ten times the parts of the others
+    found = {seed: outcome(edited(honest[kind], seed), rows(), tmp_path) for seed in range(edits)}
+    assert {seed: what for seed, what in found.items() if what not in ("refused", "works")} == {}
+    assert "refused" in found.values()
+
+
+def test_an_edit_depends_on_its_seed_alone(honest):
+    content = honest["logistic"]
+    assert edited(content, 7) == edited(content, 7)
+    assert edited(content, 7) != edited(content, 8)
