@@ -314,9 +314,7 @@ def main() -> None:
     parser.add_argument("--counts", type=int, default=4_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", nargs="+", default=["edits", "kills", "counts"], help="what to run")
-    parser.add_argument(
-        "--dry", action="store_true", help="write no file, and fail where edits found a fault"
-    )
+    parser.add_argument("--dry", action="store_true", help="write no file; fail where edits found faults")
     options = parser.parse_args()
     work = {
         "edits": lambda: fuzz(options.edits, options.seed),

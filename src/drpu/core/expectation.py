@@ -287,8 +287,7 @@ def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> Scor
     """Tails over the same cells with other counts; some cells may have lost their positives."""
     part = tails.empty(copies=1)
     part.positive_counts, part.n_positive = positive, float(positive.sum())
-    part.counts = unlabeled
-    return part
+    return part.add_counts(unlabeled)
 
 
 # -- figures ---------------------------------------------------------------------------------------

@@ -162,6 +162,10 @@ class ScoreTails:
         self._check_same_cells(other)
         return self._add(other._counted)
 
+    def add_counts(self, counts: IntArray) -> Self:
+        """Add counts that were made elsewhere, one for each cell, in place."""
+        return self._add(_Counted(_check_counts("counts", counts, len(self.levels))))
+
     def _add(self, more: _Counted) -> Self:
         """Add counts; the one place where they change, in one step that no thread can come between."""
         with _LOCK:
