@@ -16,6 +16,7 @@ from paper.sota import no_shift_text
 from paper.store import RESULTS, read_results
 from paper.tables import NAMES, Table, all_tables
 from paper.timing import alone_seconds, km2_seconds, measured_seconds, projected_minutes
+from paper.unfinished import unfinished_text
 
 __all__ = ["page", "write_page"]
 
@@ -43,7 +44,9 @@ flavours:
 - **ours-augmented** has the same networks, trained on images that are shifted, mirrored or deformed at
   random.
 - **beyond** has the same rows, labels and test sets, and the library's residual network: `NetworkRatio`
-  with `network="resnet9"`, augmented images, teachers and students, in one call for each trial.
+  with `network="resnet9"`, augmented images, teachers and students, in one call for each trial. The
+  mean output of the last students is the model, its ratio is calibrated, and both priors are the
+  library's default estimates.
 """
 
 
@@ -59,7 +62,7 @@ def page(results: Sequence[dict[str, Any]], figures: Sequence[str] = (), *, choi
     """The page as Markdown."""
     tables = all_tables(results)
     parts = [HEAD, "## In one table", summary(results).markdown(), _reading(results), _why(results), choice]
-    parts = [part for part in [*parts, no_shift_text(results)] if part]
+    parts = [part for part in [*parts, no_shift_text(results), unfinished_text(results)] if part]
     parts += ["## Accuracy in percent", _LEGEND]
     parts += [_shown(t) for name, t in tables.items() if name.startswith("accuracy")]
     parts += ["## AUC at a test prior of .6", tables["auc"].markdown()]
