@@ -10,6 +10,10 @@ from drpu.models.auto import AutoRatio
 from drpu.models.forest import ForestRatio
 from drpu.models.registry import model_from_state
 
+# The samples are small: that a prior is not identified is said, and not the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+
+
 MODELS = [AutoRatio, BoostedRatio, ForestRatio]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from drpu._output import write_output
+from drpu.artifact.onnx.columns import row_inputs
 from drpu.core.calibration import Calibration
 from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataTypeError
@@ -38,6 +39,10 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     where they are integers, otherwise 0 and 1. The metadata hold the prior and cost that
     the classifier works at, the training prior and the classes. Rows must be dense.
 
+    For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``: ``X.ward``
+    for the column ``ward``. Categories are strings, with an empty string for a gap. Numbers are float64,
+    and dates are days since 1970-01-01. The graph holds the levels of the categories.
+
     The graph agrees with Python to about 1e-7 in the score (1e-6 for networks). Calibration has steps,
     so a row whose score lies that close to one may fall on its other side.
 
@@ -57,13 +62,14 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
     core: FittedRatio = classifier.fitted_
     graph = Graph()
-    parts = [_ratio(graph, core, _scores(graph, model)) for model in core.model.models]
+    rows, inputs, texts = row_inputs(graph, classifier)
+    parts = [_ratio(graph, core, _scores(graph, model, rows)) for model in core.model.models]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     kind = _decide(graph, core, mean)
 
     double = graph.onnx.TensorProto.DOUBLE
     model = graph.model(
-        {"X": ["rows", classifier.n_features_in_], "prior": [1], "cost": [1]},
+        inputs | {"prior": [1], "cost": [1]},
         {"ratio": double, "probability": double, "label": kind},
         {
             "drpu.prior": repr(classifier.test_prior_.value),
@@ -71,13 +77,14 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
             "drpu.train_prior": repr(core.train_prior.value),
             "drpu.classes": json.dumps(core.classes.tolist()),
         },
+        texts,
     )
     write_output(path, model.SerializeToString())
 
 
-def _scores(graph: Graph, model: RatioModel) -> str:
+def _scores(graph: Graph, model: RatioModel, rows: str) -> str:
     """The log-ratios of one fold model, of shape (rows, 1)."""
-    raw = model.onnx_scores(graph, "X")
+    raw = model.onnx_scores(graph, rows)
     return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 

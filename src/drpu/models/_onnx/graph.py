@@ -53,13 +53,23 @@ class Graph:
         """The same in float64."""
         return self.op("Cast", x, to=int(self.onnx.TensorProto.DOUBLE))
 
-    def model(self, inputs: dict[str, list[Any]], outputs: dict[str, int], about: dict[str, str]) -> Any:
-        """The checked model; inputs by name with their shapes, outputs by name with their types."""
-        helper, double = self.onnx.helper, self.onnx.TensorProto.DOUBLE
+    def model(
+        self,
+        inputs: dict[str, list[Any]],
+        outputs: dict[str, int],
+        about: dict[str, str],
+        texts: Sequence[str] = (),
+    ) -> Any:
+        """The checked model; inputs by name with their shapes, outputs by name with their types.
+
+        The inputs among ``texts`` are strings, all others float64.
+        """
+        helper, types = self.onnx.helper, self.onnx.TensorProto
+        kinds = {name: types.STRING if name in texts else types.DOUBLE for name in inputs}
         graph = helper.make_graph(
             self._nodes,
             "drpu",
-            [helper.make_tensor_value_info(name, double, shape) for name, shape in inputs.items()],
+            [helper.make_tensor_value_info(name, kinds[name], shape) for name, shape in inputs.items()],
             [helper.make_tensor_value_info(name, kind, ["rows"]) for name, kind in outputs.items()],
             self._constants,
         )

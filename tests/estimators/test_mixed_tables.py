@@ -25,6 +25,10 @@ from drpu.exceptions import (
     ParameterError,
 )
 
+# The samples are small: that a prior is not identified is said, and not the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+
+
 WARDS = ["north", "south", "east", "west"]
 
 

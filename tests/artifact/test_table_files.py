@@ -6,7 +6,7 @@ import zipfile
 import numpy as np
 import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.compose import make_column_transformer
 from sklearn.linear_model import LogisticRegression
@@ -17,6 +17,9 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 import drpu
 from drpu import DRPUClassifier, count_batches, load, save, score_batches
 from drpu.exceptions import ArtifactError, DataTypeError, KeptValuesWarning, ParameterError
+
+# The samples are small: that a prior is not identified is said, and not the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 
 def visits(n, share, seed):
@@ -89,6 +92,33 @@ def test_missing_labels_survive(tmp_path):
         clf = DRPUClassifier("classifier", holdout=2, random_state=0).fit(rows, labels)
         save(clf, tmp_path / "clf.drpu")
         np.testing.assert_equal(load(tmp_path / "clf.drpu").classes_.tolist(), classes)
+
+
+@pytest.mark.parametrize("model", ["boosted", "kernel"])
+def test_a_graph_takes_the_columns_of_a_table(model, tmp_path):
+    runtime = pytest.importorskip("onnxruntime", reason="part of the onnx extra")
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X.drop(columns="visit"), Y)
+    drpu.export_onnx(clf, tmp_path / "visits.onnx")
+    session = runtime.InferenceSession(tmp_path / "visits.onnx", providers=["CPUExecutionProvider"])
+    new = JUNE.drop(columns="visit")
+    new.loc[:1, "ward"] = ["elsewhere", None]
+    days = (new["day"] - pd.Timestamp("1970-01-01")) / pd.Timedelta(days=1)
+    feed = {
+        "X.temperature": new[["temperature"]].to_numpy(),
+        "X.ward": new[["ward"]].fillna("").to_numpy(dtype=object),
+        "X.day": days.to_numpy()[:, None],
+        "prior": np.array([0.2]),
+        "cost": np.array([0.5]),
+    }
+    (probability,) = session.run(["probability"], feed)
+    assert_allclose(probability, clf.at_prior(0.2).predict_proba(new)[:, 1], atol=1e-5)
+
+
+def test_digests_cannot_be_exported(clf, tmp_path):
+    pytest.importorskip("onnx", reason="part of the onnx extra")
+    save(clf, tmp_path / "hashed.drpu", column_values="hash")
+    with pytest.raises(ArtifactError, match="digests"):
+        drpu.export_onnx(load(tmp_path / "hashed.drpu"), tmp_path / "visits.onnx")
 
 
 # -- batches ------------------------------------------------------------------------------------------

@@ -1,0 +1,52 @@
+"""The columns of a mixed table as inputs of a graph."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drpu.exceptions import ArtifactError
+from drpu.models._onnx.graph import Graph
+from drpu.models._onnx.scores import indicator_columns
+from drpu.tables.columns import CATEGORY
+from drpu.tables.encoder import FIRST, MISSING, OTHER, TableEncoder
+
+__all__ = ["row_inputs"]
+
+
+def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]], list[str]]:
+    """The name of the rows inside the graph, its inputs with their shapes, and those that are strings."""
+    table: TableEncoder | None = classifier.table_
+    if table is None or table.plain:
+        return "X", {"X": ["rows", classifier.n_features_in_]}, []
+    if table.salt is not None:
+        raise ArtifactError(
+            "the levels of the categories are digests, which a graph cannot compare with strings: export "
+            "the classifier before it is saved with column_values='hash'."
+        )
+    inputs = {f"X.{plan.name}": ["rows", 1] for plan in table.used}
+    texts = [f"X.{plan.name}" for plan in table.used if plan.kind == CATEGORY]
+    parts = [
+        _codes(graph, f"X.{plan.name}", plan.levels) if plan.kind == CATEGORY else f"X.{plan.name}"
+        for plan in table.used
+    ]
+    rows = graph.op("Concat", *parts, axis=1)
+    return (
+        rows if table.indicators is None else indicator_columns(graph, table.indicators, rows),
+        inputs,
+        texts,
+    )
+
+
+def _codes(graph: Graph, name: str, levels: tuple[str, ...]) -> str:
+    """Codes of a column of strings; the empty string is a gap."""
+    codes = graph.op(
+        "LabelEncoder",
+        name,
+        domain="ai.onnx.ml",
+        keys_strings=["", *levels],
+        values_floats=[float(MISSING), *np.arange(FIRST, FIRST + len(levels), dtype=float)],
+        default_float=float(OTHER),
+    )
+    return graph.double(codes)
