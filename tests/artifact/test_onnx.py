@@ -11,6 +11,8 @@ from drpu.artifact.onnx import export_onnx
 from drpu.exceptions import ArtifactError, DataTypeError
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
+# The samples are small: that a prior is not identified is said, and not the point here.
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 runtime = pytest.importorskip("onnxruntime", reason="runs the exported graphs")
 
 MODELS = {

@@ -18,8 +18,9 @@ from drpu.models.base import LOG_LIMIT, RatioModel
 
 __all__ = ["export_onnx"]
 
-# Scores this close below a level count as on it: networks compute in float32, other models only cosines.
-_NEAR, _NEAR_NETWORK = 2e-7, 1e-6
+# Scores this close below a level count as on it: networks compute in float32, the default only cosines.
+_NEAR = {"network": 1e-6, "auto": 2e-7, "fourier": 2e-7}
+_NEAR_OTHERS = 1e-9
 
 
 def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
@@ -43,8 +44,8 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     for the column ``ward``. Categories are strings, with an empty string for a gap. Numbers are float64,
     and dates are days since 1970-01-01. The graph holds the levels of the categories.
 
-    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks). Calibration has steps,
-    so a row whose score lies that close to one may fall on its other side.
+    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, 1e-9 for trees and
+    kernels). Calibration has steps, so a row whose score is that close to one may fall on its other side.
 
     Examples
     --------
@@ -118,8 +119,8 @@ def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
     if core.calibration is None:
         return _against_population(graph, graph.op("Exp", scores), core.labelled_fraction)
-    network = any(type(model).__name__ == "NetworkRatio" for model in core.model.models)
-    return _calibrated(graph, core.calibration, scores, _NEAR_NETWORK if network else _NEAR)
+    near = _NEAR.get(core.model.models[0].kind, _NEAR_OTHERS)
+    return _calibrated(graph, core.calibration, scores, near)
 
 
 def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: float) -> str:
@@ -140,7 +141,8 @@ def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: 
             op("Gather", graph.constant(at_levels[:-1]), left),
         )
         slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
-        line = op("Add", y0, op("Mul", op("Sub", scores, x0), slope))
+        beyond = op("Max", op("Sub", scores, x0), [[0.0]])  # on its level, if it is counted as such
+        line = op("Add", y0, op("Mul", beyond, slope))
     else:
         line = op("Add", op("Mul", scores, 0.0), at_levels[0])
     line = op("Where", op("Less", scores, near[0]), calibration.curve[0], line)

@@ -18,10 +18,12 @@ def tree_sum(graph: Graph, booster: Any, X: str) -> str:
     The operator adds up in float64 and rounds the sum to float32. Each leaf is therefore split into a
     multiple of a power of two, whose sums float32 holds exactly, and a small rest, summed beside it.
     """
-    rows: list[dict[str, Any]] = []
     trees = booster.dump_model()["tree_info"]
+    sets = _category_sets(trees)
+    rows: list[dict[str, Any]] = []
     for number, tree in enumerate(trees):
-        _grow(tree["tree_structure"], number, [], rows)
+        _grow(tree["tree_structure"], number, [], rows, _places(sets, booster))
+    X = _with_members(graph, X, sets)
     leaves = [row for row in rows if row["mode"] == "LEAF"]
     weights = np.array([row["weight"] for row in leaves])
     whole, rest = _split(weights, len(trees))
@@ -61,37 +63,69 @@ def _split(weights: Any, trees: int) -> tuple[Any, Any]:
     return whole, weights - whole
 
 
-def _grow(part: dict[str, Any], tree: int, own: list[int], rows: list[dict[str, Any]]) -> int:
+Sets = dict[tuple[int, str], None]  # a column and the codes that a split sends to the left, once each
+
+
+def _category_sets(trees: list[dict[str, Any]]) -> Sets:
+    """The splits on categories, each set of codes once."""
+    found: Sets = {}
+    waiting = [tree["tree_structure"] for tree in trees]
+    while waiting:
+        part = waiting.pop()
+        if "split_feature" in part:
+            waiting += [part["right_child"], part["left_child"]]
+            if part["decision_type"] == "==":
+                found[part["split_feature"], str(part["threshold"])] = None
+    return found
+
+
+def _places(sets: Sets, booster: Any) -> dict[tuple[int, str], int]:
+    """Positions of the columns that :func:`_with_members` adds."""
+    first = int(booster.num_feature())
+    return {split: first + position for position, split in enumerate(sets)}
+
+
+def _with_members(graph: Graph, X: str, sets: Sets) -> str:
+    """The rows with a column for each set of codes: 1 where the code is in it.
+
+    The operator has a mode for equality, but runtimes merge such nodes, not always rightly.
+    """
+    if not sets:
+        return X
+    columns = []
+    for feature, threshold in sets:
+        codes = np.array([[float(code) for code in threshold.split("||")]])
+        column = graph.op("Gather", X, graph.constant([feature], np.int64), axis=1)
+        columns.append(graph.total(graph.double(graph.op("Equal", column, codes))))
+    return graph.op("Concat", X, *columns, axis=1)
+
+
+def _grow(
+    part: dict[str, Any],
+    tree: int,
+    own: list[int],
+    rows: list[dict[str, Any]],
+    places: dict[tuple[int, str], int],
+) -> int:
     """Add a part of a tree and return the number of its first node; ``own`` counts the nodes of the tree."""
     row = _node(tree, own, rows)
     if "split_feature" not in part:
         row["weight"] = float(part.get("leaf_value", 0.0))
         return int(row["node"])
+    row["mode"] = "BRANCH_LEQ"
+    below, above = part["left_child"], part["right_child"]
     if part["decision_type"] == "==":
-        return _grow_category(part, row, own, rows)
-    if part["decision_type"] != "<=" or part["missing_type"] == "Zero":
-        raise ArtifactError("these trees read zeros as gaps, which the export to ONNX does not know.")
-    # Without missing values in training, LightGBM reads a later one as 0.
-    left = part["default_left"] if part["missing_type"] == "NaN" else part["threshold"] >= 0
-    row |= {"feature": part["split_feature"], "mode": "BRANCH_LEQ", "missing": int(left)}
-    row["value"] = float(part["threshold"])
-    row["yes"] = _grow(part["left_child"], tree, own, rows)
-    row["no"] = _grow(part["right_child"], tree, own, rows)
+        row |= {"feature": places[part["split_feature"], str(part["threshold"])], "value": 0.5}
+        below, above = above, below
+    else:
+        if part["decision_type"] != "<=" or part["missing_type"] == "Zero":
+            raise ArtifactError("these trees read zeros as gaps, which the export to ONNX does not know.")
+        # Without missing values in training, LightGBM reads a later one as 0.
+        left = part["default_left"] if part["missing_type"] == "NaN" else part["threshold"] >= 0
+        row |= {"feature": part["split_feature"], "missing": int(left), "value": float(part["threshold"])}
+    row["yes"] = _grow(below, tree, own, rows, places)
+    row["no"] = _grow(above, tree, own, rows, places)
     return int(row["node"])
-
-
-def _grow_category(
-    part: dict[str, Any], first: dict[str, Any], own: list[int], rows: list[dict[str, Any]]
-) -> int:
-    """A split on a set of codes: a chain of equalities whose true branches share the left part."""
-    codes = [float(code) for code in str(part["threshold"]).split("||")]
-    chain = [first, *(_node(first["tree"], own, rows) for _ in codes[1:])]
-    left = _grow(part["left_child"], first["tree"], own, rows)
-    right = _grow(part["right_child"], first["tree"], own, rows)
-    following = [*(row["node"] for row in chain[1:]), right]
-    for row, code, no in zip(chain, codes, following, strict=True):
-        row |= {"feature": part["split_feature"], "mode": "BRANCH_EQ", "value": code, "yes": left, "no": no}
-    return int(first["node"])
 
 
 def _node(tree: int, own: list[int], rows: list[dict[str, Any]]) -> dict[str, Any]:
