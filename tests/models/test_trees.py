@@ -5,7 +5,7 @@ import re
 import lightgbm
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu.exceptions import ArtifactError
 from drpu.models._trees import MOST_DEPTH, Trees, read_trees
@@ -49,12 +49,20 @@ def test_the_text_is_its_own_image(text):
     assert read(read(text).text()).text() == read(text).text()
 
 
-def test_ranges_counts_and_settings_are_left_out(text):
+def test_ranges_gains_and_settings_are_left_out(text):
     clean = read(text).text()
     assert "[" in text
     assert "[" not in clean  # ranges of columns and settings
-    assert "count" not in clean
     assert "gain" not in clean
+
+
+def test_contributions_of_columns_stay_the_same(booster, text):
+    new = rows(np.random.default_rng(1))
+    assert_allclose(
+        read(text).booster().predict(new, pred_contrib=True),
+        booster.predict(new, pred_contrib=True),
+        atol=1e-12,
+    )
 
 
 def test_a_tree_of_one_leaf_is_read():
@@ -90,6 +98,8 @@ EDITS = {
     "a leaf beyond the end": field("right_child", first("-99")),
     "a NaN leaf": field("leaf_value", first("nan")),
     "a huge leaf": field("leaf_value", first("1e300")),
+    "leaves without counts": field("leaf_count", lambda old: old[: old.index(" ")]),
+    "counts beyond measure": field("leaf_count", first("4000000000")),
     "no leaves": field("num_leaves", lambda _: "0"),
     "more leaves": field("num_leaves", lambda _: "1000000000"),
     "another number of bitsets": field("num_cat", lambda _: "7"),

@@ -6,8 +6,8 @@ memory. So a text from a file is never handed on. It is read here into arrays, t
 checked, and LightGBM gets a new text that is written from them.
 
 The new text has splits and leaf values, which are what predictions need. The smallest and the
-largest value of each column, the number of rows in each leaf, gains and training settings
-are left out.
+largest value of each column, gains and training settings are left out. Numbers of rows in leaves stay,
+as contributions of columns to a score are weighted by them.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ _DECISIONS = frozenset(left | missing | kind for left in (0, 2) for missing in (
 _VERSIONS = ("v3", "v4")
 _HEADER_NUMBERS = ("num_class", "num_tree_per_iteration", "max_feature_idx")
 _UNUSED = {  # fields of a tree that predictions do not need
-    "split_gain", "leaf_weight", "leaf_count", "internal_value", "internal_weight", "internal_count",
+    "split_gain", "leaf_weight", "internal_value", "internal_weight", "internal_count",
     "shrinkage",
 }  # fmt: skip
 _USED = {
     "num_leaves", "num_cat", "split_feature", "threshold", "decision_type", "left_child", "right_child",
-    "leaf_value", "cat_boundaries", "cat_threshold", "is_linear",
+    "leaf_value", "leaf_count", "cat_boundaries", "cat_threshold", "is_linear",
 }  # fmt: skip
 
 
@@ -55,6 +55,7 @@ class _Tree:
     left: IntArray
     right: IntArray
     value: FloatArray
+    count: IntArray
     bounds: IntArray
     bits: IntArray
 
@@ -193,6 +194,7 @@ def _read(fields: dict[str, str], columns: int) -> _Tree:
         left=_integers(fields["left_child"]),
         right=_integers(fields["right_child"]),
         value=_floats(fields["leaf_value"]),
+        count=_counts(fields),
         bounds=_integers(fields["cat_boundaries"]) if categorical else np.zeros(1, dtype=np.int64),
         bits=_integers(fields["cat_threshold"]) if categorical else np.zeros(0, dtype=np.int64),
     )
@@ -202,6 +204,23 @@ def _read(fields: dict[str, str], columns: int) -> _Tree:
         )
     _check(tree, columns)
     return tree
+
+
+def _counts(fields: dict[str, str]) -> IntArray:
+    """Rows of each leaf, by which contributions of columns are weighted: at least one, so that they exist."""
+    if "leaf_count" not in fields:
+        return np.ones(len(fields["leaf_value"].split()), dtype=np.int64)
+    return np.maximum(_integers(fields["leaf_count"]), 1)
+
+
+def _rows_below(tree: _Tree) -> IntArray:
+    """Rows below each split, added up from the leaves; children come after their parents."""
+    left, right, leaf = tree.left.tolist(), tree.right.tolist(), tree.count.tolist()
+    below = [0] * len(left)
+    for i in range(len(left) - 1, -1, -1):
+        a, b = left[i], right[i]
+        below[i] = (below[a] if a >= 0 else leaf[~a]) + (below[b] if b >= 0 else leaf[~b])
+    return np.array(below, dtype=np.int64)
 
 
 def _integers(text: str) -> IntArray:
@@ -226,6 +245,8 @@ def _check(tree: _Tree, columns: int) -> None:
         # infinity parts the numbers from the missing values
         "a threshold is not a number": not (tree.threshold > -np.inf).all(),
         "a leaf value is not a finite number": not (np.abs(tree.value) <= LARGEST).all(),
+        "the rows of a leaf are not counted": len(tree.count) != leaves or _outside(tree.count, 0, 2**31),
+        "there are too many rows": int(tree.count.sum()) >= 2**31,
     }
     _report(problems)
     _check_children(tree.left, tree.right, splits)
@@ -295,6 +316,8 @@ def _lines(tree: _Tree) -> Iterator[tuple[str, str]]:
     yield "left_child", _join(tree.left)
     yield "right_child", _join(tree.right)
     yield "leaf_value", _join(tree.value)
+    yield "leaf_count", _join(tree.count)
+    yield "internal_count", _join(_rows_below(tree))
     if categories:
         yield "cat_boundaries", _join(tree.bounds)
         yield "cat_threshold", _join(tree.bits)

@@ -46,6 +46,7 @@ def _tree(tree: dict[str, Any]) -> _Tree:
         left=number[left[split]].astype(np.int64),
         right=number[right[split]].astype(np.int64),
         value=condition[leaf],
+        count=np.ones(int(leaf.sum()), dtype=np.int64),  # which xgboost does not keep
         bounds=np.zeros(1, dtype=np.int64),  # no split on categories
         bits=np.empty(0, dtype=np.int64),
     )

@@ -10,6 +10,7 @@ from scipy import sparse
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
+from drpu._fork import threads_here
 from drpu._samples import SamplePair, is_sparse
 from drpu._schema import Integer, Number, Optional, Schema, Text
 from drpu._state import ModelState
@@ -316,13 +317,13 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         threads = 0 if self.n_jobs == -1 else self.n_jobs
-        raw = self.booster_.predict(tree_rows(X), raw_score=True, num_threads=threads)
+        raw = self.booster_.predict(tree_rows(X), raw_score=True, num_threads=threads_here(threads))
         return self.loss_.log_ratio(np.asarray(raw, dtype=np.float64) + self.offset_)
 
     def contributions(self, X: Rows) -> FloatArray:
         """LightGBM's own contributions of the columns; the last column holds the base value."""
         threads = 0 if self.n_jobs == -1 else self.n_jobs
-        found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=threads)
+        found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=threads_here(threads))
         values = np.array(sparse.csr_matrix(found).toarray() if is_sparse(X) else found, dtype=np.float64)
         values[:, -1] += self.offset_
         return np.asarray(values)

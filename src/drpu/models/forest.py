@@ -9,6 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
+from drpu._fork import threads_here
 from drpu._samples import SamplePair
 from drpu._schema import Integer, Number, Optional, Schema
 from drpu._state import ModelState
@@ -127,7 +128,8 @@ class ForestRatio(RatioModel, kind="forest"):
         }
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        share = self.booster_.predict(tree_rows(X), num_threads=0 if self.n_jobs == -1 else self.n_jobs)
+        threads = threads_here(0 if self.n_jobs == -1 else self.n_jobs)
+        share = self.booster_.predict(tree_rows(X), num_threads=threads)
         least = 0.25 / self.booster_.current_iteration()
         share = np.clip(np.asarray(share, dtype=np.float64), least, 1 - least)
         return np.asarray(np.log(share / (1 - share)) - self.offset_)

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from drpu._fork import torch_threads_here
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
@@ -180,6 +181,7 @@ def outputs(
     ``augment`` names the changes over which they are averaged, if any. ``dtype`` asks for products at the
     precision of training, which is faster; without it a row gets the same score in any batch, up to float32.
     """
+    torch_threads_here()
     own = scaling is not None or isinstance(module, (ResNet9, Ensemble))
     weight = next(module.parameters())
     if dtype is None and own and (scaling is not None or weight.is_cpu):

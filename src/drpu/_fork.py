@@ -1,0 +1,35 @@
+"""Predictions in a forked process.
+
+The threads of OpenMP, which LightGBM and torch compute with, do not live on in a forked child, and
+work that is given to them there waits for ever. So a child uses one thread. A new process
+(``multiprocessing.get_context("spawn")``) has all of them.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+__all__ = ["threads_here", "torch_threads_here"]
+
+_STATE = {"forked": False, "torch": False}
+
+
+def _in_child() -> None:
+    _STATE["forked"], _STATE["torch"] = True, False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
+def threads_here(threads: int) -> int:
+    """``threads``, or one in a forked process."""
+    return 1 if _STATE["forked"] else threads
+
+
+def torch_threads_here() -> None:
+    """Let torch use one thread in a forked process; call this before it computes."""
+    if _STATE["forked"] and not _STATE["torch"] and "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
+        _STATE["torch"] = True
