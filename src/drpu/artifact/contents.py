@@ -40,6 +40,8 @@ def contents(classifier: Any, state: ModelState) -> dict[str, Any]:
     }
     if hasattr(classifier, "fitted_"):
         protection = classifier.fitted_.protection
+        if classifier.fitted_.columns:
+            found["statistics"].append("counts of rows in ranges of each column, with rounded limits")
         found["scores"] = _SCORES[None if protection is None else protection.mechanism]
     return found
 

@@ -93,6 +93,7 @@ def _private(core: FittedRatio, epsilon: float, random_state: int | None, *, ada
         calibration=_recalibrated(core, tails, prior, share),
         train_prior=prior,
         labelled_fraction=share,
+        columns=(),  # counts without noise
         grid=None,
         protection=protection,
         means=None,

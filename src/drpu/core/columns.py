@@ -3,8 +3,7 @@ r"""Which columns moved more than a change of the prior explains.
 For each column a few ranges of values are fixed in training, with the shares :math:`b` of the positives
 and :math:`a` of the unlabeled rows in them. If only the prior has changed, the shares of new
 rows are :math:`(1-\lambda) b + \lambda a` with :math:`\lambda = (1-\pi')/(1-\pi)`, the same for
-every column. A column whose shares no :math:`\lambda` within the limits of the two priors
-explains has moved by itself.
+every column. A column whose shares the common :math:`\lambda` does not explain has moved by itself.
 """
 
 from __future__ import annotations
@@ -25,8 +24,11 @@ __all__ = ["ColumnProfile", "ColumnShift", "column_shifts", "profile_columns"]
 
 RANGES = 12  # ranges of values a column, besides one for what is missing
 MOST_ROWS = 200_000  # more tell nothing more: every k-th row is taken beyond it
-MOST_COLUMNS = 2000  # wider rows, such as words of texts, are not profiled
+MOST_COLUMNS = 500  # wider rows, such as words of texts, are not profiled
 _FEWEST = 8  # rows that a range should hold in the unlabeled and in the new sample
+MOST_VOTE = 25.0  # chi-square up to which one column speaks against a lambda
+PRIOR_VOTE = 30.0  # the same for a lambda outside the limits of the priors
+TOLERANCE = 8.0  # above the least sum of votes, within which a lambda is still possible
 _DIGITS = 3  # significant digits of a limit between ranges: no value of a row is kept
 
 
@@ -76,7 +78,7 @@ class ColumnShift:
 
 
 def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tuple[ColumnProfile, ...]:
-    """Profiles of the columns of two dense samples; none for rows that are wider than 2000.
+    """Profiles of the columns of two dense samples; none for rows that are wider than 500.
 
     Parameters
     ----------
@@ -97,12 +99,9 @@ def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tupl
 
 
 def column_shifts(
-    profiles: Sequence[ColumnProfile],
-    rows: Any,
-    train_prior: PriorEstimate,
-    test_prior: PriorEstimate,
+    profiles: Sequence[ColumnProfile], rows: Any, train_prior: PriorEstimate, test_prior: PriorEstimate
 ) -> list[ColumnShift]:
-    """Tests of all columns of new rows, the largest misfit first.
+    r"""Tests of all columns of new rows, the largest misfit first.
 
     Parameters
     ----------
@@ -114,6 +113,13 @@ def column_shifts(
         Prior of the unlabeled rows that were profiled.
     test_prior : PriorEstimate
         Prior of the new rows.
+
+    Notes
+    -----
+    All columns must share one :math:`\lambda`. Each votes with its chi-square as a function of
+    :math:`\lambda`, and the two priors vote for the values within their limits; a vote counts up to a
+    cap, so that a column that moved, or a prior that was estimated badly, is outvoted. Every
+    column is then tested at the best of the values that the votes leave.
 
     Examples
     --------
@@ -127,35 +133,51 @@ def column_shifts(
     """
     if rows.shape[1] != len(profiles):
         raise DataError(f"rows must have the {len(profiles)} columns of the profiles, got {rows.shape[1]}.")
-    growth = _growth(train_prior, test_prior)
     X = _thinned(rows)
+    fits = [
+        _fit(profile, profile.count(np.asarray(X[:, k], dtype=np.float64)))
+        for k, profile in enumerate(profiles)
+    ]
+    growth = _common_growth([fit for fit in fits if fit is not None], train_prior, test_prior)
     found = []
-    for k, profile in enumerate(profiles):
-        p_value, misfit = _test(profile, profile.count(np.asarray(X[:, k], dtype=np.float64)), growth)
+    for profile, fit in zip(profiles, fits, strict=True):
+        p_value, misfit = (1.0, 0.0) if fit is None else _test(fit, growth)
         found.append(ColumnShift(profile.name, min(1.0, p_value * len(profiles)), misfit))
     return sorted(found, key=lambda shift: -shift.misfit)
 
 
-def _growth(train: PriorEstimate, test: PriorEstimate) -> FloatArray:
-    """Values of lambda that the limits of both priors allow."""
-    low = (1 - test.high) / max(1 - train.low, 1e-12)
-    high = (1 - test.low) / max(1 - train.high, 1e-12)
-    return np.unique(np.clip(np.linspace(low, high, 41), 0.0, 40.0))
-
-
-def _test(profile: ColumnProfile, new: FloatArray, growth: FloatArray) -> tuple[float, float]:
+def _fit(profile: ColumnProfile, new: FloatArray) -> MixtureFit | None:
+    """The mixtures of one column, where it has ranges enough to be tested."""
     start = _pooled_cells(profile, new)
     if len(start) < 2:
-        return 1.0, 0.0
+        return None
     samples = (new, profile.unlabeled, profile.positive)
     n_new, n, n_positive = (float(cells.sum()) for cells in samples)
     shares = [np.add.reduceat(cells, start) / cells.sum() for cells in samples]
-    fit = MixtureFit(shares[0], shares[1], shares[2], n_new, n, n_positive)
+    return MixtureFit(shares[0], shares[1], shares[2], n_new, n, n_positive)
+
+
+def _common_growth(fits: Sequence[MixtureFit], train: PriorEstimate, test: PriorEstimate) -> FloatArray:
+    """Values of lambda that the columns and the priors agree on."""
+    low = (1 - test.high) / max(1 - train.low, 1e-12)
+    high = (1 - test.low) / max(1 - train.high, 1e-12)
+    ends = np.clip([low, high], 0.0, 40.0)
+    grid = np.unique(np.concatenate((np.linspace(0, 2, 41), np.geomspace(2.2, 40, 12), ends)))
+    against = np.where((grid >= ends[0]) & (grid <= ends[1]), 0.0, PRIOR_VOTE)
+    for fit in fits:
+        statistic = fit.statistic(grid)
+        against = against + np.minimum(statistic - statistic.min(), MOST_VOTE)
+    left = grid[against <= against.min() + TOLERANCE]
+    return np.unique(np.concatenate((left, np.linspace(left[0], left[-1], 9))))
+
+
+def _test(fit: MixtureFit, growth: FloatArray) -> tuple[float, float]:
     statistic = fit.statistic(growth)
     best = growth[[int(np.argmin(statistic))]]
     noise = np.sqrt(2 / np.pi) * np.sqrt(np.diagonal(fit.covariance(best)[0])).sum()
     misfit = (float(np.abs(fit.residual(best)).sum()) - float(noise)) / 2
-    return float(chdtrc(len(start) - 1, float(statistic.min()))), min(1.0, max(0.0, misfit))
+    p_value = float(chdtrc(len(fit.new) - 1, float(statistic.min())))
+    return p_value, min(1.0, max(0.0, misfit))
 
 
 def _pooled_cells(profile: ColumnProfile, new: FloatArray) -> IntArray:

@@ -16,6 +16,7 @@ from drpu._typing import BoolArray, Rows
 from drpu.core.audit_fairness import FairnessTest
 from drpu.core.audit_performance import Evaluation, more_precise
 from drpu.core.budget import Budget
+from drpu.core.columns import ColumnShift
 from drpu.core.costs import check_cost
 from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import (
@@ -29,18 +30,18 @@ from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.estimators._html import adapted_html
 from drpu.estimators._kept import plain, read_plain, read_prior
+from drpu.estimators._profiles import OTHER_SHIFT, moved_columns, warn_of_other_shift
 from drpu.estimators.audit import Audit, check_audit
 from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
 from drpu.estimators.decisions import DecisionMethods
 from drpu.estimators.fitted import FittedRatio
-from drpu.exceptions import DataError, FewRowsWarning, ParameterError, ShiftWarning
+from drpu.exceptions import DataError, FewRowsWarning, ParameterError
 from drpu.models.base import LOG_LIMIT
 
-__all__ = ["Adaptable", "AdaptedClassifier"]
+__all__ = ["OTHER_SHIFT", "Adaptable", "AdaptedClassifier"]
 
 FEW_ROWS = 30  # adapt warns that the prior is rough with fewer new rows
-OTHER_SHIFT = 0.001  # adapt warns of another kind of shift below this p-value
 
 
 class Adaptable(DecisionMethods, Auditable):
@@ -71,9 +72,7 @@ class Adaptable(DecisionMethods, Auditable):
         tails : ScoreTails
             Each row is counted once per fold model.
         """
-        X = self._checked_rows(X)
-        weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
-        return self.fitted_.count(X, weight)
+        return self._counted(self._checked_rows(X), sample_weight)
 
     def adapt(
         self,
@@ -113,26 +112,35 @@ class Adaptable(DecisionMethods, Auditable):
         check_fraction("level", level)
         if audit is not None:
             return self._adapt_to_answers(X, check_audit(audit), cost, sample_weight, level)
-        if isinstance(X, ScoreTails):
-            seen = self._own_counts(X, sample_weight)
-        else:
-            seen = self.count(X, sample_weight=sample_weight)
-        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(X, sample_weight))
+        counted = isinstance(X, ScoreTails)
+        rows = None if counted else self._checked_rows(X)
+        seen = self._own_counts(X, sample_weight) if counted else self._counted(rows, sample_weight)
+        matched = self._rows_to_match(rows, sample_weight)
+        prior = self.fitted_.prior_of(seen, level=level, rows=matched)
         adapted = AdaptedClassifier(self, prior, cost=cost)
         adapted._batch_size = seen.n
         _warn_of_few_rows(seen.n, adapted.prior)
         adapted.shift_test_ = mixture_test(seen, self.fitted_.tails)
-        _warn_of_other_shift(adapted.shift_test_)
+        if sample_weight is None:
+            adapted.moved_columns_ = moved_columns(
+                self.fitted_.columns, rows, self.fitted_.unlabeled_prior, adapted.test_prior_
+            )
+        warn_of_other_shift(adapted.shift_test_, adapted.moved_columns_)
         return adapted
 
-    def _rows_to_match(self, X: Rows | ScoreTails, sample_weight: Any) -> Sample | None:
-        """The rows themselves, where the method of adapting needs them."""
-        if self.fitted_.means is None or isinstance(X, ScoreTails):
+    def _counted(self, rows: Rows, sample_weight: Any) -> ScoreTails:
+        weight = None
+        if sample_weight is not None:
+            weight = check_weights("sample_weight", sample_weight, n_rows(rows))
+        return self.fitted_.count(rows, weight)
+
+    def _rows_to_match(self, rows: Rows | None, sample_weight: Any) -> Sample | None:
+        """The checked rows themselves, where the method of adapting needs them."""
+        if self.fitted_.means is None or rows is None:
             return None
-        rows = self._checked_rows(X)
-        weight = (
-            None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(rows))
-        )
+        weight = None
+        if sample_weight is not None:
+            weight = check_weights("sample_weight", sample_weight, n_rows(rows))
         return Sample(rows, weight)
 
     def _adapt_to_answers(
@@ -152,7 +160,7 @@ class Adaptable(DecisionMethods, Auditable):
             )
         test = mixture_test(seen, self.fitted_.tails)
         if not any(part.seen_in_training for part in own):  # those score lower than new rows
-            _warn_of_other_shift(test, stacklevel=4)
+            warn_of_other_shift(test, (), stacklevel=4)
         priors = audited_priors(
             parts, seen, self.fitted_, prior_shift=test.p_value >= OTHER_SHIFT, level=level
         )
@@ -309,6 +317,9 @@ class AdaptedClassifier(Adaptable):
         an audit of new rows, and after loading.
     evaluation_ : Evaluation or None
         Performance measured on the audited rows; None without an audit, and after loading.
+    moved_columns_ : tuple of ColumnShift
+        Columns that moved more than a new prior explains, the largest move first; empty where
+        none did, where only counts were seen, and after loading.
     budget_ : Budget or None
         Expected result of ``at_budget``; None otherwise, and after loading.
     before_audit_ : tuple of two PriorEstimate, or None
@@ -317,6 +328,7 @@ class AdaptedClassifier(Adaptable):
     """
 
     shift_test_: MixtureTest | None = None
+    moved_columns_: tuple[ColumnShift, ...] = ()
     fairness_test_: FairnessTest | None = None
     evaluation_: Evaluation | None = None
     budget_: Budget | None = None
@@ -444,15 +456,3 @@ def _warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
             FewRowsWarning,
             stacklevel=3,
         )
-
-
-def _warn_of_other_shift(test: MixtureTest, *, stacklevel: int = 3) -> None:
-    if test.p_value >= OTHER_SHIFT:
-        return
-    warnings.warn(
-        f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; about "
-        f"{test.misfit:.0%} of them would have to change): more than the prior has changed, and neither the "
-        "estimated prior nor the labels are reliable. Compare the columns with those of training.",
-        ShiftWarning,
-        stacklevel=stacklevel,
-    )

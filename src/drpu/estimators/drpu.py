@@ -25,6 +25,7 @@ from drpu.estimators._copies import copied_positives
 from drpu.estimators._kept import plain_parameters, read_parameters
 from drpu.estimators._labels import read_labels
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
+from drpu.estimators._profiles import profiles_of
 from drpu.estimators._tables import with_categories
 from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
@@ -321,6 +322,7 @@ class DRPUClassifier(Adaptable):
             grid,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             means=self._means(pair),
+            columns=() if pair is None else profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
         )
         return self
 

@@ -16,10 +16,12 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.audit import carried_prior
 from drpu.core.audit_limits import Figure
 from drpu.core.calibration import Calibration, calibrate, population_ratio
+from drpu.core.columns import ColumnProfile
 from drpu.core.prior import METHODS, PriorEstimate, prior_from_tails
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
 from drpu.estimators._kept import read_classes, read_prior, write_classes
+from drpu.estimators._profiles import profiles_from_state, profiles_state
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.base import LOG_LIMIT
@@ -69,6 +71,9 @@ class FittedRatio:
         Means of random features over the training samples, for ``"kernel-matching"``.
     training : TrainingMark or None
         Recognises the training rows when they are passed again; None after loading.
+    columns : tuple of ColumnProfile
+        Counts of the training rows in a few ranges of each column, to tell which columns
+        moved; empty for sparse rows, images and tables that the model reads itself.
 
     Examples
     --------
@@ -90,6 +95,7 @@ class FittedRatio:
     protection: Protection | None = None
     training: TrainingMark | None = None
     means: FeatureMeans | None = None
+    columns: tuple[ColumnProfile, ...] = ()
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the mean ratio over the fold models, without a ceiling."""
@@ -202,6 +208,8 @@ class FittedRatio:
             parts["grid"] = self.grid.state()
         if self.means is not None:
             parts["means"] = self.means.state()
+        if self.columns:
+            parts["columns"] = profiles_state(self.columns)
         return ModelState("fitted-ratio", config, parts=parts)
 
     @classmethod
@@ -227,6 +235,7 @@ class FittedRatio:
             GridCounts.from_state(parts["grid"]) if "grid" in parts else None,
             Protection.from_state(config["protection"]) if "protection" in config else None,
             means=FeatureMeans.from_state(parts["means"]) if "means" in parts else None,
+            columns=profiles_from_state(parts["columns"]) if "columns" in parts else (),
         )
 
     @classmethod
@@ -242,6 +251,8 @@ class FittedRatio:
         for name, kind in (("calibration", Calibration), ("grid", GridCounts), ("means", FeatureMeans)):
             if name in parts:
                 kind.from_state(parts[name])
+        if "columns" in parts:
+            profiles_from_state(parts["columns"])
         if "protection" in config:
             Protection.from_state(config["protection"])
 
@@ -254,7 +265,7 @@ class FittedRatio:
 def _check(state: ModelState) -> None:
     _SCHEMA.check(replace(state, parts={}))
     wanted = {"model", "tails"}
-    if not wanted <= state.parts.keys() <= wanted | {"calibration", "grid", "means"}:
+    if not wanted <= state.parts.keys() <= wanted | {"calibration", "grid", "means", "columns"}:
         raise DataError(f"a fitted ratio must have a model and tails, got {sorted(state.parts)!r:.100}.")
     for name in ("train_prior", "classes", "adapt_method"):
         if name not in state.config:

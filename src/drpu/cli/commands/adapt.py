@@ -66,7 +66,8 @@ def adapt(
     if out is not None:
         save(adapted, out)
     if json:
-        show.as_json(standing(adapted) | {"artifact": None if out is None else str(out)})
+        moved = {"moved_columns": list(adapted.moved_columns_)}
+        show.as_json(standing(adapted) | moved | {"artifact": None if out is None else str(out)})
         return
     show.facts(
         {

@@ -1,0 +1,118 @@
+"""Profiles of the training columns: what a change of a column is judged by, and no rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drpu._schema import Array, Integer, List, Schema, Text
+from drpu._state import ModelState
+from drpu.core.columns import ColumnProfile, ColumnShift, column_shifts, profile_columns
+from drpu.core.diagnostics import MixtureTest
+from drpu.core.prior import PriorEstimate
+from drpu.exceptions import DataError, ShiftWarning
+
+__all__ = ["moved_columns", "profiles_from_state", "profiles_of", "profiles_state", "warn_of_other_shift"]
+
+OTHER_SHIFT = 0.001  # p-value below which more than the prior is taken to have changed
+LEAST_MISFIT = 0.01  # share of rows that must have moved: among very many rows, everything is significant
+MOST_NAMED = 6
+_SCHEMA = Schema(
+    "column profiles",
+    config={"names": List(Text()), "edges": List(Integer(0, 1000))},
+    arrays={"edges": Array("e"), "positive": Array("c", above=-0.5), "unlabeled": Array("c", above=-0.5)},
+)
+
+
+def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
+    """Profiles of the two samples; none for sparse rows, images and rows that stay a table."""
+    if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
+        return ()
+    return profile_columns(positive, unlabeled, _names(estimator, positive.shape[1]))
+
+
+def _names(estimator: Any, n: int) -> list[str]:
+    """Names of the columns as the model sees them."""
+    table = getattr(estimator, "table_", None)
+    names = list(getattr(estimator, "feature_names_in_", []))
+    if table is not None:
+        used = [plan.name for plan in table.used]
+        shown = table.indicators
+        if shown is None:
+            names = used
+        else:  # numbers first, then the indicators of each category
+            names = [name for j, name in enumerate(used) if j not in shown.categories]
+            for j, codes, rest in zip(shown.categories, shown.codes, shown.rest, strict=True):
+                names += [used[j]] * (len(codes) + rest)
+    return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
+
+
+def moved_columns(
+    profiles: Sequence[ColumnProfile], rows: Any, train: PriorEstimate, test: PriorEstimate
+) -> tuple[ColumnShift, ...]:
+    """Columns that moved more than a new prior explains, the largest move first."""
+    if not profiles or not isinstance(rows, np.ndarray) or rows.ndim != 2:
+        return ()
+    found: dict[str, ColumnShift] = {}
+    for shift in column_shifts(profiles, rows, train, test):
+        if shift.p_value < OTHER_SHIFT and shift.misfit > LEAST_MISFIT:
+            found.setdefault(shift.name, shift)  # a category has several indicators
+    return tuple(found.values())
+
+
+def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stacklevel: int = 3) -> None:
+    """Warn where the scores or some columns changed more than the prior explains."""
+    if test.p_value >= OTHER_SHIFT and not moved:
+        return
+    names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
+    names += ", ..." if len(moved) > MOST_NAMED else ""
+    if test.p_value < OTHER_SHIFT:
+        seen = (
+            f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; "
+            f"about {test.misfit:.0%} of them would have to move)"
+        )
+        columns = (
+            f" Columns that moved: {names}." if moved else " Compare the columns with those of training."
+        )
+    else:
+        seen = f"columns moved more than a new prior explains: {names}"
+        columns = ""
+    warnings.warn(
+        f"{seen}: more than the prior has changed, and neither the prior found here nor the labels can be "
+        f"trusted.{columns}",
+        ShiftWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def profiles_state(profiles: Sequence[ColumnProfile]) -> ModelState:
+    """The profiles as plain data."""
+    return ModelState(
+        "column-profiles",
+        {"names": [p.name for p in profiles], "edges": [len(p.edges) for p in profiles]},
+        {
+            "edges": np.concatenate([p.edges for p in profiles]),
+            "positive": np.concatenate([p.positive for p in profiles]),
+            "unlabeled": np.concatenate([p.unlabeled for p in profiles]),
+        },
+    )
+
+
+def profiles_from_state(state: ModelState) -> tuple[ColumnProfile, ...]:
+    """The profiles that gave ``state``."""
+    _SCHEMA.check(state)
+    names, sizes = state.config["names"], np.array(state.config["edges"], dtype=np.int64)
+    edges, positive, unlabeled = (state.arrays[name] for name in ("edges", "positive", "unlabeled"))
+    cells = sizes + 2
+    if len(names) != len(sizes) or len(edges) != sizes.sum() or len(positive) != cells.sum():
+        raise DataError("the state of column profiles is damaged: its lengths do not agree.")
+    parts = [np.split(edges, np.cumsum(sizes)[:-1])]
+    parts += [np.split(counts, np.cumsum(cells)[:-1]) for counts in (positive, unlabeled)]
+    profiles = tuple(ColumnProfile(*column) for column in zip(names, *parts, strict=True))
+    for profile in profiles:
+        if (np.diff(profile.edges) <= 0).any() or not (profile.positive.any() and profile.unlabeled.any()):
+            raise DataError(f"the profile of column {profile.name!r:.100} is damaged.")
+    return profiles
