@@ -116,7 +116,7 @@ def test_the_bill_is_what_true_labels_would_cost(june, data):
     paid = 5 * (flagged & ~truth).sum() + 200 * (truth & ~flagged).sum()
     bill = at.expected_bill(4000)
     assert bill.low <= bill.value <= bill.high
-    assert_allclose(bill.value, paid, rtol=0.35)  # some dozens of misses
+    assert bill.low <= paid <= bill.high
     with pytest.raises(ParameterError, match="cost=Costs"):
         june.expected_bill()
 

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.diagnostics import expected_performance, performance_limits
+from drpu.core.budget import share_limits
+from drpu.core.diagnostics import expected_performance
 from drpu.core.prior import PriorEstimate
 from drpu.report.summary import level_ratios
 from drpu.report.view import View
@@ -16,7 +17,8 @@ from drpu.report.view import View
 __all__ = ["default_budget", "explorer_json"]
 
 MOST_LEVELS = 4000  # thresholds that the page carries; more would only make it heavier
-MOST_LIMITS = 120  # thresholds whose limits are computed; those between are interpolated
+KNOTS = 12  # thresholds that are judged on counts that did not make them
+_KNOTS = ("logRatio", "recall", "recallLow", "recallHigh", "wrong", "wrongLow", "wrongHigh")
 HALF = PriorEstimate.given(0.5)  # recall and false-positive rate do not depend on the test prior
 
 # Fields of Performance by their names in the script.
@@ -47,7 +49,7 @@ def explorer_json(view: View) -> str:
         "levels": _rounded(levels),
         "ratio": level_ratios(view.fitted)[kept].tolist(),
         **{name: values.tolist() for name, values in rates.items()},
-        **{name: _rounded(values) for name, values in _limits(view, levels, rates).items()},
+        "knots": _knots(view),
         "newShare": None if view.new is None else [*_rounded(view.new.survival[kept]), 0.0],
         "flagged": view.flagged,
         "rows": view.rows,
@@ -74,25 +76,41 @@ def _kept_levels(n: int) -> IntArray:
 
 
 def _rates(view: View, levels: FloatArray) -> dict[str, FloatArray]:
-    """Recall and false-positive rate with a threshold at each level, and with none flagged."""
+    """Recall and false-positive rate as counted, with a threshold at each level and with none flagged."""
     at = np.append(levels, np.inf)
     tails, prior = view.fitted.tails, view.fitted.unlabeled_prior.value
     found = expected_performance(tails, prior, HALF.value, at, cost=view.cost)
-    return {"recall": np.asarray(found.recall), "wrong": np.asarray(found.false_positive_rate)}
+    recall = np.asarray(found.recall)
+    limits = np.array([share_limits(float(share), tails.n_positive, view.prior.level) for share in recall])
+    return {
+        "recall": recall,
+        "wrong": np.asarray(found.false_positive_rate),
+        "recallLow": limits[:, 0],
+        "recallHigh": limits[:, 1],
+    }
 
 
-def _limits(view: View, levels: FloatArray, rates: dict[str, FloatArray]) -> dict[str, FloatArray]:
-    """Limits of the two rates at each level."""
-    some = np.unique(np.linspace(0, len(levels) - 1, min(len(levels), MOST_LIMITS)).astype(np.int64))
-    tails, prior = view.fitted.tails, view.fitted.unlabeled_prior
-    pairs = [performance_limits(tails, prior, HALF, float(levels[k]), cost=view.cost) for k in some]
-    found = {}
-    for rate, field in (("recall", "recall"), ("wrong", "false_positive_rate")):
-        for end, which, pick in (("Low", 0, np.minimum), ("High", 1, np.maximum)):
-            at_some = np.array([float(getattr(pair[which], field)) for pair in pairs])
-            values = np.append(np.interp(np.arange(len(levels)), some, at_some), at_some[-1])
-            found[rate + end] = pick(values, rates[rate])
-    return found
+def _knots(view: View) -> dict[str, list[float]]:
+    """What cross-fitting adds to the counted rates at some thresholds, and how far the rates may be off.
+
+    A threshold that was chosen with the counts looks better on them than it is. Between the knots the
+    script interpolates; the thresholds of the page and of training are among them.
+    """
+    log_ratios = view.fitted.level_log_ratios()
+    some = np.unique(np.linspace(0, len(log_ratios) - 1, KNOTS).astype(np.int64))
+    chosen = [float(at) for at in (view.threshold, view.before.threshold_) if 0 < at < np.inf]
+    ratios = np.unique(np.concatenate([np.exp(log_ratios[some]) * (1 - 1e-9), chosen]))
+    tails, prior = view.fitted.tails, view.fitted.unlabeled_prior.value
+    out: dict[str, list[float]] = {name: [] for name in _KNOTS}
+    for ratio in ratios:
+        now, low, high = view.judged(float(ratio), HALF)
+        seen = expected_performance(tails, prior, HALF.value, now.threshold, cost=view.cost)
+        out["logRatio"].append(float(np.log(ratio)))
+        for name, field in (("recall", "recall"), ("wrong", "false_positive_rate")):
+            counted = float(getattr(seen, field))
+            for end, part in (("", now), ("Low", low), ("High", high)):
+                out[f"{name}{end}"].append(float(getattr(part, field)) - counted)
+    return out
 
 
 def _rounded(values: Any) -> list[float]:

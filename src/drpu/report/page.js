@@ -34,10 +34,26 @@
     };
   }
 
+  // A value between the knots, by the log of the threshold.
+  function between(values, threshold) {
+    var at = data.knots.logRatio, x = Math.log(threshold), i = 1;
+    if (x <= at[0]) { return values[0]; }
+    if (x >= at[at.length - 1]) { return values[values.length - 1]; }
+    while (at[i] < x) { i++; }
+    return values[i - 1] + (values[i] - values[i - 1]) * (x - at[i - 1]) / (at[i] - at[i - 1]);
+  }
+
+  // Recall and false-positive rate at a threshold: as counted, moved to what other counts would show.
+  function rate(name, end, threshold, k) {
+    if (k < 0) { return 1; }
+    if (threshold === Infinity) { return 0; }
+    return Math.min(1, Math.max(0, data[name][k] + between(data.knots[name + end], threshold)));
+  }
+
   function outlook(q, c) {
     var threshold = ratioThreshold(data.trainPrior, q, c);
     var k = threshold === -Infinity ? -1 : firstAbove(threshold);
-    var out = figures(q, c, k < 0 ? 1 : data.recall[k], k < 0 ? 1 : data.wrong[k]);
+    var out = figures(q, c, rate("recall", "", threshold, k), rate("wrong", "", threshold, k));
     out.level = k;
     out.threshold = threshold;
     return out;
@@ -46,10 +62,10 @@
   function asFound() { return now.prior === data.prior.value && now.cost === data.cost; }
 
   // Limits of each figure: as computed with the page, or the corners of what is left open elsewhere.
-  function limits(q, c, k) {
+  function limits(q, c, threshold, k) {
     if (asFound()) { return data.found; }
-    var recalls = k < 0 ? [1, 1] : [data.recallLow[k], data.recallHigh[k]];
-    var wrongs = k < 0 ? [1, 1] : [data.wrongLow[k], data.wrongHigh[k]];
+    var recalls = [rate("recall", "Low", threshold, k), rate("recall", "High", threshold, k)];
+    var wrongs = [rate("wrong", "Low", threshold, k), rate("wrong", "High", threshold, k)];
     var out = {};
     recalls.forEach(function (recall) {
       wrongs.forEach(function (wrong) {
@@ -72,12 +88,12 @@
     var k = 0;
     while (k < last && depth(k) > share) { k++; }
     var wide = depth(k - 1) - depth(k), t = wide > 0 ? Math.min(1, Math.max(0, (share - depth(k)) / wide)) : 0;
-    function between(values, all) { return (1 - t) * values[k] + t * (k > 0 ? values[k - 1] : all); }
+    function mixed(values, all) { return (1 - t) * values[k] + t * (k > 0 ? values[k - 1] : all); }
     var ends = counted ? [data.prior.low, data.prior.high] : [q, q];
     // No more positives can be found than rows are looked at.
     function cap(found, prior) { return prior > 0 ? Math.min(found, share / prior) : found; }
-    var recall = cap(between(data.recall, 1), q), low = cap(between(data.recallLow, 1), ends[1]);
-    var high = cap(between(data.recallHigh, 1), ends[0]);
+    var recall = cap(mixed(data.recall, 1), q), low = cap(mixed(data.recallLow, 1), ends[1]);
+    var high = cap(mixed(data.recallHigh, 1), ends[0]);
     function precision(prior, found) { return Math.min(1, prior * found / share); }
     return {
       recall: recall, recallRange: [low, high], precision: precision(q, recall),
@@ -178,7 +194,7 @@
   }
 
   function show() {
-    var out = outlook(now.prior, now.cost), ends = limits(now.prior, now.cost, out.level);
+    var out = outlook(now.prior, now.cost), ends = limits(now.prior, now.cost, out.threshold, out.level);
     Object.keys(forms).forEach(function (name) {
       fill(name, forms[name](out[name]), out[name]);
       var beside = byId("range-" + name);

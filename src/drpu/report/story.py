@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drpu.core.budget import gain_curve
-from drpu.core.diagnostics import Performance, expected_performance
+from drpu.core.diagnostics import Performance
 from drpu.estimators.adapted import OTHER_SHIFT
 from drpu.report.summary import roc
 from drpu.report.view import View
@@ -159,9 +159,7 @@ def expectations(view: View) -> list[dict[str, str]]:
 
 def _kept_threshold(view: View) -> Performance:
     """Performance at the current prior if the threshold of training were kept."""
-    at = view.cut(view.before.threshold_)
-    prior = view.fitted.unlabeled_prior.value
-    return expected_performance(view.fitted.tails, prior, view.prior.value, at, cost=view.cost)
+    return view.judged(view.before.threshold_)[0]
 
 
 def lift_words(view: View) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 from drpu._typing import Rows
 from drpu.core.costs import Costs
 from drpu.core.diagnostics import Performance
+from drpu.core.expectation import Decision, expect
 from drpu.core.groups import GroupPriors
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
@@ -114,6 +115,16 @@ class View:
         return (
             1.0 if top > 0.1 else next(size for size in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if size > 3 * top)
         )
+
+    def judged(
+        self, ratio: float, prior: PriorEstimate | None = None
+    ) -> tuple[Performance, Performance, Performance]:
+        """Expected performance and its limits with the threshold ``ratio``, at the prior of the page."""
+        fitted = self.fitted
+        made = ratio if fitted.calibration is not None else None
+        models = len(fitted.model.models)
+        decision = Decision(fitted.tails, self.cut(ratio), made, fitted.labelled_fraction, models)
+        return expect(decision, fitted.unlabeled_prior, prior or self.prior, cost=self.cost)
 
     def cut(self, ratio: float) -> float:
         """Score at which a ratio is exceeded."""
