@@ -4,7 +4,7 @@
 
 Edits: artifacts of every kind with edited parts and right digests are loaded and used in a process
 of their own. Counted are crashes, hangs of more than 5 s of processor time, errors of other types than
-``ArtifactError``, and allocations of more than four times those of the honest artifact.
+``ArtifactError``, and allocations of more than four times those of the unedited artifact.
 
 Kills: processes that save an artifact, write predictions, write a report or update a monitor are
 killed at random moments. Counted are files that are neither the old nor the new one, and temporary files that
@@ -38,7 +38,10 @@ from benchmarks._results import RESULTS, read_results, write_results
 from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
 
 HANG = 5.0  # seconds of processor time
-FACTOR, SLACK = 4.0, 2**20  # allocations beyond those of the honest artifact; the slack is for Python itself
+FACTOR, SLACK = (
+    4.0,
+    2**20,
+)  # allocations beyond those of the unedited artifact; the slack is for Python itself
 THREADS = 8
 
 
@@ -46,7 +49,7 @@ THREADS = 8
 
 
 Task = tuple[str, int]  # a kind and a seed
-Done = tuple[Task, str, float, float]  # what came of it, seconds, and memory beside the honest artifact
+Done = tuple[Task, str, float, float]  # outcome, seconds, and memory relative to the unedited artifact
 
 
 def fuzz(edits: int, seed: int) -> dict[str, Any]:

@@ -218,8 +218,8 @@ def write_docs(record: dict[str, Any]) -> None:
     text = [
         "# Which prior estimator, and why",
         "",
-        f"Written by `python -m benchmarks.priors --docs` from what `{record['command']}` measured. "
-        "Numbers are mean absolute errors of the share of positives; *worst cell* is the largest of the "
+        f"Written by `python -m benchmarks.priors --docs` from the results of `{record['command']}`. "
+        "Numbers are mean absolute errors of the prior; *worst cell* is the largest of the "
         "means over the runs of one setting. Estimates are clipped into their 95 % interval, as "
         "`estimate_prior` does; `midpoint` is the middle of that interval.",
         "",

@@ -160,7 +160,7 @@ def test_a_pipe_carries_rows_in_and_answers_out(run, folder, monkeypatch):
     assert "\x1b" not in out + err  # no colours in a pipe
 
 
-def test_an_empty_pipe_is_said_to_be_one(run, monkeypatch):
+def test_an_empty_pipe_is_an_error(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     code, _, err = run("adapt toy.drpu -")
     assert code == 1
@@ -320,7 +320,7 @@ def test_a_missing_extra_says_what_to_install(monkeypatch, capsys):
 @pytest.mark.parametrize(
     "command", ["fit", "adapt", "predict", "prior", "inspect", "verify", "report", "demo"]
 )
-def test_help_teaches_by_example(run, command):
+def test_help_has_examples(run, command):
     code, out, _ = run(f"{command} --help")
     assert code == 0
     assert f"drpu {command}" in out

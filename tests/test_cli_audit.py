@@ -148,7 +148,7 @@ def test_wrong_questions_are_refused(run, line, code):
 
 
 @pytest.mark.parametrize("command", ["audit", "evaluate"])
-def test_help_teaches_by_example(run, command):
+def test_help_has_examples(run, command):
     code, out, _ = run(f"{command} --help")
     assert code == 0
     assert f"drpu {command}" in out

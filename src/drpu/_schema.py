@@ -1,4 +1,4 @@
-"""What a state must look like, said once for each kind and checked before the state is used.
+"""Schemas of states: each kind declares one, which is checked before a state is used.
 
 A kind declares its numbers, texts and arrays; lengths of arrays are letters, and the same letter is
 the same length everywhere in the state::

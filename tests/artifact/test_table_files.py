@@ -71,7 +71,7 @@ def test_values_can_be_hashed_or_left_out(clf, tmp_path):
     assert "north" not in manifest(tmp_path / "hashed.drpu")
     hashed = load(tmp_path / "hashed.drpu")
     assert_array_equal(hashed.predict_proba(JUNE), clf.predict_proba(JUNE))
-    save(hashed, tmp_path / "again.drpu")  # no value is kept, so nothing has to be said
+    save(hashed, tmp_path / "again.drpu")  # no value is kept, so there is no warning
     save(clf, tmp_path / "few.drpu", column_values="keep", rare_values=10_000)
     assert load(tmp_path / "few.drpu").table_.kept_values() == {}
     assert clf.table_.kept_values() == {"ward": 4}

@@ -328,7 +328,7 @@ def test_precision_of_a_sample_that_is_all_flagged_has_exact_limits():
     assert_allclose(found.precision.high, clopper_pearson(15, 20, 0.025, upper=True), atol=1e-6)
 
 
-def test_what_no_row_tells_has_no_limits():
+def test_quantities_without_rows_have_no_limits():
     found = evaluate_answers(answers_of([False] * 5), np.zeros(5, bool), cost=0.5, level=0.95)
     assert math.isnan(found.precision.value)
     assert (found.precision.low, found.precision.high) == (0, 1)

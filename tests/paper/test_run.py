@@ -261,7 +261,7 @@ def test_a_trial_keeps_the_network_with_the_lowest_holdout_risk(tmp_path, monkey
 
 @pytest.mark.parametrize("weights", ["ratio", "calibrated"])
 @pytest.mark.parametrize("teacher", ["best", "mean"])
-def test_pupils_learn_what_their_teachers_know(teacher, weights, tmp_path, monkeypatch):
+def test_students_approach_their_teachers(teacher, weights, tmp_path, monkeypatch):
     monkeypatch.setattr(strategies, "ALPHAS", (0.2, 0.4))
     monkeypatch.setitem(strategies.STRATEGIES, "taught", Strategy((1e-3,), teacher, weights))
     one = job("ours", trials=(0, 1), epochs=4, learning_rate=1e-3)
@@ -274,7 +274,7 @@ def test_pupils_learn_what_their_teachers_know(teacher, weights, tmp_path, monke
         assert min(line["auc"] for line in result["tests"]) > 0.9
 
 
-def test_unlabeled_rows_weigh_what_their_teacher_says():
+def test_weights_of_unlabeled_rows_are_the_ratio_of_the_teacher():
     images, data = fake_images(), small()
     part = split(data, images, 0)
     options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 2, "dtype": "float32"}

@@ -58,7 +58,7 @@ def test_both_priors_stand_in_the_page(page, classifier, data):
             assert f"{100 * number:.1f}%" in page
 
 
-def test_the_counts_weigh_little_and_hold_no_rows(page, data):
+def test_the_counts_are_small_and_contain_no_rows(page, data):
     assert len(page) < 200_000
     assert f"{data.test[0, 0]:.6f}" not in page
 
@@ -77,14 +77,14 @@ def test_every_chart_has_a_title_and_a_description(page):
         assert re.search(r"<title id=.*?>.+</title><desc id=.*?>.+</desc>", chart)
 
 
-def test_few_positives_are_said_in_words():
+def test_few_positives_are_explained():
     data = make_gaussian_pu(40, 300, prior=0.5, separation=4, random_state=0)
     with pytest.warns(FewPositivesWarning):
         clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
     assert "Only 40 positives were held out" in render_report(clf)
 
 
-def test_another_kind_of_shift_is_said_in_words(classifier, data):
+def test_another_kind_of_shift_is_explained(classifier, data):
     with pytest.warns(ShiftWarning):
         page = render_report(classifier, 0.3 * data.test)
     assert "Read with care" in page
@@ -311,7 +311,7 @@ def test_a_number_of_looks_gives_what_python_gives(open_page, classifier, data):
         assert_allclose(shown(tab, "budgetPrecision"), budget.precision.value, atol=1e-3)
 
 
-def test_costs_are_said_in_words(open_page, classifier):
+def test_costs_are_explained(open_page, classifier):
     tab = open_page(render_report(classifier))
     for cost, words in (
         (0.5, "a false alarm is as bad as a miss"),

@@ -13,7 +13,7 @@ __all__ = ["with_values"]
 
 
 def with_values(classifier: Any, column_values: str | None, rare_values: int | None) -> Any:
-    """The classifier as it may be written, and a warning where it keeps values that nobody asked for."""
+    """The classifier to write; warns if it keeps column values without the consent of the user."""
     if column_values is not None:
         check_choice("column_values", column_values, ("keep", "hash"))
     if rare_values is not None:

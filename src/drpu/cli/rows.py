@@ -59,7 +59,7 @@ def as_label(text: str | None, y: Any) -> Any:
 
 
 def chosen_cost(cost: float | None, false_alarm: float | None, miss: float | None) -> Any:
-    """The cost as a number or as two amounts; None where nothing was said."""
+    """The cost as a number or as two amounts; None if no cost was given."""
     from drpu import Costs
 
     if false_alarm is None and miss is None:

@@ -107,7 +107,7 @@ def combined(tails: ScoreTails) -> float:
 
 
 def adaptive(tails: ScoreTails) -> float:
-    """The prior of the plateau if :func:`combined` is moderate, and :func:`combined` if it is large.
+    """The prior of the plateau if ``combined`` is moderate, and ``combined`` if it is large.
 
     If the classes overlap, the tail ratios are too high, because there are negatives among the best-scored
     rows; the plateau extrapolates beyond them. If most rows are positive, there are too few negatives to

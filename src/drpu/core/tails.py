@@ -147,7 +147,7 @@ class ScoreTails:
             unit = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
             clusters = _group_squares(unit, groups) - float((unit * unit).sum())
         if weight is not None:
-            # A batch may weigh nothing: only the whole must not.
+            # A batch may have a total weight of zero.
             w = check_weights("weight", weight, len(values), allow_zero=True)
             cells = np.searchsorted(self.levels, values, side="right")
             counts = np.bincount(cells, weights=w, minlength=len(self.levels) + 1)

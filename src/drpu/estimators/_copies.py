@@ -16,7 +16,7 @@ _MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
 # Rows of a coarse table coincide by chance. If chance is the reason, positives coincide with
 # unlabeled rows at least prior times as often as with each other; priors below this are ignored.
 _LEAST_PRIOR = 0.02
-_LEAST_EXCESS = 5  # more coinciding rows than chance explains before anything is said
+_LEAST_EXCESS = 5  # number of coinciding rows above chance before there is a warning
 
 
 def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray | None:

@@ -114,8 +114,8 @@ def _train_figure(
 ) -> Figure:
     """Prior of the unlabeled training rows from the share among audited rows.
 
-    Where it was not said that the rows come from another time or place, and nothing seems to
-    have moved, the value leans to that; the limits allow for both.
+    If the population of the rows was not stated and nothing seems to have changed, the value
+    is shrunk towards no change; the limits allow for both cases.
     """
     figure = carry_share(share, growth.inverse, tails)
     if part.population != "auto":

@@ -27,35 +27,38 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["AutoRatio"]
 
-FEW = 10  # positives below which trees would only memorise them
-ENOUGH = 1000  # positives from which on members are weighted
-HELD, ENOUGH_HELD = (0.1, 0.2), 400  # fraction of the rows that weigh: a tenth once that has 400 positives
-MOST_HELD = 20_000  # rows of either sample that tell as much about weights as any number
-REFIT_ROWS = 50_000  # rows up to which the members are fitted again to all of them
+FEW = 10  # with fewer positives trees would overfit
+ENOUGH = 1000  # members are weighted from this number of positives on
+HELD, ENOUGH_HELD = (
+    (0.1, 0.2),
+    400,
+)  # fraction of the rows that determine the weights: a tenth if it has 400 positives
+MOST_HELD = 20_000  # more rows of either sample do not improve the weights
+REFIT_ROWS = 50_000  # with at most this many rows the members are fitted again to all rows
 FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted: rows of each sample
-WIDE = 1000  # columns of sparse rows above which a linear fit answers alone
-FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error where positives are few
+WIDE = 1000  # sparse rows with more columns get a linear fit only
+FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error with few positives
 
 
 class AutoRatio(RatioModel, kind="auto", named=True):
     """Log-ratios of a forest, boosted trees and a smooth logistic fit, averaged or weighted.
 
-    Each member separates positives from unlabeled rows and errs in its own way: the
-    forest is steady on few rows, boosting follows steps and interactions, the smooth
-    fit extrapolates where trees are constant (it is linear for sparse rows). Below 1000
-    positives the log-ratios are averaged and the forest counts twice, since so few
-    positives cannot choose. From 1000 on, between a fifth and a tenth of the rows (at most
+    Each member separates positives from unlabeled rows, and their errors differ: the forest
+    has a small variance on few rows, boosting finds steps and interactions, the smooth fit
+    extrapolates where trees are constant (it is linear for sparse rows). Below 1000
+    positives the log-ratios are averaged and the forest has twice the weight, because so few
+    positives cannot determine weights. From 1000 on, between a fifth and a tenth of the rows (at most
     20,000 of either sample) is held out and the weights are those of the lowest logistic
-    loss on it, pulled towards the average where positives are few. A member that does not
+    loss on it, shrunk towards the average if positives are few. A member that does not
     lower that loss is dropped. Up to 50,000 rows the members are then fitted again to all
-    rows; beyond, the forest sees at most 50,000 rows of either sample and the smooth fit 20,000,
-    while boosting sees all of them and grows larger trees. Rows that read the prior are
-    never among the rows that weigh: the classifier keeps those to itself.
+    rows; beyond, the forest uses at most 50,000 rows of either sample and the smooth fit 20,000,
+    while boosting uses all of them and grows larger trees. Rows from which the prior is
+    estimated do not determine weights: the classifier holds them out.
 
-    Below ten positives the smooth fit answers alone, and so does the linear fit for sparse
-    rows of more than 1000 columns. Missing values go to the trees as they are and are
-    filled with column medians for the smooth fit. Categories go to the trees as they are, too,
-    and become indicator columns for the smooth fit.
+    Below ten positives only the smooth fit is used, and only the linear fit for sparse rows
+    with more than 1000 columns. Trees handle missing values and categories themselves; for
+    the smooth fit, missing values are filled with column medians, and categories become
+    indicator columns.
 
     Parameters
     ----------
@@ -117,7 +120,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         self._fit_weighted(pair, split, seeds)
 
     def _split(self, pair: SamplePair, seed: int) -> Split:
-        """Rows to fit the members on and, where there are enough positives, rows to weigh them by."""
+        """Rows for fitting the members and, with enough positives, rows for their weights."""
         positives = len(pair.positive)
         if positives < ENOUGH or _is_wide(pair):
             return Split(pair, None)
@@ -137,7 +140,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         ]
 
     def _fit_weighted(self, pair: SamplePair, split: Split, seeds: list[int]) -> None:
-        """Fit members to the larger part and weigh them by the held rows."""
+        """Fit members to the larger part and determine their weights on the held-out rows."""
         assert split.held is not None
         held, members = split.held, self._choose(split.train, seeds)
         for member in members:

@@ -152,8 +152,8 @@ def _calibration(view: View) -> str:
     top = _top(float(max(bins.said.max(), bins.high.max())))
     chart = Chart(
         "Calibration",
-        "Share of positives seen in ranges of the score, by the probability said there.",
-        (0.0, top), (0.0, top), x_label="probability said", y_label="share seen", name="calibration",
+        "Observed share of positives in ranges of the score, by predicted probability.",
+        (0.0, top), (0.0, top), x_label="predicted probability", y_label="observed share", name="calibration",
     )  # fmt: skip
     chart.line((0.0, top), (0.0, top), "even")
     for said, seen, low, high in zip(bins.said, bins.seen, bins.low, bins.high, strict=True):

@@ -223,7 +223,7 @@ class CalibrationDisplay(Display):
         errors = [self.bins.seen - self.bins.low, self.bins.high - self.bins.seen]
         ax.plot([0, 1], [0, 1], color=EVEN, linewidth=1)
         ax.errorbar(self.bins.said, self.bins.seen, errors, fmt="o", color=NEW)
-        ax.set(xlabel="probability said", ylabel="share seen", xlim=(0, 1), ylim=(0, 1.01))
+        ax.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, 1), ylim=(0, 1.01))
 
 
 class PerformanceDisplay(Display):

@@ -263,7 +263,7 @@ class DaskRows:
         return total
 
     def close(self) -> None:
-        self.parts = []  # futures that nobody holds are released
+        self.parts = []  # futures without a reference are released
 
 
 def feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
