@@ -37,7 +37,7 @@ __all__ = [
     "settled_growth",
 ]
 
-_FLOOR = 0.08  # least variance of a stratum's labels, in units of the largest the prior allows
+_FLOOR = 0.2  # least variance of a stratum in units of the largest that the prior allows
 _MOST_STRATA = 12
 _ROUNDS = 4  # the moment that is matched settles in three
 
@@ -94,7 +94,8 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
     Notes
     -----
     The cuts divide the sum of the expected standard deviations into equal parts, which
-    makes equal allocation nearly optimal. Rows with equal scores share a stratum.
+    makes equal allocation nearly optimal; one more cut lies where the posterior reaches 1/2.
+    Rows with equal scores share a stratum.
     """
     most = min(max(highest_prior, 1e-6), 0.5)
     floor = _FLOOR * most * (1 - most)
@@ -102,7 +103,10 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
     ranked = scores[order]
     spread = np.sqrt(np.maximum(posterior * (1 - posterior), floor))[order].cumsum()
     parts = number_of_strata(n)
-    at = np.searchsorted(spread, spread[-1] * np.arange(1, parts) / parts)
+    steps = max(parts - 1, 1)
+    at = np.searchsorted(spread, spread[-1] * np.arange(1, steps) / steps)
+    if parts > 1:  # a cut where the label changes: a good score has two pure sides
+        at = np.append(at, np.searchsorted(np.maximum.accumulate(posterior[order]), 0.5))
     cuts = np.unique(ranked[np.minimum(at, len(ranked) - 1)])
     cuts = cuts[cuts > ranked[0]]
 

@@ -18,7 +18,7 @@ from drpu.estimators.audit import AuditPart
 from drpu.estimators.fitted import FittedRatio, with_labelled
 from drpu.exceptions import DRPUWarning, LabelledSampleWarning
 
-__all__ = ["UNFAIR", "AuditedPriors", "audited_priors", "bound_level", "warn_of_unfair_labels"]
+__all__ = ["UNFAIR", "AuditedPriors", "audited_priors", "bound_level", "leaning_to", "warn_of_unfair_labels"]
 
 UNFAIR = 0.05  # p-value below which the labelled positives are called unlike the audited ones
 _DOUBT = 4.0  # how much less a prior that is not identified is believed
@@ -88,7 +88,7 @@ def audited_priors(
         alone = _without_answers(fitted.tails, None, bound_level(level))
         bounds = alone.high, _test_bound(parts, seen, fitted, alone.high, prior_shift, level)
         if any(step is not None and step.spread > 0 for step in growth):
-            unlabeled = _leaning_to(unlabeled, alone)
+            unlabeled = leaning_to(unlabeled, alone)
     prior = with_labelled(_estimate(unlabeled, bounds[0], level), fitted.labelled_fraction)
     return AuditedPriors(prior if train else fitted.train_prior, _estimate(test, bounds[1], level), fairness)
 
@@ -169,7 +169,7 @@ def _without_answers(tails: ScoreTails, reference: ScoreTails | None, level: flo
         return prior_from_tails(tails, reference=reference, level=level)
 
 
-def _leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
+def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
     """The share with a value that leans to the prior without answers, by inverse variances.
 
     Answers about a month with few negatives say little about the training prior. A prior that
