@@ -233,3 +233,11 @@ def test_adaptive_lies_between_its_two_readings(prior):
     tails = overlapping(2, prior, 3.0)
     ends = sorted([combined(tails), plateau(tails)])
     assert ends[0] <= adaptive(tails) <= ends[1]
+
+
+def test_adaptive_falls_back_on_usual_priors_where_few_positives_say_nothing():
+    rng = np.random.default_rng(3)
+    nothing = ScoreTails(rng.normal(0, 1, 6)).update(rng.normal(0, 1, 500))
+    assert 0.2 < adaptive(nothing) < 0.6  # the mean of usual priors is 1/3
+    clear = ScoreTails(rng.normal(6, 1, 9)).update(np.r_[rng.normal(6, 1, 50), rng.normal(0, 1, 450)])
+    assert abs(adaptive(clear) - 0.1) < 0.06

@@ -235,7 +235,7 @@ def test_fifty_positives_work_and_warn(toy):
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.PriorBoundaryWarning")
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
-@pytest.mark.parametrize("n", [1, 2, 5])
+@pytest.mark.parametrize("n", [1, 2, 3])
 def test_a_handful_of_positives_fit_without_a_split(toy, n):
     def fit():
         return DRPUClassifier(random_state=0).fit_pu(toy.positive[:n], toy.unlabeled[:200])

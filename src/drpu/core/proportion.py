@@ -6,9 +6,10 @@ import warnings
 from collections.abc import Callable
 
 import numpy as np
+from scipy.special import expit
 
 from drpu._checks import check_choice, check_real
-from drpu.core._evidence import slide
+from drpu.core._evidence import plateau_profile, slide
 from drpu.core.calibration import fit_plateau
 from drpu.core.dedpul import dedpul
 from drpu.core.scott import scott
@@ -19,6 +20,8 @@ __all__ = ["PROPORTIONS", "adaptive", "best_bin", "combined", "infimum", "platea
 
 _MOSTLY_POSITIVE = (0.65, 0.85)  # the weight of the plateau decreases from 1 to 0 between these priors
 _SEPARATED = (2.0, 4.0)  # slopes of the plateau between which half of its weight goes to the tails
+_ENOUGH_POSITIVES = (10.0, 40.0)  # positives between which usual priors lose their weight
+_USUAL_PRIORS = (1.5, 3.0)  # parameters of a Beta distribution: mean 1/3
 _PLATEAU_ROWS = 100.0  # number of positives at which the plateau gets half of the weight
 
 
@@ -111,8 +114,18 @@ def adaptive(tails: ScoreTails) -> float:
 
     If the classes overlap, the tail ratios are too high, because there are negatives among the best-scored
     rows; the plateau extrapolates beyond them. If most rows are positive, there are too few negatives to
-    fit the plateau, and the tail ratios are better.
+    fit the plateau, and the tail ratios are better. With few positives neither says much: below forty of
+    them, the mean over all priors that the plateau allows gets weight, and all of it below ten. Before the
+    data are seen, priors have a Beta(1.5, 3) distribution there.
     """
+    enough = slide(tails.n_positive, *_ENOUGH_POSITIVES)
+    if enough == 0:
+        return _likely_prior(tails)
+    value = _of_enough(tails)
+    return value if enough == 1 else enough * value + (1 - enough) * _likely_prior(tails)
+
+
+def _of_enough(tails: ScoreTails) -> float:
     tail_reading = combined(tails)
     weight = slide(tail_reading, *_MOSTLY_POSITIVE)
     if weight == 1:
@@ -120,6 +133,15 @@ def adaptive(tails: ScoreTails) -> float:
     fit = fit_plateau(tails)
     weight = max(weight, slide(fit.slope, *_SEPARATED) / 2)
     return weight * tail_reading + (1 - weight) * fit.prior
+
+
+def _likely_prior(tails: ScoreTails) -> float:
+    """Mean of the prior by the plateau's likelihood and a Beta distribution of priors that people meet."""
+    profile = plateau_profile(tails)
+    prior = expit(profile.log_odds)
+    a, b = _USUAL_PRIORS
+    weight = np.exp(profile.height) * prior**a * (1 - prior) ** b  # a density in the log-odds
+    return float(weight @ prior / weight.sum())
 
 
 PROPORTIONS: dict[str, Callable[[ScoreTails], float]] = {

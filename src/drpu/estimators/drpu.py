@@ -70,7 +70,7 @@ class DRPUClassifier(Adaptable):
         A share of the rows to keep out, or a number of folds. Priors and calibration
         are estimated from scores of rows that the model was not trained on. ``"auto"``
         uses ten folds below 100 positives, five up to 2000, and a fifth of the rows above;
-        below ten positives nothing is held out, and the training rows are scored.
+        below four positives nothing is held out, and the training rows are scored.
     calibrate : bool, default=True
         Whether scores are calibrated to ratios on held-out rows. This does not change the
         priors. It keeps the order of rows, except that some rows become ties.
@@ -481,7 +481,7 @@ def _warn_of_few_positives(n: int, *, split: bool) -> None:
     if not split:
         warnings.warn(
             "no rows were held out, so the prior is estimated from scores of training rows: it is too low, "
-            "and its interval too narrow. Label ten positives or more.",
+            "and its interval too narrow. Label at least four positives.",
             SeenPositivesWarning,
             stacklevel=4,
         )

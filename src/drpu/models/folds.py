@@ -27,7 +27,7 @@ from drpu.models.registry import model_from_state
 
 __all__ = ["FoldedRatio", "HeldOut", "cross_fit", "resolve_holdout"]
 
-FEWEST_TO_SPLIT = 10  # with fewer positives a fold would have one or none
+FEWEST_TO_SPLIT = 4  # with fewer positives a fold would leave two or fewer to learn from
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
 MOST_TO_FOLD = 2000  # with more positives a single split is enough
 
