@@ -146,7 +146,7 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
             return 0
         if n_positive > MOST_TO_FOLD:
             return 0.2
-        return min(10, few) if n_positive < FEW_TO_SPLIT else 5
+        return min(10 if n_positive < FEW_TO_SPLIT else 5, few)
     if isinstance(holdout, (int, np.integer)) and not isinstance(holdout, bool):
         folds = check_integer("holdout", holdout, low=2)
         if folds > few:
