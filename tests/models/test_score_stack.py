@@ -105,7 +105,7 @@ def test_objectives_of_a_stack_differ_in_priors_alone(objectives):
 @pytest.mark.parametrize(
     ("kinds", "options", "message"),
     [
-        ([NetworkScore], {}, "objectives must say"),
+        ([NetworkScore], {}, "objectives must be given"),
         ([NetworkScore], {"objectives": [VariationalRisk()] * 2}, "one for each of 1 models, got 2"),
         ([NetworkRatio], {"objectives": VariationalRisk()}, "objectives must be left out"),
         ([NetworkRatio], {"equal_batches": True}, "equal_batches must be left out"),

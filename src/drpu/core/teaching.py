@@ -54,7 +54,7 @@ def teaching_weights(scores: FloatArray, tails: ScoreTails | None = None) -> tup
         ratio = np.exp(scores)
         return np.maximum(ratio, LEAST), float(ratio.max())
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)  # the warning is repeated where the prior is used
+        warnings.simplefilter("ignore", DRPUWarning)  # the classifier warns when it estimates its prior
         prior = max(tails.estimate().value, 1 / tails.n)
         ratio = calibrate(tails, prior)(scores)
     return np.clip(ratio, LEAST, 1 / prior), 1 / prior

@@ -41,7 +41,7 @@ def fit_many(
     same_rows: bool = False,
     on_epoch: Watch | None = None,
 ) -> list[Network]:
-    """Networks of one architecture, trained together as a stack.
+    """Train networks of one architecture together, as a stack.
 
     Each result equals that of the model trained alone, up to rounding and the random numbers of dropout
     and augmentation: initial weights, batches and holdout rows of a model depend on its own seed only.
@@ -101,7 +101,7 @@ def fit_many(
     3
     """
     if not models:
-        raise ParameterError("models must hold at least one network, got none.")
+        raise ParameterError("models must have at least one network, got none.")
     _check_alike(models)
     aims = _check_objectives(models, objectives, equal_batches)
     samples = _samples(len(models), positive, unlabeled, holdout, positive_weight, unlabeled_weight)
@@ -111,7 +111,7 @@ def fit_many(
             "density ratios."
         )
     if on_epoch is not None and any(isinstance(getattr(model, "alpha", 0), str) for model in models):
-        raise ParameterError("alpha must be a number with on_epoch: 'auto' trains several networks a model.")
+        raise ParameterError("alpha must be a number with on_epoch, because 'auto' trains several networks.")
     require("torch", extra="torch", for_="networks")
     from drpu.models._training.ratio import fit_together
     from drpu.models._training.risk import fit_stack
@@ -131,7 +131,9 @@ def _check_alike(models: Sequence[NetworkRatio] | Sequence[NetworkScore]) -> Non
         kinds = sorted({type(model).__name__ for model in models})
         raise ParameterError(f"models must all be NetworkRatio or all NetworkScore, got {', '.join(kinds)}.")
     if any(getattr(model, "teachers", 0) for model in models):
-        raise ParameterError("teachers must be 0 in models trained together: fit those that have some alone.")
+        raise ParameterError(
+            "teachers must be 0 in models that are trained together. Use fit_ratio for teachers."
+        )
     first = models[0].get_params(deep=False)
     for model in models[1:]:
         for name, value in model.get_params(deep=False).items():
@@ -156,7 +158,9 @@ def _check_objectives(
             )
         return None
     if objectives is None:
-        raise ParameterError("objectives must say what each NetworkScore is trained for, got None.")
+        raise ParameterError(
+            "objectives must be given with NetworkScore: one for all models or one for each, got None."
+        )
     if isinstance(objectives, PUObjective):
         return [objectives] * len(models)
     if len(objectives) != len(models):

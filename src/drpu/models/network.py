@@ -61,8 +61,8 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         to 0.6, and keeps the one with the lowest holdout risk; when there are too
         few rows to hold some out it is 0.3.
     head : {"softplus", "relu", "identity", "exp", "bounded"}, default="softplus"
-        From the network's output to a ratio. ``relu`` and ``identity``, which cuts at zero
-        after training only, need the ``lsif`` generator: the others know no ratio of zero.
+        Function from the network's output to a ratio. ``relu`` and ``identity``, which is cut at zero
+        after training only, need the ``lsif`` generator, because the others allow no ratio of zero.
     bound : float, optional
         Largest ratio of the ``bounded`` head; ``1 / alpha`` by default.
     hidden : tuple of int, optional
@@ -80,21 +80,21 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     optimizer : {"adamw", "adam"}, default="adamw"
         How weights decay: by themselves, or as an L2 term inside the gradient.
     betas : pair of float, default=(0.9, 0.999)
-        Memory of the optimiser's two moments.
+        Decay rates of the optimiser's two moments.
     weight_decay : float, default=1.0
         Strength of that decay.
     decay : {"cosine", "step", "constant"}, default="cosine"
-        Fate of the learning rate: down to zero along a cosine, halved every 20
-        epochs, or left alone.
+        Schedule of the learning rate: down to zero along a cosine, halved every 20
+        epochs, or constant.
     ema : float or None, default=0.99
-        Memory of the moving average of weights that scores rows; None scores with the
-        weights as they are.
+        Decay rate of the moving average of weights that rows are scored with; None scores with the
+        last weights.
     early_stopping : bool, default=True
         Keep the epoch with the lowest uncorrected holdout risk instead of the last one.
     holdout : float, default=0.2
         Share of rows held out for that choice, and for ``alpha="auto"``, when
-        ``fit_ratio`` is given none. Fewer than five held out of either sample would
-        choose nothing: then all rows train.
+        ``fit_ratio`` is given none. If fewer than five of either sample would be
+        held out, all rows are used for training.
     teachers : int, default=0
         Networks to train first. Their mean ratio gives each unlabeled row a weight, and student
         networks are trained on all rows with these weights in place of the few labelled rows.
@@ -113,7 +113,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         Precision of products. Weights are kept in float32 unless it is ``float64``.
     random_state : int, RandomState or None, default=None
         Seed of weights, batches and holdout rows. Torch's global generator is
-        left alone.
+        not used.
     verbose : int, default=0
         1 shows a progress bar.
 

@@ -27,10 +27,10 @@ STACKED = 3_000_000  # weights of the networks that are trained at a time
 
 
 def fit_in_rounds(model: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkRatio:
-    """A fitted student with the options of ``model``, after its teachers and rounds.
+    """Train teachers and rounds of students with the options of ``model``, and return the fitted student.
 
-    The mean ratio of the teachers, calibrated on rows kept out, gives each unlabeled row the weight
-    that it has as a positive, see :func:`drpu.core.teaching.teaching_weights`; labelled rows get
+    The mean ratio of the teachers, calibrated on rows kept out, gives each unlabeled row its weight
+    as a positive, see :func:`drpu.core.teaching.teaching_weights`; labelled rows get
     the largest weight. Students are trained with these weights, and each further round uses the
     students before it as teachers. Only the scores of a network are kept once its round is over.
     """
@@ -60,7 +60,7 @@ class _Rounds:
         self.model, self.split, self.bar = model, split, bar
         held = split.held
         self.held = None if held is None else (held.positive.rows, held.unlabeled.rows)
-        # all rows in one array that both samples are parts of: it travels to the device once
+        # all rows in one array that both samples are parts of: it is copied to the device once
         self.rows = split.train.stacked()
 
     def teach(self, seeds: Sequence[int]) -> Iterator[NetworkRatio]:
@@ -96,7 +96,7 @@ class _Rounds:
         *,
         same_rows: bool = False,
     ) -> Iterator[NetworkRatio]:
-        """Fitted networks, one after the other; as many as fit are trained at a time."""
+        """Fitted networks, one after the other; :func:`_at_once` says how many are trained together."""
         plain = {"teachers": 0, "rounds": 1, "students": 1, "verbose": 0}
         plain |= {} if same_rows else {"mixup": False}
         waiting = [clone(self.model).set_params(**plain | change) for change in changes]

@@ -19,7 +19,7 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
     """The name of the rows inside the graph, its inputs with their shapes, and those that are strings."""
     table: TableEncoder | None = classifier.table_
     if table is None or table.plain:
-        return "X", {"X": ["rows", classifier.n_features_in_]}, []
+        return "X", {"X": ["rows", *_row_shape(classifier)]}, []
     if table.salt is not None:
         raise ArtifactError(
             "the levels of the categories are digests, which a graph cannot compare with strings: export "
@@ -37,6 +37,12 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
         inputs,
         texts,
     )
+
+
+def _row_shape(classifier: Any) -> list[int]:
+    """The shape of one row: of an image for networks of images, otherwise the number of columns."""
+    model = classifier.fitted_.model.models[0]
+    return [int(side) for side in getattr(model, "input_shape_", (classifier.n_features_in_,))]
 
 
 def _codes(graph: Graph, name: str, levels: tuple[str, ...]) -> str:

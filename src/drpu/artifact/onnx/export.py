@@ -35,17 +35,19 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
 
     Notes
     -----
-    Inputs, all float64: ``X`` of shape (rows, columns), ``prior`` and ``cost`` of shape
-    (1,). Outputs, one per row: ``ratio``, ``probability`` and ``label``. Labels are the user's
-    where they are integers, otherwise 0 and 1. The metadata hold the prior and cost that
-    the classifier works at, the training prior and the classes. Rows must be dense.
+    Inputs, all float64: ``X`` of shape (rows, columns), or of the shape of the images that a network was
+    trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, images of eight bits have to
+    be divided by 255, which Python does by itself. Outputs, one per row: ``ratio``, ``probability`` and
+    ``label``. Labels are the user's where they are integers, otherwise 0 and 1. The metadata hold the
+    prior and cost that the classifier works at, the training prior and the classes. Rows must be dense.
 
     For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``: ``X.ward``
     for the column ``ward``. Categories are strings, with an empty string for a gap. Numbers are float64,
     and dates are days since 1970-01-01. The graph holds the levels of the categories.
 
-    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, 1e-9 for trees and
-    kernels). Calibration has steps, so a row whose score is that close to one may fall on its other side.
+    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, whose convolutions are
+    computed in float32, 1e-9 for trees and kernels). Calibration has steps, so a row whose score is that
+    close to one may fall on its other side.
 
     Examples
     --------

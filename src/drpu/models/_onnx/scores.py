@@ -6,11 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from drpu.exceptions import ArtifactError
 from drpu.models._links import _FLOOR
 from drpu.models._onnx.graph import Graph
+from drpu.models._onnx.networks import network_output
 from drpu.models._onnx.trees import tree_sum
-from drpu.models._scaling import CLIP
 from drpu.tables.indicators import Indicators
 
 __all__ = [
@@ -124,46 +123,10 @@ def indicator_columns(graph: Graph, indicators: Indicators, X: str) -> str:
 
 def network_scores(graph: Graph, model: Any, X: str) -> str:
     """Log-ratios of a NetworkRatio."""
-    op, x = graph.op, X
-    if model.scaling_ is not None:
-        z = op("Div", op("Sub", x, model.scaling_.shift), model.scaling_.scale)
-        square = op("Mul", op("Div", z, CLIP), op("Div", z, CLIP))
-        x = op("Div", z, op("Sqrt", op("Add", square, 1.0)))
-    for layer in _layers(model):
-        x = _layer(graph, layer, x)
+    op, x = graph.op, network_output(graph, model, X)
     if model.head == "softplus":
         return _log_softplus(graph, x, -15.0)
     if model.head == "bounded":
         minus = _softplus(graph, op("Neg", x))
         return op("Sub", float(np.log(model.bound_)), minus)
     return op("Log", op("Max", x, [[0.0]])) if model.head == "relu" else x
-
-
-def _layers(model: Any) -> list[Any]:
-    from torch import nn
-
-    module = model.module_
-    if not isinstance(module, nn.Sequential) or len(model.input_shape_) != 1:
-        raise ArtifactError(
-            "only networks of layers in a row, on rows of numbers, can be exported with their calibration: "
-            "export the module itself with torch.onnx and keep the rest in Python."
-        )
-    return list(module)
-
-
-def _layer(graph: Graph, layer: Any, x: str) -> str:
-    kind = type(layer).__name__
-    if kind in ("Flatten", "Dropout", "Identity"):
-        return x
-    if kind == "ReLU":
-        return graph.op("Max", x, [[0.0]])
-    weights = {name: value.double().cpu().numpy() for name, value in layer.state_dict().items()}
-    if kind == "Linear":
-        product = graph.op("MatMul", x, weights["weight"].T)
-        return graph.op("Add", product, weights["bias"]) if "bias" in weights else product
-    if kind == "BatchNorm1d" and layer.track_running_stats:
-        scale = 1 / np.sqrt(weights["running_var"] + layer.eps)
-        scale = scale * weights.get("weight", 1.0)
-        shift = weights.get("bias", 0.0) - weights["running_mean"] * scale
-        return graph.op("Add", graph.op("Mul", x, scale), shift)
-    raise ArtifactError(f"a layer of kind {kind} cannot be exported to ONNX by drpu.")
