@@ -92,7 +92,14 @@ def _fitted(model: str, X: Any, label: Any, rounds: int) -> tuple[Any, dict[str,
     members = getattr(clf.model_.models[0], "members_", clf.model_.models)
     took = [member.n_rounds_ for member in members if hasattr(member, "n_rounds_")]
     facts = {"rounds": max(took, default=0), "described": clf.model_.describe(), "prior": clf.prior_.value}
+    facts |= {"levels": len(clf.tails_.levels), "state_bytes": _size(clf.fitted_.state())}
     return clf.decision_function, facts
+
+
+def _size(state: Any) -> int:
+    """Bytes of a state: what travels to a worker once."""
+    own = sum(array.nbytes for array in state.arrays.values()) + sum(map(len, state.blobs.values()))
+    return int(own) + sum(_size(part) for part in state.parts.values())
 
 
 def fit_sparse(model: str, n: int) -> dict[str, Any]:
