@@ -33,8 +33,8 @@ __all__ = [
 ]
 
 _PATIENCE = 30
-_FEW = 20_000  # rows up to which the held ones are worth a second fit
-_ENOUGH_HELD = 200  # positives in a holdout whose risk can tell rounds apart
+_FEW = 20_000  # rows up to which trees are grown again with the held rows
+_ENOUGH_HELD = 200  # held positives from which the risk can choose the number of rounds
 _MIN_LEAF = 10
 
 
@@ -50,11 +50,11 @@ _FIXED = _Plan(150, 0.06, 8)  # small and slow: nothing tells when to stop
 _STOPPED = _Plan(500, 0.1, 16)
 _MOST = _Plan(1000, 0.1, 64)
 _MANY = 10_000  # positives from which on trees grow with the square root of their number
-_MOST_HELD = 20_000  # rows of either sample whose risk tells rounds apart as well as any number
+_MOST_HELD = 20_000  # rows of either sample: more would not choose the number of rounds better
 
 
 class BoostedRatio(RatioModel, kind="boosted", named=True):
-    r"""Density ratio of boosted trees (LightGBM); missing values and sparse rows are welcome.
+    r"""Density ratio of boosted trees (LightGBM); rows may be sparse and have missing values.
 
     Parameters
     ----------
@@ -64,9 +64,9 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     generator : {"lsif", "ukl", "bkl"}, optional
         Generator of the Bregman risk, by default ``lsif``. With ``bregman`` only.
     link : {"identity", "softplus", "exp"}, optional
-        How the sum of the trees becomes a ratio: by default ``identity`` for ``lsif``, which
-        alone can take it, and ``softplus`` elsewhere. ``exp`` is unstable: its ratios explode
-        long before the ranking shows it. With ``bregman`` only.
+        How the sum of the trees becomes a ratio: by default ``identity`` for ``lsif``, the only
+        generator that allows it, and ``softplus`` otherwise. ``exp`` is unstable: ratios become
+        very large while the ranking still looks right. With ``bregman`` only.
     alpha : float, optional
         Lower bound of the training prior for the non-negative correction, by default 0,
         which is none. With ``bregman`` only.
@@ -74,7 +74,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         Number of trees: by default 150. Where early stopping decides it is the most there can be, by
         default 500, and up to 1000 above 10,000 positives.
     learning_rate : float, optional
-        Share of each tree that is added: by default 0.06, and 0.1 where early stopping decides.
+        Fraction of each tree that is added: by default 0.06, and 0.1 with early stopping.
     leaves : int, optional
         Most leaves of a tree: by default 8. Where early stopping decides 16, and up to 64 above 10,000
         positives.
@@ -86,12 +86,12 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         logistic losses (``log``, ``bkl``), 50 for ``ukl`` and 300 for ``lsif``, whose
         positive rows pull on a leaf without adding to its hessian.
     row_share, column_share : float, default=0.7 and 0.5
-        Shares of rows and columns that each tree sees.
+        Fractions of the rows and columns that each tree sees.
     early_stopping : bool or "auto", default="auto"
         Whether the uncorrected risk of holdout rows decides how many trees there are.
         ``auto`` asks for 200 holdout positives: with fewer, noise would decide.
     holdout : float, default=0.2
-        Share of the rows that early stopping keeps out, when ``fit_ratio`` is given no
+        Fraction of the rows that early stopping holds out, when ``fit_ratio`` is given no
         holdout rows, and at most 20,000 rows of either sample. Up to 20,000 rows the trees are then
         grown again on all of them.
     categories : sequence of int, default=()

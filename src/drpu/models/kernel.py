@@ -28,7 +28,7 @@ __all__ = ["KernelRatio"]
 _SIZES = {"features": 300, "centroids": 100, "rows": 300}
 _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two rows
 _RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
-_PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # where there are too few rows to choose by
+_PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # if there are too few rows to choose
 _FEW, _DRAWS = 20_000, 5  # up to so many rows, the mean risk of several splits chooses
 _CELLS = (
     2**14

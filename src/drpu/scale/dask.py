@@ -38,13 +38,14 @@ def score(classifier: Adaptable, collection: Any, columns: Sequence[str] | None)
     frame = require("dask.dataframe", extra="dask", for_="scoring a Dask collection")
     pd = require("pandas", extra="dask", for_="scoring a Dask collection")
     meta = pd.DataFrame(_nothing(classifier))
+    dask = require("dask", extra="dask", for_="scoring a Dask collection")
+    shared = dask.delayed(classifier, pure=True)  # sent to each worker once
     if _is_array(collection):
-        dask = require("dask", extra="dask", for_="scoring a Dask array")
         parts = _partitions(collection, classifier, columns, None)
-        scored = [dask.delayed(_score)(part, classifier, columns) for part in parts]
+        scored = [dask.delayed(_score)(part, shared, columns) for part in parts]
         return frame.from_delayed(scored, meta=meta)
     wanted_columns(list(collection.columns), classifier, columns, None)
-    return collection.map_partitions(_score, classifier, columns, meta=meta)
+    return collection.map_partitions(_score, shared, columns, meta=meta)
 
 
 def _is_array(collection: Any) -> bool:
