@@ -64,8 +64,9 @@ class DRPUClassifier(Adaptable):
     Parameters
     ----------
     model : str, RatioModel, scikit-learn classifier or torch module, default="auto"
-        How the ratio is learnt. ``"auto"`` averages different kinds of models;
-        ``"kernel"``, ``"boosted"``, ``"network"`` and ``"classifier"`` name one kind.
+        How the ratio is learnt. ``"auto"`` averages different kinds of models, and weighs them
+        by held-out rows where positives are many; ``"kernel"``, ``"boosted"``, ``"network"``
+        and ``"classifier"`` name one kind.
     holdout : "auto", float or int, default="auto"
         A share of the rows to keep out, or a number of folds. Priors and calibration
         are estimated from scores of rows that the model was not trained on. ``"auto"``
