@@ -152,9 +152,12 @@ def test_the_design_names_every_package_and_numbers_its_decisions():
         assert all(f"*{part}.*" in record for part in ("Context", "Choice", "Consequence")), record
 
 
+RESULT_PAGES = ("benchmarks", "comparison", "how-to/cluster")
+
+
 def test_result_tables_come_from_result_files():
     results = load_file("results")
-    page = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in ("benchmarks", "comparison"))
+    page = "\n".join((ROOT / "docs" / f"{name}.md").read_text() for name in RESULT_PAGES)
     assert {*results.MARK.findall(page)} == {*results.TABLES}
     filled = results.on_page_markdown(page)
     assert not results.MARK.search(filled)
