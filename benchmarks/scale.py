@@ -23,23 +23,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._results import write_results
+from benchmarks._results import read_results, write_results
 from benchmarks._scale_data import LAWS, draw, labelled, sparse_text
-from benchmarks._scale_files import read, write_classifier, write_rows
+from benchmarks._scale_files import peak_mebibytes, read, write_classifier, write_rows
 
 TEST_ROWS = 20_000
 WORDS = 50_000
 WAYS = ("nothing", "whole", "batches")
+PARTS = ("dense", "sparse", "files")
 
 
 def held_mebibytes() -> float:
     """Memory that this process holds now; on Linux, in pages."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * resource.getpagesize() / 2**20
-
-
-def peak_mebibytes() -> float:
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # kilobytes, on Linux
 
 
 def warm_up() -> None:
@@ -194,21 +191,23 @@ def main() -> None:
     parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS))
     parser.add_argument("--sparse-rows", type=int, default=100_000)
     parser.add_argument("--file-rows", type=int, default=2_000_000)
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="the rest is kept")
     parser.add_argument("--task", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.task:
         print(json.dumps(run_task(options.task[0], options.task[1:])))
         return
-    cases = dense(options.rows, options.laws)
-    sparse_fits = [alone("sparse", model, options.sparse_rows) for model in ("auto", "classifier")]
-    content = {
-        "columns": 30,
-        "dense": cases,
-        "exponents": exponents(cases),
-        "sparse": sparse_fits,
-        "sparse_ratio": sparse_fits[0]["seconds"] / sparse_fits[1]["seconds"],
-        **files(options.file_rows),
-    }
+    content: dict[str, Any] = {"columns": 30}
+    if set(options.parts) != set(PARTS):
+        content |= {k: v for k, v in read_results("scale").items() if k not in ("command", "versions")}
+    if "dense" in options.parts:
+        cases = dense(options.rows, options.laws)
+        content |= {"dense": cases, "exponents": exponents(cases)}
+    if "sparse" in options.parts:
+        fits = [alone("sparse", model, options.sparse_rows) for model in ("auto", "classifier")]
+        content |= {"sparse": fits, "sparse_ratio": fits[0]["seconds"] / fits[1]["seconds"]}
+    if "files" in options.parts:
+        content |= files(options.file_rows)
     command = f"python -m benchmarks.scale --rows {' '.join(map(str, options.rows))}"
     command += f" --laws {' '.join(options.laws)} --sparse-rows {options.sparse_rows}"
     print("wrote", write_results("scale", f"{command} --file-rows {options.file_rows}", **content))
