@@ -6,6 +6,7 @@ displays of scikit-learn have. They need matplotlib, the extra ``report``.
 
 from __future__ import annotations
 
+from drpu.report.gain_plots import GainDisplay, LiftDisplay
 from drpu.report.plots import (
     CalibrationDisplay,
     PerformanceDisplay,
@@ -17,6 +18,8 @@ from drpu.report.plots import (
 
 __all__ = [
     "CalibrationDisplay",
+    "GainDisplay",
+    "LiftDisplay",
     "PerformanceDisplay",
     "PriorDisplay",
     "RocDisplay",

@@ -400,11 +400,12 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
         assert abs(fitted.adapt(X).prior_.value - prior) < 0.06
 
 
-def test_the_default_says_what_it_did(toy, capsys):
-    clf = DRPUClassifier(holdout=2, random_state=0, verbose=1).fit(*toy.X_y())
+def test_the_default_says_what_it_did(toy, caplog):
+    with caplog.at_level("INFO", logger="drpu"):
+        clf = DRPUClassifier(holdout=2, random_state=0, verbose=1).fit(*toy.X_y())
     members = "log-ratio of 0.5 x ForestRatio + 0.25 x BoostedRatio + 0.25 x FourierRatio"
     assert clf.model_.describe() == f"2 folds of {members}"
-    said = capsys.readouterr().out
+    said = caplog.text
     assert "300 positives, 900 unlabeled rows" in said
     assert members in said
     assert str(clf.prior_) in said

@@ -84,3 +84,15 @@ def test_every_display_has_an_example():
     text = "".join(path.read_text() for path in EXAMPLES)
     for name in ("Calibration", "Performance", "Prior", "Roc", "Score", "TailRatio"):
         assert f"{name}Display.from_classifier" in text
+
+
+def test_gain_and_lift_tell_the_same_story(classifier, data):
+    from drpu.plots import GainDisplay, LiftDisplay
+
+    june = classifier.adapt(data.test)
+    gain, lift = (kind.from_classifier(june, data.test) for kind in (GainDisplay, LiftDisplay))
+    share, recall = gain.ax_.lines[0].get_data()
+    assert (share[0], recall[0], share[-1], recall[-1]) == (0, 0, 1, 1)
+    depth, times = lift.ax_.lines[0].get_data()
+    assert_allclose(times, recall[share > 0] / depth)
+    assert times[-1] == 1

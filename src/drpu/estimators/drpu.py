@@ -11,6 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
+from drpu._log import inform
 from drpu._samples import Sample, SamplePair
 from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
@@ -278,7 +279,7 @@ class DRPUClassifier(Adaptable):
         tails = held.tails()
         grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
-            print(f"drpu: {len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
+            inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
         return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng)
 
     def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
@@ -291,7 +292,7 @@ class DRPUClassifier(Adaptable):
         if found.named:
             self.feature_names_in_ = np.array(found.columns, dtype=object)
         if self.verbose:
-            print(f"drpu: {found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
+            inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes
         return self._settle(*counted, None, check_random_state(self.random_state))
 
@@ -311,7 +312,7 @@ class DRPUClassifier(Adaptable):
         _warn_of_alpha(folds, without_labelled(prior, fraction))
         calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
         if self.verbose:
-            print(f"drpu: {folds.describe()}; training prior {prior} ({prior.method})")
+            inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
         self.fitted_ = FittedRatio(
             folds,
             calibration,

@@ -1,0 +1,30 @@
+"""What drpu says while it works: the logger ``drpu``, and a handler for those who ask by ``verbose``."""
+
+from __future__ import annotations
+
+import logging
+import sys
+
+__all__ = ["inform"]
+
+_LOGGER = logging.getLogger("drpu")
+
+
+class _BesideBars(logging.Handler):
+    """Writes lines above a progress bar, never through it."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = f"drpu: {self.format(record)}"
+        bars = sys.modules.get("tqdm.std")
+        if bars is None:
+            print(line, file=sys.stderr)
+        else:
+            bars.tqdm.write(line, file=sys.stderr)
+
+
+def inform(message: str) -> None:
+    """Log ``message`` at level INFO; on the standard error where no logging is configured."""
+    if not _LOGGER.hasHandlers():
+        _LOGGER.addHandler(_BesideBars())
+        _LOGGER.setLevel(logging.INFO)
+    _LOGGER.info(message)
