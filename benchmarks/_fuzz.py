@@ -81,7 +81,8 @@ def artifacts() -> dict[str, bytes]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for name, model in models.items():
-            fitted[name] = DRPUClassifier(model, holdout=2, random_state=0).fit(X, y)
+            holdout = 0.3 if name == "auto" else 2  # one fold of the largest
+            fitted[name] = DRPUClassifier(model, holdout=holdout, random_state=0).fit(X, y)
         fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled)
         fitted["linear score"] = UPUClassifier("linear", prior=0.4, random_state=0).fit(X, y)
         fitted["kernel score"] = UPUClassifier("kernel", prior=0.4, random_state=0).fit(X, y)

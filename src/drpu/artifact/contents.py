@@ -37,6 +37,7 @@ def contents(classifier: Any, state: ModelState) -> dict[str, Any]:
         "values_of_rows": kept,
         "statistics": sorted({_STATISTICS[kind] for kind in _kinds(state) if kind in _STATISTICS}),
         "column_names": hasattr(classifier, "feature_names_in_"),
+        "category_names": not getattr(getattr(classifier, "table_", None), "plain", True),
     }
     if hasattr(classifier, "fitted_"):
         protection = classifier.fitted_.protection
