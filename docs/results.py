@@ -377,8 +377,29 @@ def audit() -> str:
     return text + _table(head, lines, source)
 
 
+def mixed() -> str:
+    """Accuracy on tables with strings as they are, and with indicator columns by hand."""
+    source = _read("mixed")
+    lines = []
+    for name, part in source["sets"].items():
+        s = part["summary"]
+        lines.append(
+            [
+                name,
+                str(part["columns_of_strings"]),
+                f"{s['accuracy_table']:.1%}",
+                f"{s['accuracy_by_hand']:.1%}",
+                f"{s['gain']:+.1%} ± {s['gain_standard_error']:.1%}",
+                f"{s['fit_ratio']:.2f}",
+            ]
+        )
+    head = ["table", "columns of strings", "as it is", "by hand", "gain", "fit, relative to by hand"]
+    return _table(head, lines, source)
+
+
 TABLES = {
     "audit": audit,
+    "mixed": mixed,
     "shift": shift,
     "teaching": teaching,
     "scale": scale,
