@@ -227,7 +227,7 @@ def write_docs(record: dict[str, Any]) -> None:
     ]
     for part, lead in TEXT.items():
         rows = record[part]
-        text += ["", f"## {part.capitalize()}", "", lead]
+        text += ["", f"## {part.capitalize()}", "", lead, "", f"Measured by {record['commands'][part]}."]
         for by in ("prior", "n_positive", "scores"):
             text += ["", markdown(table(rows, by))]
     DOCS.write_text("\n".join(text) + "\n")
@@ -247,17 +247,19 @@ def main() -> None:
     warnings.simplefilter("ignore", DRPUWarning)  # overlap and few rows are part of the protocol
     names = options.parts or list(PARTS)
     try:
-        kept = {name: rows for name, rows in read_results("priors").items() if name in PARTS}
+        before = read_results("priors")
     except FileNotFoundError:
-        kept = {}
+        before = {"commands": {}}
+    kept = {name: rows for name, rows in before.items() if name in PARTS}
+    commands: dict[str, str] = before["commands"]
     for name in names:
         start = time.perf_counter()
         kept[name] = list(PARTS[name](options.runs))
         print(
             f"\n{name}: {time.perf_counter() - start:.0f} s\n{show(table(kept[name], 'prior'))}", flush=True
         )
-        command = f"python -m benchmarks.priors --runs {options.runs}"
-        write_results("priors", command, runs=options.runs, **kept)
+        commands[name] = f"`python -m benchmarks.priors {name} --runs {options.runs}`"
+        write_results("priors", "python -m benchmarks.priors", commands=commands, **kept)
 
 
 if __name__ == "__main__":
