@@ -64,12 +64,17 @@ def declared(package: str) -> dict[str, type[Any]]:
     return _DECLARED.get(package, {})
 
 
+# Modules that declare no class and import torch, which not every installation has.
+_WITHOUT_KINDS = frozenset({"drpu.models.pooling"})
+
+
 @cache
 def _import_public(package: str) -> None:
     """Import the public modules of a package; looking for them again would cost milliseconds."""
     for module in iter_modules(import_module(package).__path__):
-        if not module.name.startswith("_"):
-            import_module(f"{package}.{module.name}")
+        name = f"{package}.{module.name}"
+        if not module.name.startswith("_") and name not in _WITHOUT_KINDS:
+            import_module(name)
 
 
 def class_of(package: str, state: ModelState, base: type[Any]) -> type[Any]:
