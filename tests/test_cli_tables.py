@@ -103,6 +103,6 @@ def test_a_file_is_verified_without_making_a_classifier(run, folder):
         code, _, err = run(f"{command} damaged.drpu")
         assert code == 1
         assert err.startswith("error: damaged.drpu")
-    save(load(folder / "claims.drpu"), folder / "again.drpu")
+    save(load(folder / "claims.drpu"), folder / "again.drpu", column_values="keep")
     _, out, _ = run("verify again.drpu")
     assert "sha256" in out

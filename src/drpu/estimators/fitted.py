@@ -108,7 +108,12 @@ class FittedRatio:
         that a ranking can be cut anywhere.
         """
         log_ratio = np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300))
-        return np.asarray(log_ratio + TIE_BREAK * scores.mean(axis=1) / LOG_LIMIT)
+        return np.asarray(log_ratio + self.tie_break * scores.mean(axis=1) / LOG_LIMIT)
+
+    @property
+    def tie_break(self) -> float:
+        """Part of the score that breaks ties; none where all rows were positive and have the ratio 1."""
+        return TIE_BREAK if self.train_prior.value < 1 else 0.0
 
     def level_log_ratios(self) -> FloatArray:
         """Log-ratios at the held-out positive scores, ascending."""
@@ -176,7 +181,7 @@ class FittedRatio:
 
     def score_above(self, ratio: float) -> float:
         """Smallest held-out positive score whose ratio exceeds ``ratio``; infinite if there is none."""
-        return self.score_above_log(float(np.log(ratio)) if ratio > 0 else -np.inf)
+        return self.score_above_log(float(np.log(ratio)) + self.tie_break if ratio > 0 else -np.inf)
 
     def score_above_log(self, log_ratio: float) -> float:
         """Smallest held-out positive score whose log-ratio lies above ``log_ratio``."""

@@ -41,7 +41,7 @@ def count_rows(classifier: Any, X: Rows) -> ScoreTails:
 
 def level_ratios(core: FittedRatio) -> FloatArray:
     """Density ratio at each held-out positive score."""
-    return np.exp(core.level_log_ratios())
+    return np.exp(core.level_log_ratios() - core.tie_break)
 
 
 # -- where the scores lie ------------------------------------------------------------------------
