@@ -45,6 +45,13 @@ def fit(
         int, typer.Option(help="Seed: the same rows give the same classifier.", min=0, max=2**32 - 1)
     ] = 0,
     jobs: Annotated[int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")] = 1,
+    column_values: Annotated[
+        str | None,
+        typer.Option(help="Levels of categories in the file: keep, or hash.", show_default=False),
+    ] = None,
+    rare_values: Annotated[
+        int | None, typer.Option(help="Leave out levels of fewer rows than this.", show_default=False)
+    ] = None,
     sep: given.Sep = None,
     encoding: given.Encoding = None,
     decimal: given.Decimal = ".",
@@ -98,7 +105,7 @@ def fit(
         sides = [weighted_rows(side, columns, drop, weight) for side in (loaded, read(unlabeled, form))]
         (P, w_p), (U, w_u) = sides
         in_file(train, lambda: classifier.fit_pu(P, U, positive_weight=w_p, unlabeled_weight=w_u))
-    save(classifier, out)
+    save(classifier, out, column_values=column_values, rare_values=rare_values)
     result = {"artifact": str(out), "bytes": out.stat().st_size} | learnt(classifier)
     if json:
         show.as_json(result)
