@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from worlds import worlds
 
+from drpu._state import ModelState
 from drpu.core.proportion import best_bin, infimum
 from drpu.core.shift import match_negatives, matching
 from drpu.core.tails import ScoreTails
@@ -26,14 +27,11 @@ def population_tails(world, scores, prior, n=10**13):
 
     positive = counts(world.positive)
     return ScoreTails.from_state(
-        {
-            "levels": levels,
-            "positive_counts": positive,
-            "counts": counts(world.mixture(prior)),
-            "n_positive": float(positive.sum()),
-            "copies": 1,
-            "weight_squares": 0.0,
-        }
+        ModelState(
+            "tails",
+            {"n_positive": float(positive.sum()), "copies": 1, "weight_squares": 0.0},
+            {"levels": levels, "positive_counts": positive, "counts": counts(world.mixture(prior))},
+        )
     )
 
 
