@@ -2,21 +2,41 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
 
-from drpu._samples import SamplePair, is_sparse, take_rows
+from drpu._samples import Sample, SamplePair, is_sparse, take_rows
 from drpu._typing import IntArray, Rows
+from drpu.exceptions import CopiedPositivesWarning
 from drpu.tables.frames import FrameRows
 
-__all__ = ["copied_positives"]
+__all__ = ["copied_positives", "grouped_copies"]
 
 _MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
 # Rows of a coarse table coincide by chance. If chance is the reason, positives coincide with
 # unlabeled rows at least prior times as often as with each other; priors below this are ignored.
 _LEAST_PRIOR = 0.02
 _LEAST_EXCESS = 5  # number of coinciding rows above chance before there is a warning
+
+
+def grouped_copies(pair: SamplePair) -> SamplePair:
+    """The pair with copies of a labelled positive in one group, unless the user gave groups."""
+    if pair.positive.groups is not None:
+        return pair
+    groups = copied_positives(pair, np.random.RandomState(0))
+    if groups is None:
+        return pair
+    positive = Sample(pair.positive.rows, pair.positive.weight, groups)
+    warnings.warn(
+        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies of "
+        "others. Copies stay in one fold and count once in intervals. If they are different cases with "
+        "equal values, pass groups with a value for each row.",
+        CopiedPositivesWarning,
+        stacklevel=5,
+    )
+    return SamplePair(positive, pair.unlabeled)
 
 
 def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray | None:

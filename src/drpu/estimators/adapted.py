@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import asdict
 from typing import Any, Self
 
@@ -30,18 +29,17 @@ from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.estimators._html import adapted_html
 from drpu.estimators._kept import plain, read_plain, read_prior
+from drpu.estimators._notices import warn_of_few_rows
 from drpu.estimators._profiles import OTHER_SHIFT, moved_columns, warn_of_other_shift
 from drpu.estimators.audit import Audit, check_audit
 from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
 from drpu.estimators.decisions import DecisionMethods
 from drpu.estimators.fitted import FittedRatio
-from drpu.exceptions import DataError, FewRowsWarning, ParameterError
+from drpu.exceptions import DataError, ParameterError
 from drpu.models.base import LOG_LIMIT
 
 __all__ = ["OTHER_SHIFT", "Adaptable", "AdaptedClassifier"]
-
-FEW_ROWS = 30  # adapt warns that the prior is rough with fewer new rows
 
 
 class Adaptable(DecisionMethods, Auditable):
@@ -119,7 +117,7 @@ class Adaptable(DecisionMethods, Auditable):
         prior = self.fitted_.prior_of(seen, level=level, rows=matched)
         adapted = AdaptedClassifier(self, prior, cost=cost)
         adapted._batch_size = seen.n
-        _warn_of_few_rows(seen.n, adapted.prior)
+        warn_of_few_rows(seen.n, adapted.prior)
         adapted.shift_test_ = mixture_test(seen, self.fitted_.tails)
         if sample_weight is None:
             adapted.moved_columns_ = moved_columns(
@@ -445,14 +443,3 @@ def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
     if np.isinf(threshold):
         return float(np.copysign(2 * LOG_LIMIT, threshold))
     return float(np.log(threshold))
-
-
-def _warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
-    if n < FEW_ROWS:
-        warnings.warn(
-            f"{n:g} new rows tell little about their prior, which lies between {prior.low:.3f} and "
-            f"{prior.high:.3f}: labels and expected figures follow a rough value. Adapt to more rows, or "
-            "give the prior with at_prior.",
-            FewRowsWarning,
-            stacklevel=3,
-        )

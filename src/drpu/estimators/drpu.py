@@ -12,7 +12,7 @@ from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
 from drpu._log import inform
-from drpu._samples import Sample, SamplePair
+from drpu._samples import SamplePair
 from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
 from drpu._typing import Rows
@@ -22,9 +22,10 @@ from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
-from drpu.estimators._copies import copied_positives
+from drpu.estimators._copies import grouped_copies
 from drpu.estimators._kept import plain_parameters, read_parameters
 from drpu.estimators._labels import read_labels
+from drpu.estimators._notices import warn_of_alpha, warn_of_few_positives
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.estimators._profiles import profiles_of
 from drpu.estimators._tables import with_categories
@@ -33,13 +34,9 @@ from drpu.estimators.adapted import Adaptable
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
 from drpu.exceptions import (
-    AlphaWarning,
-    CopiedPositivesWarning,
-    FewPositivesWarning,
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
-    SeenPositivesWarning,
 )
 from drpu.models.base import RatioModel
 from drpu.models.distributed import FrameRatio
@@ -51,7 +48,6 @@ __all__ = ["DRPUClassifier"]
 
 TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
-FEW_POSITIVES = 100  # below it, priors and intervals are wide enough to deserve a word
 
 
 class DRPUClassifier(Adaptable):
@@ -262,11 +258,11 @@ class DRPUClassifier(Adaptable):
 
     def _fit(self, model: RatioModel, pair: SamplePair, classes: Classes) -> Self:
         rng = check_random_state(self.random_state)
-        pair = _with_copies(pair)
+        pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
         holdout = resolve_holdout(self.holdout, n_positive, n_unlabeled, grouped=grouped)
-        _warn_of_few_positives(n_positive, split=holdout != 0)
+        warn_of_few_positives(n_positive, split=holdout != 0)
 
         folds, held = cross_fit(
             seeded(with_categories(model, self.table_), rng),
@@ -287,7 +283,7 @@ class DRPUClassifier(Adaptable):
         found = model.fit_frame(
             frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label)
         )
-        _warn_of_few_positives(found.n_positive, split=True)
+        warn_of_few_positives(found.n_positive, split=True)
         self.n_features_in_ = len(found.columns)
         if found.named:
             self.feature_names_in_ = np.array(found.columns, dtype=object)
@@ -309,7 +305,7 @@ class DRPUClassifier(Adaptable):
         """Estimate the prior and the calibration from held-out rows."""
         fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
         prior = self._resolve_prior(tails, fraction, pair, rng)
-        _warn_of_alpha(folds, without_labelled(prior, fraction))
+        warn_of_alpha(folds, without_labelled(prior, fraction))
         calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
         if self.verbose:
             inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
@@ -440,50 +436,3 @@ class DRPUClassifier(Adaptable):
         model = resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
-
-
-def _with_copies(pair: SamplePair) -> SamplePair:
-    """The pair with copies of a labelled positive in one group, unless the user gave groups."""
-    if pair.positive.groups is not None:
-        return pair
-    groups = copied_positives(pair, np.random.RandomState(0))
-    if groups is None:
-        return pair
-    positive = Sample(pair.positive.rows, pair.positive.weight, groups)
-    warnings.warn(
-        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies of "
-        "others. Copies stay in one fold and count once in intervals. If they are different cases with "
-        "equal values, pass groups with a value for each row.",
-        CopiedPositivesWarning,
-        stacklevel=5,
-    )
-    return SamplePair(positive, pair.unlabeled)
-
-
-def _warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
-    """The non-negative correction is right only while alpha is at most the prior of the unlabeled rows."""
-    alpha = max(getattr(model, "alpha_", None) or 0.0 for model in folds.models)
-    if alpha > prior.high:
-        warnings.warn(
-            f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
-            f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'.",
-            AlphaWarning,
-            stacklevel=4,
-        )
-
-
-def _warn_of_few_positives(n: int, *, split: bool) -> None:
-    if n < FEW_POSITIVES:
-        warnings.warn(
-            f"{n} labelled positives: the prior and its interval are rough. Label more, or give the prior "
-            "if you know it.",
-            FewPositivesWarning,
-            stacklevel=4,
-        )
-    if not split:
-        warnings.warn(
-            "no rows were held out, so the prior is estimated from scores of training rows: it is too low, "
-            "and its interval too narrow. Label at least four positives.",
-            SeenPositivesWarning,
-            stacklevel=4,
-        )
