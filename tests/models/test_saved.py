@@ -330,6 +330,8 @@ CHANGES = {
     "an array that claims more than it has": ("linear", claim_shape((10**10,))),
     "an array of a negative length": ("linear", claim_shape((-1,))),
     "an array without a file": ("linear", lambda schema, files: files.clear()),
+    "a start of boosting without rows": ("boosting", replace_array("class_prior_", np.zeros((0, 2)))),
+    "a start of boosting with other classes": ("boosting", set_plain("_strategy", "stratified")),
     "nodes without end": ("linear", nest),
     "nothing": ("linear", lambda schema, files: schema["content"].clear()),
     "a vector of support too many": ("support", replace_array("_n_support", np.array([9, 999], np.int32))),

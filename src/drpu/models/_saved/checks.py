@@ -136,6 +136,27 @@ def _check_boosting(estimator: Any, columns: int) -> None:
     _check_members(estimator, columns)
     if any(type(member).__name__ != "DecisionTreeRegressor" for member in estimator.estimators_.ravel()):
         raise refuse(type(estimator).__name__, "its trees must be regression trees")
+    _check_start(type(estimator).__name__, estimator.init_)
+    if not (isinstance(estimator.learning_rate, float) and np.isfinite(estimator.learning_rate)):
+        raise refuse(type(estimator).__name__, "its learning rate must be a finite number")
+
+
+def _check_start(name: str, start: Any) -> None:
+    """What boosting starts from: compiled code adds to its array, and trusts it to have all rows."""
+    if isinstance(start, str) and start == "zero":
+        return
+    prior: Any = getattr(start, "class_prior_", None)
+    if (
+        type_name(start) != "sklearn.dummy.DummyClassifier"
+        or {start.strategy, start._strategy} != {"prior"}
+        or start.sparse_output_ is not False
+        or not _is_array(prior, (2,))
+        or not ((prior > 0) & (prior < 1)).all()
+        or vars(start).get("n_classes_") != 2
+        or vars(start).get("n_outputs_") != 1
+        or not _is_array(getattr(start, "classes_", None), (2,), "iuf")
+    ):
+        raise refuse(name, "it must start from the shares of the classes, or from zero")
 
 
 def _check_histograms(estimator: Any, columns: int) -> None:
