@@ -201,10 +201,15 @@ def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int
         table.write_text("a,b\n" + "0.5,-0.5\n" * 2000)
         seconds = _run_child(context, write, (old, table, target))
         whole = target.read_bytes()
-        for _ in range(kills):
+        for i in range(kills):
             child = context.Process(target=write, args=(old, table, target))
             child.start()
-            time.sleep(rng.random() * seconds)
+            if i % 2:  # at any moment, or in the middle of the write
+                time.sleep(rng.random() * seconds)
+            else:
+                while child.is_alive() and not any(path != target for path in target.parent.iterdir()):
+                    pass
+                time.sleep(rng.random() * 2e-3)
             child.kill()
             child.join()
             lost += not target.exists()

@@ -260,7 +260,10 @@ def test_arrays_of_other_types_are_refused(artifact, path):
     def change(manifest, parts):
         arrays = dict(safetensors.numpy.load(parts["arrays.safetensors"]))
         arrays["fitted/tails/levels"] = arrays["fitted/tails/levels"].astype(np.complex64)
-        parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
+        try:
+            parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
+        except Exception:  # of its own type in one version, KeyError in another
+            pytest.skip("this version of safetensors has no complex numbers")
 
     path.write_bytes(changed(artifact, change))
     with pytest.raises(ArtifactError, match="must be numeric"):

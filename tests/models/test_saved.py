@@ -290,7 +290,8 @@ def replace_array(key, array):
     def change(schema, files):
         out = io.BytesIO()
         np.save(out, array)
-        files[find(schema, key)["file"]] = out.getvalue()
+        keys = key if isinstance(key, tuple) else (key,)  # some have other names in other versions
+        files[next(node for node in (find(schema, k) for k in keys) if node)["file"]] = out.getvalue()
 
     return change
 
@@ -337,7 +338,7 @@ CHANGES = {
     "a vector of support too many": ("support", replace_array("_n_support", np.array([9, 999], np.int32))),
     "support in other columns": ("support", replace_array("support_vectors_", np.zeros((5, 2)))),
     "neighbours in other columns": ("neighbours", replace_array("_fit_X", np.zeros((60, 1)))),
-    "a spline without knots": ("splines", replace_array("_t", np.zeros(2))),
+    "a spline without knots": ("splines", replace_array(("_t", "t"), np.zeros(2))),
 }  # fmt: skip
 
 

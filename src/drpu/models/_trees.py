@@ -208,7 +208,7 @@ def _read(fields: dict[str, str], columns: int) -> _Tree:
 
 def _counts(fields: dict[str, str]) -> IntArray:
     """Rows of each leaf, by which contributions of columns are weighted: at least one, so that they exist."""
-    if "leaf_count" not in fields:
+    if not fields.get("leaf_count"):  # earlier versions count no rows in a tree of one leaf
         return np.ones(len(fields["leaf_value"].split()), dtype=np.int64)
     return np.maximum(_integers(fields["leaf_count"]), 1)
 

@@ -10,7 +10,7 @@ Node = dict[str, Any]
 
 SCHEMA = "schema.json"
 # What predictions do not need: replaced by None when written, and when an older file has it.
-_DROPPED = ("RandomStateNode", "RandomGeneratorNode")
+_DROPPED = ("LossNode", "RandomStateNode", "RandomGeneratorNode")
 _DROPPED_MODULES = (
     "scipy._lib.array_api_compat.numpy._aliases",
     "sklearn._loss.link",

@@ -46,6 +46,8 @@ _FUNCTIONS = {
         "square",
     )
 }
+# Where NumPy keeps its functions, in its versions.
+_UFUNCS = ("numpy", "numpy.core._multiarray_umath", "numpy._core._multiarray_umath")
 _TESTS = "sklearn.feature_selection._univariate_selection"  # of SelectKBest, by name
 _SCALARS = {
     f"numpy.{name}": getattr(np, name)
@@ -180,9 +182,10 @@ class _Reader:
     def function(self, node: Node) -> Any:
         if node["__module__"] == _TESTS and node["__class__"] in ("chi2", "f_classif"):
             return getattr(import_module(_TESTS), node["__class__"])
-        if _name(node) not in _FUNCTIONS:
+        name = f"numpy.{node['__class__']}" if node["__module__"] in _UFUNCS else _name(node)
+        if name not in _FUNCTIONS:
             raise _not_supported(node)
-        return _FUNCTIONS[_name(node)]
+        return _FUNCTIONS[name]
 
     def dtype(self, node: Node) -> Any:
         return self.array(node["content"]).dtype
