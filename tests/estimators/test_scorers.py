@@ -62,6 +62,7 @@ def test_search_and_importance_work_without_true_labels():
     assert abs(found.importances_mean[1]) < 0.02  # a column of noise
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.MorePositivesWarning")
 def test_rivals_are_scored_by_the_labels_that_they_give(world):
     _, (X, y), _ = world
     rival = ElkanNotoClassifier(random_state=0).fit(X[:4500], y[:4500])

@@ -343,7 +343,7 @@ def test_progress_shows_when_asked(capsys):
 
 def test_torch_is_not_imported_before_a_fit():
     code = (
-        "import sys; from drpu import NetworkRatio, fit_many; "
+        "import sys; from drpu import NetworkRatio; from drpu.models.many import fit_many; "
         "model = NetworkRatio(hidden=(3,)); model.get_params(); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -75,6 +75,7 @@ def test_the_fitted_classifier_needs_no_cluster(fitted, tmp_path):
     assert again.adapt(ROWS[COLUMNS]).prior_ == fitted.adapt(ROWS[COLUMNS]).prior_
 
 
+@pytest.mark.slow  # two minutes: the cluster waits for the lost worker before it starts again
 def test_a_lost_worker_is_replaced(client):
     model = DaskBoosted(n_rounds=400, leaves=63, key="id", client=client)
     clf = DRPUClassifier(model, holdout=0.2, scenario="single-sample", random_state=0)

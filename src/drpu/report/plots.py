@@ -75,7 +75,7 @@ class PriorDisplay(Display):
     Examples
     --------
     >>> from drpu import PriorEstimate
-    >>> from drpu.report import PriorDisplay
+    >>> from drpu.plots import PriorDisplay
     >>> display = PriorDisplay({"May": PriorEstimate(0.4, 0.35, 0.45, 0.95, "matching")})
     >>> [tick.get_text() for tick in display.plot().ax_.get_xticklabels()]
     ['May']
