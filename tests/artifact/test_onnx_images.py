@@ -14,8 +14,8 @@ from torch import nn
 
 from drpu import DRPUClassifier, NetworkRatio, export_onnx
 from drpu.exceptions import ArtifactError
-from drpu.models._onnx.graph import Graph
 from drpu.models._training.residual import Ensemble, ResNet9
+from drpu.models.onnx.graph import Graph
 
 runtime = pytest.importorskip("onnxruntime")
 # The samples are small, so the prior may not be identified.

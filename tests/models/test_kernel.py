@@ -8,8 +8,8 @@ from drpu._state import ModelState
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._basis import make_basis
-from drpu.models._scaling import Scaling
 from drpu.models.kernel import KernelRatio
+from drpu.models.scaling import Scaling
 
 KINDS = ["features", "centroids", "rows"]
 

@@ -53,9 +53,9 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from drpu.exceptions import ArtifactError
-from drpu.models._saved.allowed import MEANS, ROW_FREE, TYPES, VALUES, kept_values
-from drpu.models._saved.read import read_estimators
-from drpu.models._saved.write import write_estimators
+from drpu.models.saved.allowed import MEANS, ROW_FREE, TYPES, VALUES, kept_values
+from drpu.models.saved.read import read_estimators
+from drpu.models.saved.write import write_estimators
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::FutureWarning", "ignore::sklearn.exceptions.ConvergenceWarning"

@@ -14,7 +14,6 @@ from torch import nn
 
 from drpu.core.bregman import Risk
 from drpu.exceptions import ParameterError
-from drpu.models._scaling import Scaling
 from drpu.models._training import device as devices
 from drpu.models._training.device import (
     host_multiplies_bfloat16,
@@ -27,6 +26,7 @@ from drpu.models._training.loop import Settings, Training, on_outputs
 from drpu.models._training.optimizer import HALVE_EVERY, Adam, Average, rate_factors
 from drpu.models._training.pools import Batch, Pool, count_steps, paired_positions
 from drpu.models._training.stack import Stack
+from drpu.models.scaling import Scaling
 
 CPU = torch.device("cpu")
 ONE = torch.ones(1, 1, dtype=torch.float64)

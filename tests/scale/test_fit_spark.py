@@ -12,7 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from drpu import BoostedRatio, DRPUClassifier, PriorMonitor, SparkBoosted, load, save
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.models._xgboost import trees_from_xgboost
+from drpu.models.xgboost_trees import trees_from_xgboost
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"

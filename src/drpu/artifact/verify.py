@@ -13,8 +13,8 @@ from drpu._state import ModelState, class_of
 from drpu.artifact.container import MAX_BYTES, read_bytes
 from drpu.artifact.signature import check_signature
 from drpu.artifact.store import read_state
-from drpu.estimators._kept import KeptClassifier
 from drpu.estimators.fitted import FittedRatio
+from drpu.estimators.kept import KeptClassifier
 from drpu.exceptions import ArtifactError
 from drpu.models.registry import check_model_state
 from drpu.models.scores import ScoreModel

@@ -104,7 +104,7 @@ def load_classifier(path: Path) -> Any:
 
 def check_positive_label(y: Any, pos_label: Any) -> None:
     """Raise where it would have to be guessed which of two labels is the positive one."""
-    from drpu.estimators._labels import read_labels
+    from drpu.estimators.labels import read_labels
     from drpu.exceptions import PositiveLabelWarning
 
     with warnings.catch_warnings():

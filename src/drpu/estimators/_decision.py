@@ -11,9 +11,9 @@ from sklearn.exceptions import NotFittedError
 from drpu._typing import FloatArray, Rows
 from drpu.core.decision import ratio_posterior, ratio_threshold
 from drpu.core.prior import PriorEstimate
-from drpu.estimators._kept import KeptClassifier
 from drpu.estimators._validation import check_rows
 from drpu.estimators.fitted import FittedRatio
+from drpu.estimators.kept import KeptClassifier
 from drpu.models.base import LOG_LIMIT
 
 __all__ = ["RatioDecision"]

@@ -18,10 +18,10 @@ from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.estimators.fitted import with_labelled, without_labelled
 from drpu.exceptions import PriorBoundaryWarning, PriorError
-from drpu.models._scaling import Scaling
 from drpu.models.folds import FoldedRatio, cross_fit, resolve_holdout
 from drpu.models.fourier import FourierRatio
 from drpu.models.kernel import KernelRatio
+from drpu.models.scaling import Scaling
 
 __all__ = [
     "KERNEL_MEANS",

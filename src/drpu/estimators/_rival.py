@@ -16,7 +16,9 @@ from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.prior import PriorEstimate
-from drpu.estimators._kept import (
+from drpu.estimators._priors import Population, check_prior_parameter, estimate_population
+from drpu.estimators._validation import Classes, check_rows, check_scenario, pair_pu, split_pu
+from drpu.estimators.kept import (
     KeptClassifier,
     plain_parameters,
     read_classes,
@@ -24,8 +26,6 @@ from drpu.estimators._kept import (
     read_prior,
     write_classes,
 )
-from drpu.estimators._priors import Population, check_prior_parameter, estimate_population
-from drpu.estimators._validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.exceptions import DataError
 from drpu.models.scores import ScoreModel, resolve_score, score_from_state
 

@@ -12,12 +12,12 @@ from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_weights, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.estimators._labels import Classes, missing_labels, read_labels, warn_of_more_positives
 from drpu.estimators._tables import accepts, read_tables
+from drpu.estimators.labels import Classes, missing_labels, read_labels, warn_of_more_positives
 from drpu.exceptions import DataError, DataTypeError, LabelError
-from drpu.models._rows import is_images
 from drpu.models.base import RatioModel
 from drpu.models.distributed import refuse_frame
+from drpu.models.rows import is_images
 from drpu.tables.frames import is_frame
 
 __all__ = ["SCENARIOS", "Classes", "check_rows", "pair_pu", "split_pu"]

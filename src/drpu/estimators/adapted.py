@@ -28,7 +28,6 @@ from drpu.core.expectation import Decision, expect
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.estimators._html import adapted_html
-from drpu.estimators._kept import plain, read_plain, read_prior
 from drpu.estimators._notices import warn_of_few_rows
 from drpu.estimators._profiles import OTHER_SHIFT, moved_columns, warn_of_other_shift
 from drpu.estimators.audit import Audit, check_audit
@@ -36,6 +35,7 @@ from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
 from drpu.estimators.decisions import DecisionMethods
 from drpu.estimators.fitted import FittedRatio
+from drpu.estimators.kept import plain, read_plain, read_prior
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.base import LOG_LIMIT
 

@@ -23,8 +23,6 @@ from drpu.core.privacy import GridCounts
 from drpu.core.proportion import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.estimators._copies import grouped_copies
-from drpu.estimators._kept import plain_parameters, read_parameters
-from drpu.estimators._labels import read_labels
 from drpu.estimators._notices import warn_of_alpha, warn_of_few_positives
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.estimators._profiles import profiles_of
@@ -33,6 +31,8 @@ from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_
 from drpu.estimators.adapted import Adaptable
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
+from drpu.estimators.kept import plain_parameters, read_parameters
+from drpu.estimators.labels import read_labels
 from drpu.exceptions import (
     ParameterError,
     PriorBoundaryWarning,

@@ -20,9 +20,9 @@ from drpu.core.columns import ColumnProfile
 from drpu.core.prior import METHODS, PriorEstimate, prior_from_tails
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
-from drpu.estimators._kept import read_classes, read_prior, write_classes
 from drpu.estimators._profiles import profiles_from_state, profiles_state
 from drpu.estimators.audit_rows import TrainingMark
+from drpu.estimators.kept import read_classes, read_prior, write_classes
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.base import LOG_LIMIT
 from drpu.models.feature_means import KERNEL_MATCHING, FeatureMeans

@@ -17,8 +17,8 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
 from drpu.core.prior import PriorEstimate, as_prior
-from drpu.estimators._kept import read_prior
 from drpu.estimators._rival import ScoredRival
+from drpu.estimators.kept import read_prior
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.models.generative import ClassGenerators, Game
 from drpu.models.scores import ScoreModel, resolve_score

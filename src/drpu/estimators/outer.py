@@ -12,9 +12,9 @@ from drpu.core.diagnostics import Performance
 from drpu.core.prior import PriorEstimate
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import DataError, DataTypeError
-from drpu.models._saved.allowed import kept_values
-from drpu.models._saved.read import read_estimators
-from drpu.models._saved.write import write_estimators
+from drpu.models.saved.allowed import kept_values
+from drpu.models.saved.read import read_estimators
+from drpu.models.saved.write import write_estimators
 
 __all__ = [
     "PIPELINE",

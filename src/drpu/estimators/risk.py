@@ -15,10 +15,10 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.losses import get_loss
 from drpu.core.objective import ShiftedRisk
 from drpu.core.prior import PriorEstimate, as_prior
-from drpu.estimators._kept import read_prior
 from drpu.estimators._priors import Population, shifted_prior
 from drpu.estimators._rival import ScoredRival
 from drpu.estimators._validation import check_rows, pair_pu, split_pu
+from drpu.estimators.kept import read_prior
 from drpu.exceptions import ParameterError, PriorError
 from drpu.models.scores import ScoreModel, resolve_score
 

@@ -13,7 +13,7 @@ from drpu._checks import check_fraction, check_prior
 from drpu._typing import Rows
 from drpu.core.bregman import bregman_risk
 from drpu.core.costs import Costs
-from drpu.estimators._labels import read_labels
+from drpu.estimators.labels import read_labels
 from drpu.exceptions import ParameterError, PriorError
 
 __all__ = ["AUCScorer", "CostScorer", "ratio_risk_scorer"]

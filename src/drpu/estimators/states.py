@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from drpu._state import ModelState, class_of
-from drpu.estimators._kept import KeptClassifier
+from drpu.estimators.kept import KeptClassifier
 from drpu.estimators.outer import PIPELINE, pipeline_from_state
 from drpu.exceptions import DataTypeError
 

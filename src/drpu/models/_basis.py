@@ -14,7 +14,7 @@ from sklearn.metrics import pairwise_distances
 
 from drpu._samples import is_sparse, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.models._scaling import Scaling
+from drpu.models.scaling import Scaling
 
 __all__ = ["MIN_ROWS", "Basis", "Kind", "make_basis", "median_distance"]
 

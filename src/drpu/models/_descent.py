@@ -14,7 +14,7 @@ from drpu._samples import n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.losses import Sigmoid, Squared, get_loss
 from drpu.core.objective import PUObjective, ShiftedRisk
-from drpu.models._scaling import Scaling
+from drpu.models.scaling import Scaling
 
 __all__ = ["Design", "choose_ridge", "descend"]
 

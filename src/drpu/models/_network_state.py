@@ -97,11 +97,11 @@ def network_state(kind: str, model: NetworkRatio | NetworkScore, **learnt: Any) 
 def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Network:
     """A model with its network, as :func:`network_state` found it; ``module`` makes that of a user."""
     torch = require("torch", extra="torch", for_="a network")
-    from drpu.models._scaling import Scaling
     from drpu.models._training.device import pick_device, weight_dtype
     from drpu.models._training.ratio import build_module
     from drpu.models._training.residual import Ensemble
     from drpu.models._training.tasks import HIDDEN
+    from drpu.models.scaling import Scaling
 
     config, arrays = state.config, state.arrays
     if config["default_module"]:

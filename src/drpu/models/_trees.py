@@ -43,7 +43,7 @@ _USED = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Tree:
+class Tree:
     """One tree: arrays over its splits, the values of its leaves, and the bitsets of categorical splits.
 
     A child is the number of a split, or ``~leaf``.
@@ -64,7 +64,7 @@ class _Tree:
 class Trees:
     """Checked trees over ``columns`` columns, of which predictions are the sum or the mean."""
 
-    trees: tuple[_Tree, ...]
+    trees: tuple[Tree, ...]
     columns: int
     averaged: bool
 
@@ -180,14 +180,14 @@ def _check_header(header: dict[str, str], columns: int, averaged: bool) -> None:
         raise ArtifactError("the trees must be averaged in a forest, and added up otherwise.")
 
 
-def _read(fields: dict[str, str], columns: int) -> _Tree:
+def _read(fields: dict[str, str], columns: int) -> Tree:
     strange = sorted(set(fields) - _USED - _UNUSED)
     if strange:
         raise ArtifactError(f"the text of the trees is damaged: a tree has the field {strange[0][:40]!r}.")
     if int(fields.get("is_linear", "0")) != 0:
         raise ArtifactError("the trees must have one number in each leaf: linear trees are not supported.")
     categorical = int(fields["num_cat"]) > 0
-    tree = _Tree(
+    tree = Tree(
         feature=_integers(fields["split_feature"]),
         threshold=_floats(fields["threshold"]),
         decision=_integers(fields["decision_type"]),
@@ -213,7 +213,7 @@ def _counts(fields: dict[str, str]) -> IntArray:
     return np.maximum(_integers(fields["leaf_count"]), 1)
 
 
-def _rows_below(tree: _Tree) -> IntArray:
+def _rows_below(tree: Tree) -> IntArray:
     """Rows below each split, added up from the leaves; children come after their parents."""
     left, right, leaf = tree.left.tolist(), tree.right.tolist(), tree.count.tolist()
     below = [0] * len(left)
@@ -234,7 +234,7 @@ def _floats(text: str) -> FloatArray:
 # -- checking --------------------------------------------------------------------------------
 
 
-def _check(tree: _Tree, columns: int) -> None:
+def _check(tree: Tree, columns: int) -> None:
     splits, leaves = len(tree.feature), len(tree.value)
     arrays = (tree.threshold, tree.decision, tree.left, tree.right)
     problems = {
@@ -283,7 +283,7 @@ def _check_children(left: IntArray, right: IntArray, splits: int) -> None:
         _report({f"a tree is deeper than {MOST_DEPTH} splits": depth > MOST_DEPTH})
 
 
-def _check_bitsets(tree: _Tree) -> None:
+def _check_bitsets(tree: Tree) -> None:
     categorical = (tree.decision & _CATEGORICAL) == 1
     which = tree.threshold[categorical]
     _report(
@@ -302,11 +302,11 @@ def _check_bitsets(tree: _Tree) -> None:
 # -- writing ---------------------------------------------------------------------------------
 
 
-def _write(tree: _Tree) -> str:
+def _write(tree: Tree) -> str:
     return "\n".join(f"{name}={value}" for name, value in _lines(tree))
 
 
-def _lines(tree: _Tree) -> Iterator[tuple[str, str]]:
+def _lines(tree: Tree) -> Iterator[tuple[str, str]]:
     categories = len(tree.bounds) - 1
     yield "num_leaves", str(len(tree.value))
     yield "num_cat", str(categories)

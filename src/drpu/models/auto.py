@@ -202,7 +202,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         filled = graph.op("Where", graph.op("IsNaN", X), self.medians_, X)
         if self.indicators_ is not None:
-            from drpu.models._onnx.scores import indicator_columns
+            from drpu.models.onnx.scores import indicator_columns
 
             filled = indicator_columns(graph, self.indicators_, filled)
         parts = [member.onnx_scores(graph, X if member.accepts_nan else filled) for member in self.members_]

@@ -15,7 +15,7 @@ from drpu._schema import Schema
 from drpu._state import ModelState, declare
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError, ParameterError
-from drpu.models._rows import as_rows
+from drpu.models.rows import as_rows
 
 __all__ = ["LOG_LIMIT", "RatioModel"]
 

@@ -329,7 +329,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         return np.asarray(values)
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.models._onnx.scores import boosted_scores
+        from drpu.models.onnx.scores import boosted_scores
 
         return boosted_scores(graph, self, X)
 

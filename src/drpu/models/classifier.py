@@ -21,10 +21,10 @@ from drpu._schema import Flag, Integer, List, Number, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DRPUError, ParameterError
-from drpu.models._saved.allowed import ENOUGH, kept_values, needs_rows
-from drpu.models._saved.read import read_estimators
-from drpu.models._saved.write import write_estimators
 from drpu.models.base import LOG_LIMIT, RatioModel
+from drpu.models.saved.allowed import ENOUGH, kept_values, needs_rows
+from drpu.models.saved.read import read_estimators
+from drpu.models.saved.write import write_estimators
 from drpu.tables.frames import FrameRows, is_frame, native_rows, read_frame
 
 __all__ = ["ClassifierRatio"]

@@ -13,10 +13,10 @@ from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError
-from drpu.models._rows import as_rows
 from drpu.models.distributed import FrameFit, FrameRatio, Part, PartCounts, settle_split, tails_and_grid
 from drpu.models.folds import FoldedRatio
 from drpu.models.network import NetworkRatio
+from drpu.models.rows import as_rows
 
 __all__ = ["DistributedNetwork"]
 

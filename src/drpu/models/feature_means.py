@@ -18,7 +18,7 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._basis import Basis, make_basis, median_distance
-from drpu.models._scaling import Scaling
+from drpu.models.scaling import Scaling
 
 __all__ = ["KERNEL_MATCHING", "FeatureMeans"]
 

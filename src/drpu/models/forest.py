@@ -135,7 +135,7 @@ class ForestRatio(RatioModel, kind="forest"):
         return np.asarray(np.log(share / (1 - share)) - self.offset_)
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.models._onnx.scores import forest_scores
+        from drpu.models.onnx.scores import forest_scores
 
         return forest_scores(graph, self, X)
 

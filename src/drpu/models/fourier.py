@@ -15,8 +15,8 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._basis import median_distance
 from drpu.models._exact import rounded_factor, row_step
-from drpu.models._scaling import Scaling
 from drpu.models.base import RatioModel
+from drpu.models.scaling import Scaling
 
 __all__ = ["FourierRatio"]
 
@@ -122,7 +122,7 @@ class FourierRatio(RatioModel, kind="fourier"):
         return float(np.sqrt(2 * self.length_ / len(self.phase_)))
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.models._onnx.scores import fourier_scores
+        from drpu.models.onnx.scores import fourier_scores
 
         return fourier_scores(graph, self, X)
 

@@ -20,8 +20,8 @@ from drpu.exceptions import DataError
 from drpu.models._basis import MIN_ROWS, Basis, Kind, make_basis, median_distance
 from drpu.models._holdout import carve
 from drpu.models._links import log_above_floor
-from drpu.models._scaling import Scaling
 from drpu.models.base import RatioModel
+from drpu.models.scaling import Scaling
 
 __all__ = ["KernelRatio"]
 
@@ -227,7 +227,7 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
         return np.asarray(self.intercept_ + np.einsum("ij,j->i", phi, self.coef_))
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.models._onnx.scores import kernel_scores
+        from drpu.models.onnx.scores import kernel_scores
 
         return kernel_scores(graph, self, X)
 

@@ -13,9 +13,9 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import Rows
 from drpu.core.objective import PUObjective
 from drpu.exceptions import DataError, ParameterError
-from drpu.models._rows import as_rows
 from drpu.models.network import NetworkRatio
 from drpu.models.network_score import NetworkScore
+from drpu.models.rows import as_rows
 
 if TYPE_CHECKING:
     from drpu.models._training.ratio import Watch

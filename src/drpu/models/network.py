@@ -257,7 +257,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         )
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.models._onnx.scores import network_scores
+        from drpu.models.onnx.scores import network_scores
 
         return network_scores(graph, self, X)
 

@@ -15,8 +15,8 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.objective import PUObjective
 from drpu.exceptions import ParameterError
 from drpu.models._network_state import check_row_shape, network_from_state, network_schema, network_state
-from drpu.models._rows import as_rows
 from drpu.models.network import NetworkRatio
+from drpu.models.rows import as_rows
 from drpu.models.scores import ScoreModel
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from drpu.core.objective import PUObjective
 from drpu.exceptions import ParameterError
 from drpu.models._basis import Basis, median_distance
 from drpu.models._descent import Design, choose_ridge, descend
-from drpu.models._scaling import Scaling
+from drpu.models.scaling import Scaling
 
 __all__ = ["KernelScore", "LinearScore", "ScoreModel", "resolve_score", "score_from_state"]
 

@@ -14,7 +14,6 @@ from drpu.core.diagnostics import Performance, expected_performance
 from drpu.core.interval import ratio_limits
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
-from drpu.estimators._validation import check_rows
 from drpu.estimators.fitted import FittedRatio
 
 __all__ = [
@@ -35,8 +34,8 @@ __all__ = [
 
 def count_rows(classifier: Any, X: Rows) -> ScoreTails:
     """Counts of new rows over the held-out positives of a fitted classifier."""
-    core: FittedRatio = classifier.fitted_
-    return core.count(check_rows(classifier, X, model=core.model))
+    counts: ScoreTails = classifier.count(X)
+    return counts
 
 
 def level_ratios(core: FittedRatio) -> FloatArray:

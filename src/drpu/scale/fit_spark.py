@@ -13,9 +13,9 @@ from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
-from drpu.models._xgboost import trees_from_xgboost
 from drpu.models.boosting import BoostedRatio
 from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
+from drpu.models.xgboost_trees import trees_from_xgboost
 from drpu.scale.spark import add_up, share
 
 __all__ = ["SparkBoosted"]

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from drpu.exceptions import ArtifactError
-from drpu.models._onnx.graph import Graph
-from drpu.models._onnx.scores import indicator_columns
+from drpu.models.onnx.graph import Graph
+from drpu.models.onnx.scores import indicator_columns
 from drpu.tables.columns import CATEGORY
 from drpu.tables.encoder import FIRST, MISSING, OTHER, TableEncoder
 

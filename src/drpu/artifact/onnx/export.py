@@ -13,8 +13,8 @@ from drpu.artifact.onnx.columns import row_inputs
 from drpu.core.calibration import Calibration
 from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataTypeError
-from drpu.models._onnx.graph import Graph
 from drpu.models.base import LOG_LIMIT, RatioModel
+from drpu.models.onnx.graph import Graph
 
 __all__ = ["export_onnx"]
 

@@ -15,7 +15,7 @@ from torch.nn.functional import softplus
 from torch.nn.parallel import DistributedDataParallel
 
 from drpu._typing import FloatArray
-from drpu.models._scaling import Scaling
+from drpu.models.scaling import Scaling
 
 __all__ = ["Shard", "Trained", "gather", "shared_scaling", "train_together"]
 

@@ -16,7 +16,6 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import ParameterError
 from drpu.models._holdout import carve
-from drpu.models._scaling import Scaling
 from drpu.models._training.augment import Augment
 from drpu.models._training.augment import test_views as views_of
 from drpu.models._training.device import pick_device, precision, private_random, weight_dtype
@@ -35,6 +34,7 @@ from drpu.models._training.pools import Pool, as_floats, count_steps
 from drpu.models._training.residual import Ensemble, ResNet9
 from drpu.models._training.stack import Stack
 from drpu.models._training.tasks import Task
+from drpu.models.scaling import Scaling
 
 __all__ = ["Aim", "Fitted", "Scorer", "Watch", "build_module", "fit_together", "outputs", "score_rows"]
 

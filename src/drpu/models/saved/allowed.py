@@ -1,7 +1,7 @@
 """The scikit-learn types that an artifact may hold, and what each keeps of the training rows.
 
 The list is closed. A type is on it for three reasons: its ``predict_proba`` or ``transform``
-cannot be made to misbehave by what a file says (see :mod:`drpu.models._saved.checks`), it can
+cannot be made to misbehave by what a file says (see :mod:`drpu.models.saved.checks`), it can
 be built from plain data, and it is known what it keeps of the training rows. Whatever is not on
 the list is refused when a classifier is saved and again when a file is read.
 """

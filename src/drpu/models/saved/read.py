@@ -1,8 +1,8 @@
 """scikit-learn estimators from bytes that may say anything.
 
-The bytes are an archive in the format of skops, see :mod:`drpu.models._saved.write`, but
+The bytes are an archive in the format of skops, see :mod:`drpu.models.saved.write`, but
 skops does not read it. The types that a node may have are a closed list
-(:mod:`drpu.models._saved.allowed`), arrays are compared with the size of their file before
+(:mod:`drpu.models.saved.allowed`), arrays are compared with the size of their file before
 memory is taken for them, compiled objects are built from checked arrays only, and nothing that
 a file names is imported or called.
 """
@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 
 from drpu.exceptions import ArtifactError
-from drpu.models._saved.allowed import TYPES, parts_of
-from drpu.models._saved.checks import check_estimator, check_forest, refuse
-from drpu.models._saved.nodes import SCHEMA, Node, is_dropped
+from drpu.models.saved.allowed import TYPES, parts_of
+from drpu.models.saved.checks import check_estimator, check_forest, refuse
+from drpu.models.saved.nodes import SCHEMA, Node, is_dropped
 
 __all__ = ["read_estimators"]
 

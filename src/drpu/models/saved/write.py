@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from drpu.exceptions import ArtifactError
-from drpu.models._saved.allowed import TYPES, parts_of, type_name
-from drpu.models._saved.nodes import NONE, SCHEMA, is_dropped
+from drpu.models.saved.allowed import TYPES, parts_of, type_name
+from drpu.models.saved.nodes import NONE, SCHEMA, is_dropped
 
 __all__ = ["write_estimators"]
 

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from drpu.exceptions import ArtifactError
-from drpu.models._onnx.graph import Graph
-from drpu.models._scaling import CLIP
+from drpu.models.onnx.graph import Graph
+from drpu.models.scaling import CLIP
 
 __all__ = ["network_output"]
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from drpu._typing import FloatArray
 from drpu.exceptions import ClusterError
-from drpu.models._trees import Trees, _Tree
+from drpu.models._trees import Tree, Trees
 
 __all__ = ["trees_from_xgboost"]
 
@@ -31,7 +31,7 @@ def trees_from_xgboost(model: bytes | bytearray, columns: int) -> Trees:
     return Trees(tuple(_tree(tree) for tree in trees), columns, averaged=False)
 
 
-def _tree(tree: dict[str, Any]) -> _Tree:
+def _tree(tree: dict[str, Any]) -> Tree:
     left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
     condition = np.array(tree["split_conditions"], dtype=np.float64)
     leaf = left < 0
@@ -39,7 +39,7 @@ def _tree(tree: dict[str, Any]) -> _Tree:
     number = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(~leaf) - 1)
     split = ~leaf
     default_left = np.array(tree["default_left"]).astype(bool)
-    return _Tree(
+    return Tree(
         feature=np.array(tree["split_indices"], dtype=np.int64)[split],
         threshold=_below(condition[split]),
         decision=(_NAN + _LEFT * default_left[split]).astype(np.int64),

@@ -18,7 +18,7 @@ import numpy as np
 
 from drpu._typing import IntArray
 from drpu.exceptions import ArtifactError
-from drpu.models._saved.allowed import type_name
+from drpu.models.saved.allowed import type_name
 
 __all__ = ["MOST_DEPTH", "check_estimator", "check_forest", "refuse"]
 

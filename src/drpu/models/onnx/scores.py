@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from drpu.models._links import _FLOOR
-from drpu.models._onnx.graph import Graph
-from drpu.models._onnx.networks import network_output
-from drpu.models._onnx.trees import tree_sum
+from drpu.models.onnx.graph import Graph
+from drpu.models.onnx.networks import network_output
+from drpu.models.onnx.trees import tree_sum
 from drpu.tables.indicators import Indicators
 
 __all__ = [

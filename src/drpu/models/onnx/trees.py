@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from drpu.exceptions import ArtifactError
-from drpu.models._onnx.graph import Graph
+from drpu.models.onnx.graph import Graph
 
 __all__ = ["tree_sum"]
 
