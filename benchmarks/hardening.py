@@ -1,6 +1,6 @@
 """Hostile artifacts, killed writers and threads that count: how often something goes wrong.
 
-    python -m benchmarks.hardening [--edits 20000] [--kills 1000] [--counts 4000000]
+    python -m benchmarks.hardening [--edits 20000] [--kills 1000] [--counts 32000000]
 
 Edits: artifacts of every kind with edited parts and right digests are loaded and used in a process
 of their own. Counted are crashes, hangs of more than 5 s of processor time, errors of other types than
@@ -332,7 +332,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--edits", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=1_000)
-    parser.add_argument("--counts", type=int, default=4_000_000)
+    parser.add_argument("--counts", type=int, default=32_000_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--parts", nargs="+", default=["edits", "kills", "counts"], help="what to run")
     parser.add_argument("--dry", action="store_true", help="write no file; fail where edits found faults")

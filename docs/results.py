@@ -397,7 +397,29 @@ def mixed() -> str:
     return _table(head, lines, source)
 
 
+def hardening() -> str:
+    """Hostile artifacts, killed writers and threads that count."""
+    source = _read("hardening")
+    edits = source["edits"]["total"]
+    lines = [
+        ["edited artifacts", f"{edits['edits']:,}", "crashes", str(edits["crashes"])],
+        ["", "", "hangs above 5 s", str(edits["hangs"])],
+        ["", "", "errors other than `ArtifactError`", str(edits["other_errors"])],
+        ["", "", "allocations above 4 times the honest ones", str(edits["large_allocations"])],
+    ]
+    for name, found in source["kills"].items():
+        faults = {key: n for key, n in found.items() if key not in ("kills", "interruptions", "in_mid_write")}
+        first = found.get("kills", found.get("interruptions"))
+        lines.append(
+            [f"killed: {name}", f"{first:,}", ", ".join(faults).replace("_", " "), str(sum(faults.values()))]
+        )
+    for name, found in source["counts"].items():
+        lines.append([f"8 threads: {name}", f"{found['expected']:,}", "rows lost", str(found["lost"])])
+    return _table(["what", "how many", "what could go wrong", "found"], lines, source)
+
+
 TABLES = {
+    "hardening": hardening,
     "audit": audit,
     "mixed": mixed,
     "shift": shift,
