@@ -14,6 +14,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
+from cli_answers import answer
 from drpu import DRPUClassifier, load, make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.reading import read
@@ -42,26 +43,6 @@ def folder(tmp_path_factory):
     words = ["fit", str(folder / "train.parquet"), "--label", "y", "--drop", "id", "--model", "classifier"]
     assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
     return folder
-
-
-@pytest.fixture
-def run(folder, capsys, monkeypatch):
-    """Run a command in the folder; return its exit code, output and errors."""
-    monkeypatch.chdir(folder)
-
-    def run(line):
-        capsys.readouterr()
-        code = main(line.split())
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-def answer(result):
-    code, out, _ = result
-    assert code == 0
-    return json.loads(out)
 
 
 # -- commands ----------------------------------------------------------------------------------

@@ -1,12 +1,11 @@
 """Audits on the command line: a file of questions, its answers, and what they change."""
 
-import json
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
 
+from cli_answers import answer
 from drpu import load, make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.reading import read
@@ -38,25 +37,6 @@ def folder(tmp_path_factory, truth):
     place = questions.column_names.index("drpu_label")
     pa.csv.write_csv(questions.set_column(place, "drpu_label", pa.array(answers)), folder / "answers.csv")
     return folder
-
-
-@pytest.fixture
-def run(folder, capsys, monkeypatch):
-    monkeypatch.chdir(folder)
-
-    def run(line):
-        capsys.readouterr()
-        code = main(line.split())
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-def answer(result):
-    code, out, err = result
-    assert code == 0, err
-    return json.loads(out)
 
 
 def test_the_file_holds_the_rows_and_a_column_to_fill_in(folder):

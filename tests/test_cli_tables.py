@@ -8,6 +8,7 @@ import pyarrow.csv
 import pyarrow.parquet
 import pytest
 
+from cli_answers import answer
 from drpu import load, save
 from drpu.cli import main
 
@@ -37,25 +38,6 @@ def folder(tmp_path_factory):
     words += ["--scenario", "single-sample", "--model", "boosted"]
     assert main([*words, "--out", str(folder / "claims.drpu")]) == 0
     return folder
-
-
-@pytest.fixture
-def run(folder, capsys, monkeypatch):
-    monkeypatch.chdir(folder)
-
-    def run(line):
-        capsys.readouterr()
-        code = main(line.split())
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
-
-
-def answer(result):
-    code, out, err = result
-    assert code == 0, err
-    return json.loads(out)
 
 
 def test_strings_dates_gaps_and_ids_go_straight_in(run):

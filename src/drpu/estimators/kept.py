@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import abstractmethod
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -61,14 +62,14 @@ class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Whether the fitted classifier contains training rows."""
         return False
 
+    @abstractmethod
     def state(self) -> ModelState:
         """The state from which :meth:`from_state` restores the fitted classifier."""
-        raise NotImplementedError
 
     @classmethod
+    @abstractmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Any:
         """The fitted classifier restored from ``state``."""
-        raise NotImplementedError
 
     def _column_config(self) -> dict[str, Any]:
         config: dict[str, Any] = {"columns": self.n_features_in_}
