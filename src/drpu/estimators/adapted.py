@@ -113,6 +113,12 @@ class Adaptable(DecisionMethods, Auditable):
         counted = isinstance(X, ScoreTails)
         rows = None if counted else self._checked_rows(X)
         seen = self._own_counts(X, sample_weight) if counted else self._counted(rows, sample_weight)
+        return self._adapted_to(seen, rows, cost=cost, sample_weight=sample_weight, level=level)
+
+    def _adapted_to(
+        self, seen: ScoreTails, rows: Rows | None, *, cost: float | None, sample_weight: Any, level: float
+    ) -> AdaptedClassifier:
+        """The classifier for rows that have been counted; without the rows it can tell less about them."""
         matched = self._rows_to_match(rows, sample_weight)
         prior = self.fitted_.prior_of(seen, level=level, rows=matched)
         adapted = AdaptedClassifier(self, prior, cost=cost)
@@ -200,7 +206,8 @@ class Adaptable(DecisionMethods, Auditable):
         X = self._checked_rows(X)
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
         scores = self.fitted_.scores(X)
-        adapted = self.adapt(self.fitted_.count_scores(scores, weight), cost=cost, level=level)
+        seen = self.fitted_.count_scores(scores, weight)
+        adapted = self._adapted_to(seen, X, cost=cost, sample_weight=sample_weight, level=level)
         return adapted, adapted._labels(adapted._margin(adapted.fitted_.log_ratio_of(scores)))
 
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:

@@ -150,11 +150,12 @@ def look(
         if audit is not None:
             unaudited = classifier.adapt(X, cost=cost, level=level)
             current = classifier.adapt(X, cost=cost, level=level, audit=audit)
+            labels = current.predict(X)
         else:
-            current = classifier.adapt(X, cost=cost, level=level)
+            current, labels = classifier.adapt_predict(X, cost=cost, level=level)
         if by is not None:
             groups = current.adapt_by(X, by=by, level=level)
-        flagged = int(np.sum(current.predict(X) == current.classes_[1]))
+        flagged = int(np.sum(labels == current.classes_[1]))
         new = current.count(X)
     for warning in caught:
         warnings.warn(warning.message, stacklevel=4)
