@@ -52,8 +52,11 @@ def _do(chosen: argparse.Namespace) -> None:
         case "choose":
             from paper.augmented import compare_candidates
 
-            flavours, datasets = chosen.flavour or AUGMENTED, chosen.dataset or list(DATASETS)
-            compare_candidates(flavours, datasets, chosen.trials, _options(chosen))
+            for experiment in chosen.experiment or ["benchmark"]:
+                own = OF_EXPERIMENT.get(experiment, {})
+                flavours = chosen.flavour or own.get("flavours", AUGMENTED)
+                datasets = chosen.dataset or own.get("datasets", list(DATASETS))
+                compare_candidates(flavours, datasets, chosen.trials, _options(chosen), experiment)
         case "rescore":
             from paper.rescore import rescore
 
@@ -119,6 +122,7 @@ def _options(chosen: argparse.Namespace) -> Options:
         epochs=chosen.epochs,
         strategy=chosen.strategy,
         verbose=chosen.verbose,
+        shared=chosen.shared,
     )
 
 
@@ -180,6 +184,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--epochs", type=_count, help="instead of the recipe's, to try things out")
     command.add_argument("--strategy", choices=list(STRATEGIES), help="of ours, to try things out")
     command.add_argument("--pack", type=Path, help="a .tar.gz to put all result files in")
+    command.add_argument("--shared", action="store_true", help="other work uses the device: no times")
     command.add_argument("--verbose", type=_number, default=1, help="0 leaves out the bars of epochs")
 
 

@@ -18,9 +18,9 @@ import numpy as np
 
 from drpu import NetworkRatio
 from paper.compare import JUDGES, judged_risk, judges
-from paper.configs import CANDIDATES, Benchmark, Recipe, benchmark, recipe
+from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
 from paper.networks import make_network
-from paper.splits import Images, Split, is_reduced, load_images, split
+from paper.splits import Images, Split, is_reduced, load_images, no_shift, split
 from paper.store import RESULTS
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ __all__ = ["CHOICE", "FIRST", "choose_candidate", "chosen_recipe", "compare_cand
 CHOICE = "augmented.json"
 FIRST = 100  # trials of the choice; the tables have 0 to 9
 
-Risks = dict[str, dict[str, dict[str, list[float]]]]  # by flavour, data set and candidate, one a trial
+Risks = dict[str, dict[str, dict[str, list[float]]]]  # by flavour, case and candidate, one a trial
 
 
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
@@ -60,14 +60,14 @@ def fit(
     return model.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
 
 
-def chosen_recipe(flavour: str, data: Benchmark, folder: Path) -> Recipe:
+def chosen_recipe(flavour: str, data: Benchmark, folder: Path, experiment: str = "benchmark") -> Recipe:
     """The recipe whose candidate had the lowest risk, by the file in ``folder`` or by the published one."""
-    found: Risks = {}
+    case = case_of(experiment, data.name)
+    risks: dict[str, list[float]] = {}
     for place in (folder, RESULTS):
-        if not found and (place / CHOICE).is_file():
-            found = json.loads((place / CHOICE).read_text())
-    risks = found.get(flavour, {}).get(data.name, {})
-    return recipe(flavour, "drpu", data, choose_candidate(risks) if risks else None)
+        if not risks and (place / CHOICE).is_file():
+            risks = json.loads((place / CHOICE).read_text()).get(flavour, {}).get(case, {})
+    return recipe(flavour, "drpu", data, choose_candidate(risks) if risks else None, case)
 
 
 def choose_candidate(risks: dict[str, list[float]]) -> str:
@@ -76,7 +76,11 @@ def choose_candidate(risks: dict[str, list[float]]) -> str:
 
 
 def compare_candidates(
-    flavours: Sequence[str], datasets: Sequence[str], trials: int, options: Options
+    flavours: Sequence[str],
+    datasets: Sequence[str],
+    trials: int,
+    options: Options,
+    experiment: str = "benchmark",
 ) -> None:
     """Fit every candidate in trials that no table has, and write its risk on rows kept out of the trial."""
     options.out.mkdir(parents=True, exist_ok=True)
@@ -86,22 +90,28 @@ def compare_candidates(
         data = benchmark(dataset, reduced=is_reduced(dataset, options.data))
         images: Images | None = None
         for flavour in flavours:
-            risks = found.setdefault(flavour, {}).setdefault(dataset, {})
-            for name in CANDIDATES[flavour][dataset]:
+            case = case_of(experiment, dataset)
+            risks = found.setdefault(flavour, {}).setdefault(case, {})
+            for name in CANDIDATES[flavour][case]:
                 while len(risks.setdefault(name, [])) < trials:
                     images = images or load_images(data, options.data, as_bytes=True)
-                    risks[name].append(_risk(data, flavour, name, images, FIRST + len(risks[name]), options))
+                    made = recipe(flavour, "drpu", data, name, case)
+                    seed = FIRST + len(risks[name])
+                    risks[name].append(_risk(data, made, images, seed, options, experiment))
                     path.write_text(json.dumps(found, indent=1) + "\n")
-            print(f"{flavour} {dataset}: {choose_candidate(risks)}", flush=True)
+            print(f"{flavour} {case}: {choose_candidate(risks)}", flush=True)
 
 
-def _risk(data: Benchmark, flavour: str, name: str, images: Images, seed: int, options: Options) -> float:
+def _risk(
+    data: Benchmark, made: Recipe, images: Images, seed: int, options: Options, experiment: str
+) -> float:
     """Risk of a candidate on a tenth of the unlabeled training rows, which it does not see."""
     judging = data.n_unlabeled[0] // JUDGES
     fewer = replace(data, n_unlabeled=(data.n_unlabeled[0] - judging, data.n_unlabeled[1]))
-    part = split(fewer, images, seed)
+    few = experiment == "no_shift"
+    part = no_shift(fewer, images, seed, FEW) if few else split(fewer, images, seed)
     start = time.perf_counter()
-    model = fit(fewer, recipe(flavour, "drpu", data, name), images, part, seed, options)
+    model = fit(fewer, made, images, part, seed, options)
     rest, positive = judges(data, images, part.unlabeled)
     p, u, scores = (
         model._scores(images.train[index], dtype=model.dtype)
@@ -110,8 +120,11 @@ def _risk(data: Benchmark, flavour: str, name: str, images: Images, seed: int, o
     risk = round(judged_risk((p, u), scores, positive), 6)
     took = time.perf_counter() - start
     if options.keep_scores is not None:
-        path = options.keep_scores / "choice" / f"{data.name}-{flavour}-{name.replace(' ', '_')}-{seed}.npz"
+        case = case_of(experiment, data.name)
+        name = f"{case}-{made.flavour}-{made.strategy.replace(' ', '_')}-{seed}.npz"
+        path = options.keep_scores / "choice" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, held_positive=p, held_unlabeled=u, judges=scores, labels=positive)
-    print(f"{data.name} {flavour} {seed} {risk:.5f} {took:.1f} s {name}", file=sys.stderr, flush=True)
+    what = f"{experiment} {data.name} {made.flavour} {seed}"
+    print(f"{what} {risk:.5f} {took:.1f} s {made.strategy}", file=sys.stderr, flush=True)
     return risk

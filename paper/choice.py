@@ -80,13 +80,19 @@ def _augmented_chosen(folder: Path) -> str:
     if not path.is_file():
         return ""
     table = Table("", ["flavour", "data set", "candidate", "risk (trials)"])
-    for flavour, datasets in json.loads(path.read_text()).items():
-        for dataset, risks in datasets.items():
+    for flavour, cases in json.loads(path.read_text()).items():
+        for case, risks in cases.items():
             best = choose_candidate(risks) if risks else ""
             for name, values in risks.items():
                 text = f"{np.mean(values):.4f} ({len(values)})"
-                table.add([flavour, NAMES[dataset], name, text], [2, 3] if name == best else [])
+                table.add([flavour, _case(case), name, text], [2, 3] if name == best else [])
     return AUGMENTED_CHOICE.format(first=FIRST, risks=table.markdown())
+
+
+def _case(name: str) -> str:
+    """A data set, perhaps that of few labels, by its full name."""
+    dataset, _, few = name.partition("-")
+    return f"{NAMES[dataset]}, few labels" if few else NAMES[dataset]
 
 
 def _ours_chosen(folder: Path) -> str:

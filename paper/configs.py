@@ -17,6 +17,7 @@ __all__ = [
     "Benchmark",
     "Recipe",
     "benchmark",
+    "case_of",
     "recipe",
 ]
 
@@ -148,12 +149,19 @@ class Recipe:
         return asdict(self)
 
 
-def recipe(flavour: str, method: str, data: Benchmark, candidate: str | None = None) -> Recipe:
+def case_of(experiment: str, dataset: str) -> str:
+    """The entry of :data:`CANDIDATES` for a data set: that of few labels has its own candidates."""
+    return f"{dataset}-few" if experiment == "no_shift" else dataset
+
+
+def recipe(
+    flavour: str, method: str, data: Benchmark, candidate: str | None = None, case: str | None = None
+) -> Recipe:
     """The settings of ``method`` on ``data`` in one of the flavours; of an augmented one, a candidate's."""
     if flavour == "ours":
         return _ours(data)
     if flavour in AUGMENTED:
-        named = CANDIDATES[flavour][data.name]
+        named = CANDIDATES[flavour][case or data.name]
         name = candidate or next(iter(named))
         return Recipe(flavour, method, named[name], prior="best", calibrated=True, strategy=name)
     written = flavour == "as-written"
@@ -205,8 +213,17 @@ def _ours(data: Benchmark) -> Recipe:
 
 def _kept(dtype: str, **changes: Any) -> dict[str, Any]:
     """Options with which the network of the paper is trained on augmented images."""
-    rounds = {"teachers": 5, "students": 1, "mixup": False, "epochs": 30, "dtype": dtype}
+    rounds = {"students": 1, "mixup": True, "average_views": True, "epochs": 30, "dtype": dtype}
     return OURS | rounds | changes
+
+
+def _kept_grey(augment: str, epochs: int = 30) -> dict[str, dict[str, Any]]:
+    """The two candidates of a grey data set: many teachers of one student, or few teachers of two rounds."""
+    common = _kept("tf32", augment=augment, epochs=epochs)
+    return {
+        "five teachers": common | {"teachers": 5},
+        "three teachers, two rounds": common | {"teachers": 3, "rounds": 2},
+    }
 
 
 _RESNET: dict[str, Any] = {
@@ -248,20 +265,20 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "two rounds, twice the channels, weak decay": _COLOUR | _WIDE | {"rounds": 2},
             "three rounds": _COLOUR | {"rounds": 3},
         },
+        "cifar10-few": {
+            "three rounds": _COLOUR | {"rounds": 3},
+            "four teachers, five rounds": _COLOUR | {"teachers": 4, "rounds": 5},
+        },
     },
     "ours-augmented": {
-        "mnist": {"shift": _kept("tf32", augment="shift"), "affine": _kept("tf32", augment="affine")},
-        "fashion_mnist": {
-            "shift and flip": _kept("tf32", augment="shift-flip"),
-            "with cutout": _kept("tf32", augment="shift-flip-cutout"),
-        },
-        "kmnist": {
-            "affine": _kept("tf32", augment="affine", epochs=60),
-            "shift": _kept("tf32", augment="shift", epochs=60),
-        },
+        "mnist": _kept_grey("affine"),
+        "fashion_mnist": _kept_grey("shift-flip-cutout"),
+        "kmnist": _kept_grey("affine", epochs=60),
         "cifar10": {
-            "no mixup": _kept("bfloat16", augment="crop-flip-cutout", mixup=False),
-            "mixup": _kept("bfloat16", augment="crop-flip-cutout"),
+            "two rounds of 30 epochs": _kept("bfloat16", augment="crop-flip-cutout", teachers=2, rounds=2),
+            "three rounds of 20 epochs": _kept(
+                "bfloat16", augment="crop-flip-cutout", teachers=2, rounds=3, epochs=20
+            ),
         },
     },
 }

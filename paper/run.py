@@ -53,6 +53,7 @@ class Options:
     epochs: int | None = None
     strategy: str | None = None
     verbose: int = 0
+    shared: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +104,7 @@ def plan(
                 for method in methods:
                     if flavour in ("ours", *AUGMENTED) and method != "drpu":
                         continue  # the others are there to be compared with
-                    made = _recipe(flavour, method, data, options)
+                    made = _recipe(flavour, method, data, options, experiment)
                     if options.strategy and flavour == "ours":
                         made = replace(made, strategy=options.strategy)
                     for size in sizes:
@@ -112,12 +113,12 @@ def plan(
     return jobs
 
 
-def _recipe(flavour: str, method: str, data: Benchmark, options: Options) -> Recipe:
+def _recipe(flavour: str, method: str, data: Benchmark, options: Options, experiment: str) -> Recipe:
     from paper.augmented import chosen_recipe
 
-    return (
-        chosen_recipe(flavour, data, options.out) if flavour in AUGMENTED else recipe(flavour, method, data)
-    )
+    if flavour in AUGMENTED:
+        return chosen_recipe(flavour, data, options.out, experiment)
+    return recipe(flavour, method, data)
 
 
 def _missing(job: Job, options: Options) -> list[Job]:
@@ -250,6 +251,7 @@ def record(
         {
             "seconds": round(seconds, 4),
             "stack": len(job.trials),
+            **({"shared": True} if options.shared else {}),
             "train_prior": job.data.prior,
             "estimated_train_prior": outcome.train_prior,
             "tests": outcome.tests,

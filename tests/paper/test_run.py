@@ -19,6 +19,7 @@ from paper.run import Job, Options, run_job, train
 from paper.splits import Images, load_images, split
 from paper.store import Key, missing, read_results, write_result
 from paper.strategies import Strategy
+from paper.timing import measured_seconds
 
 KEYS = {"experiment", "labels", "flavour", "dataset", "method", "trial", "seconds", "tests", "settings"}
 KEYS |= {"seed", "versions"}
@@ -378,8 +379,10 @@ def augmented(flavour, experiment="benchmark", n_positive=None):
 
 @pytest.mark.parametrize("flavour", ["ours-augmented", "beyond"])
 def test_augmented_flavours_give_the_same_kind_of_result(flavour, tmp_path):
-    run_job(augmented(flavour), bytes_of(fake_images()), Options(out=tmp_path, device="cpu"))
+    options = Options(out=tmp_path, device="cpu", shared=True)
+    run_job(augmented(flavour), bytes_of(fake_images()), options)
     (result,) = read_results(tmp_path)
+    assert measured_seconds([result], flavour) == {}  # it shared the device
     assert set(result) >= KEYS
     assert result["flavour"] == flavour
     assert result["settings"]["strategy"] in CANDIDATES[flavour]["mnist"]
@@ -398,21 +401,25 @@ def test_few_labels_without_shift_are_tested_on_all_images(tmp_path):
     assert all(0 <= line["accuracy_as_trained"] <= 1 for line in result["tests"])
 
 
-def test_candidates_are_chosen_by_rows_that_they_have_not_seen(tmp_path, monkeypatch):
+@pytest.mark.parametrize("experiment", ["benchmark", "no_shift"])
+def test_candidates_are_chosen_by_rows_that_they_have_not_seen(experiment, tmp_path, monkeypatch):
     from paper import augmented
 
     few = {"network": "resnet9", "alpha": 0.3} | SMALLEST
-    candidates = {"beyond": {"mnist": {"a": few | {"learning_rate": 1e-9}, "b": few}}}
+    named = {"a": few | {"learning_rate": 1e-9}, "b": few}
+    candidates = {"beyond": {"mnist": named, "mnist-few": named}}
     monkeypatch.setattr(configs, "CANDIDATES", candidates)
     monkeypatch.setattr(augmented, "CANDIDATES", candidates)
     monkeypatch.setattr(augmented, "benchmark", lambda *_, **__: small())
     monkeypatch.setattr(augmented, "load_images", lambda *_, **__: bytes_of(fake_images()))
     options = Options(out=tmp_path, device="cpu")
-    augmented.compare_candidates(["beyond"], ["mnist"], 1, options)
-    risks = json.loads((tmp_path / augmented.CHOICE).read_text())["beyond"]["mnist"]
+    monkeypatch.setattr(augmented, "FEW", 50)
+    augmented.compare_candidates(["beyond"], ["mnist"], 1, options, experiment)
+    case = configs.case_of(experiment, "mnist")
+    risks = json.loads((tmp_path / augmented.CHOICE).read_text())["beyond"][case]
     best = augmented.choose_candidate(risks)
     assert risks[best] == min(risks.values())
-    assert augmented.chosen_recipe("beyond", small(), tmp_path).strategy == best
+    assert augmented.chosen_recipe("beyond", small(), tmp_path, experiment).strategy == best
 
     monkeypatch.setattr(augmented, "load_images", lambda *_, **__: pytest.fail("nothing is left to compare"))
-    augmented.compare_candidates(["beyond"], ["mnist"], 1, options)
+    augmented.compare_candidates(["beyond"], ["mnist"], 1, options, experiment)
