@@ -1,6 +1,6 @@
-"""The experiments of the DRPU paper: what was run, what was written, and what is best.
+"""The experiments of the DRPU paper, as its code runs them, as its text describes them, and with our recipes.
 
-``python -m paper run`` trains and writes one JSON file a result into ``paper/results``,
-``tables``, ``figures`` and ``page`` read them. Nothing here is part of the package, and
-nothing here uses more of it than its public names.
+``python -m paper run`` trains the models and writes one line for each result into the files of
+``paper/results``. The commands ``tables``, ``figures`` and ``page`` read these files. The installed
+package does not contain this folder, and the code here imports public names of the package only.
 """

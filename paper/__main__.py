@@ -16,7 +16,7 @@ from paper.store import RESULTS
 from paper.strategies import STRATEGIES
 
 EXPERIMENTS = ("synthetic", "benchmark", "n_positive", "no_shift")
-OF_EXPERIMENT: dict[str, dict[str, Sequence[str]]] = {  # where it has not all of them
+OF_EXPERIMENT: dict[str, dict[str, Sequence[str]]] = {  # experiments without all methods
     "synthetic": {"flavours": FLAVOURS[:3]},
     "n_positive": {"datasets": ["mnist", "cifar10"], "methods": ["drpu", "nnpu"], "flavours": FLAVOURS[:3]},
     "no_shift": {"datasets": ["cifar10"], "methods": ["drpu"], "flavours": ["beyond"]},
@@ -25,7 +25,7 @@ OF_FIGURE = {1: "synthetic", 2: "benchmark", 3: "n_positive"}
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Do what the command line says."""
+    """Run the command in ``arguments``, or in ``sys.argv``."""
     chosen = _parser().parse_args(arguments)
     try:
         _do(chosen)
@@ -151,8 +151,8 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name)
         _add_run_options(command)
         if name == "km2":
-            command.add_argument("--jobs", type=_count, default=1, help="estimates at a time")
-    again = commands.add_parser("rescore", help="results again, from kept scores")
+            command.add_argument("--jobs", type=_count, default=1, help="processes")
+    again = commands.add_parser("rescore", help="compute results again from kept scores")
     again.add_argument("--scores", type=Path, required=True)
     again.add_argument("--out", type=Path, default=RESULTS)
     again.add_argument("--data", default=os.environ.get("DRPU_DATA"))
@@ -180,12 +180,12 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--data", default=os.environ.get("DRPU_DATA"), help="folder with NAME.npz")
     command.add_argument("--out", type=Path, default=RESULTS, help="folder for the result files")
     command.add_argument("--stack", type=_count, default=10, help="trials trained together")
-    command.add_argument("--keep-scores", type=Path, help="folder for the scores themselves")
-    command.add_argument("--epochs", type=_count, help="instead of the recipe's, to try things out")
-    command.add_argument("--strategy", choices=list(STRATEGIES), help="of ours, to try things out")
-    command.add_argument("--pack", type=Path, help="a .tar.gz to put all result files in")
-    command.add_argument("--shared", action="store_true", help="other work uses the device: no times")
-    command.add_argument("--verbose", type=_number, default=1, help="0 leaves out the bars of epochs")
+    command.add_argument("--keep-scores", type=Path, help="folder in which to keep the scores")
+    command.add_argument("--epochs", type=_count, help="replaces the epochs of the recipe, for a trial run")
+    command.add_argument("--strategy", choices=list(STRATEGIES), help="replaces the strategy of ours")
+    command.add_argument("--pack", type=Path, help="a .tar.gz file to write all result files to")
+    command.add_argument("--shared", action="store_true", help="other work uses the device: record no times")
+    command.add_argument("--verbose", type=_number, default=1, help="0 hides the progress bars of epochs")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Flavours that augment the images: candidates, the choice among them, and one call of the library a trial.
+"""Flavours with augmented images: candidates, the choice among them, and the fit of each trial.
 
 ``ours-augmented`` keeps the networks of the paper. ``beyond`` uses the residual network of the library. Both
 have the same rows, labels and test sets as the other flavours.
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["CHOICE", "FIRST", "choose_candidate", "chosen_recipe", "compare_candidates", "run_job"]
 
 CHOICE = "augmented.json"
-FIRST = 100  # trials of the choice; the tables have 0 to 9
+FIRST = 100  # first trial used to choose; the tables use the trials 0 to 9
 
-Risks = dict[str, dict[str, dict[str, list[float]]]]  # by flavour, case and candidate, one a trial
+Risks = dict[str, dict[str, dict[str, list[float]]]]  # by flavour, case and candidate, one per trial
 
 
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
@@ -61,7 +61,7 @@ def fit(
 
 
 def chosen_recipe(flavour: str, data: Benchmark, folder: Path, experiment: str = "benchmark") -> Recipe:
-    """The recipe whose candidate had the lowest risk, by the file in ``folder`` or by the published one."""
+    """The recipe of the candidate with the lowest risk in the file in ``folder``, or else in ours."""
     case = case_of(experiment, data.name)
     risks: dict[str, list[float]] = {}
     for place in (folder, RESULTS):

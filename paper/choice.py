@@ -1,4 +1,4 @@
-"""The part of the page that says how flavours were chosen, from the risks that decided."""
+"""The part of the page that explains how flavours were chosen, with the risks that were compared."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ __all__ = ["how_chosen"]
 CHOICE = """\
 ## How ours was chosen
 
-By risk on held-out rows, in trials that no table has, in two steps. `python -m paper select` compared
-generators, epochs, learning rates and decays by the risk of calibrated scores on holdout rows
-(`paper/results/selection.json`); over all data sets the best was **{setting}**. With these settings
-`python -m paper compare` trained several strategies for a trial: the best of five networks, the best of
-ten at two rates, or a student ("pupil") of either. A tenth of the unlabeled training rows, kept out of
-all training, judged them by the risk of the calibrated ratio (`paper/results/strategies.json`). Mean
-over trials, lower is better:
+The recipe was chosen in two steps by the risk on held-out rows, in trials that are not in the tables.
+`python -m paper select` compared generators, epochs, learning rates and decays by the risk of calibrated
+scores on holdout rows (`paper/results/selection.json`); over all data sets the best was **{setting}**.
+With these settings `python -m paper compare` compared several strategies: the best of five networks, the
+best of ten at two learning rates, or a student network trained on the ratio of the best one or on the
+mean ratio. The risk of the calibrated ratio was computed on a tenth of the unlabeled training rows, which
+was not used in training (`paper/results/strategies.json`). Mean over trials, lower is better:
 
 {risks}
 
@@ -53,10 +53,10 @@ AUGMENTED_CHOICE = """\
 
 That a residual network, augmentation and several rounds help was known from a few earlier models, which had
 been scored on test images. Networks were then trained with several options in trial {first}, which no
-table has, and judged on training rows, to find a small number of candidates for each data set. Then
-`python -m paper choose` fitted every candidate below in that trial, or in several such trials, and judged
-it by the risk of its calibrated ratio on a tenth of the unlabeled training rows, which it had not seen
-(`paper/results/augmented.json`). The true labels of these rows are used in this risk. The candidate with
+table has, and compared on training rows, to find a small number of candidates for each data set. Then
+`python -m paper choose` fitted every candidate below in that trial, or in several such trials, and
+computed the risk of its calibrated ratio on a tenth of the unlabeled training rows, which it was not
+trained on (`paper/results/augmented.json`). This risk uses the true labels of these rows. The candidate with
 the lowest risk was used for the tables, in the same run of commands, before any test image of that data
 set had been scored by one of these models:
 
@@ -71,7 +71,7 @@ again when its rules changed.
 
 
 def how_chosen(folder: Path) -> str:
-    """How ours and the augmented flavours were chosen, from the risks that decided; "" without any."""
+    """How ours and the augmented flavours were chosen, with the risks that were compared; "" without any."""
     return "\n\n".join(part for part in (_ours_chosen(folder), _augmented_chosen(folder)) if part)
 
 
@@ -116,7 +116,7 @@ def _ours_chosen(folder: Path) -> str:
 
 def _beside(earlier: Sequence[dict[str, Any]], now: Sequence[dict[str, Any]]) -> Table:
     """Two sets of results of ours, by data set, with the better numbers in bold."""
-    table = Table("", ["data set", "", "best of ten (trials)", "pupil (trials)"])
+    table = Table("", ["data set", "", "best of ten (trials)", "student (trials)"])
     for dataset, data in DATASETS.items():
         both = [_tests(results, dataset, data.labels) for results in (earlier, now)]
         if not all(both):

@@ -1,4 +1,4 @@
-"""Our strategies, judged on rows that neither train nor choose anything, in trials that no table has."""
+"""Comparison of our strategies on rows not used otherwise, in trials that are not in the tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from paper.strategies import STRATEGIES, TrialGroup
 __all__ = ["JUDGES", "best_strategy", "compare", "judged_risk", "judges"]
 
 TRIALS = {"mlp": 6, "lenet": 2, "cifar": 1}
-JUDGES = 10  # one unlabeled training row in so many judges instead
+JUDGES = 10  # one unlabeled training row in ten is kept for the comparison
 
 
 def compare(datasets: Sequence[str], options: Options) -> None:
@@ -67,13 +67,13 @@ def _risks(dataset: str, options: Options) -> dict[str, list[float]]:
         if one.teacher is None
     }
     taught = [(name, one) for name, one in STRATEGIES.items() if one.teacher is not None]
-    pupils = group.pupils(
+    students = group.students(
         [i for _ in taught for i in range(len(seeds))],
         [one.teachers(first[i]) for _, one in taught for i in range(len(seeds))],
         [one.weights for _, one in taught for _ in seeds],
     )
     for n, (name, _) in enumerate(taught):
-        models[name] = pupils[n * len(seeds) : (n + 1) * len(seeds)]
+        models[name] = students[n * len(seeds) : (n + 1) * len(seeds)]
     return {
         name: [
             _judged(model, data, images, group.held[i], splits[i].unlabeled) for i, model in enumerate(own)
@@ -89,7 +89,7 @@ def _judged(
     held: tuple[Any, Any],
     used: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
 ) -> float:
-    """Risk of a model on the rows that are in no sample; the positives among them are P."""
+    """Risk of a model on the rows that are in no sample, with the true positives among them as positives."""
     rest, positive = judges(data, images, used)
     held_scores = model.log_ratio(held[0]), model.log_ratio(held[1])
     return judged_risk(held_scores, model.log_ratio(images.train[rest]), positive)
@@ -104,7 +104,7 @@ def judges(
 
 
 def judged_risk(held: tuple[Floats, Floats], scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
-    """LSIF risk on judging rows of the ratio that is calibrated on held-out ones."""
+    """LSIF risk, on the rows kept for the comparison, of the ratio calibrated on holdout rows."""
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)

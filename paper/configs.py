@@ -1,4 +1,4 @@
-"""What each experiment trains, in each flavour: the settings and nothing else."""
+"""Settings of each experiment in each flavour."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ FEW = 1000  # labelled positives of the experiment without shift
 
 @dataclass(frozen=True, slots=True)
 class Benchmark:
-    """A data set: which classes are positive, how it is divided, and which network it gets.
+    """A data set: its positive classes, the sizes of its samples, and its network.
 
     Attributes
     ----------
     labels : str or None
-        Name of the choice of classes, where there are several.
+        Name of the choice of positive classes, if there are several.
     n_unlabeled, n_positive : pair of int
         Rows to train on and to hold out.
     mixup : float
@@ -108,11 +108,11 @@ DATASETS: dict[str, Benchmark] = {
 
 
 def benchmark(dataset: str, *, labels: str | None = None, reduced: bool = False) -> Benchmark:
-    """The data set called ``dataset``, perhaps with other classes or from its 10,000 test images alone."""
+    """The data set called ``dataset``, on request with other classes or with its 10,000 test images only."""
     one = DATASETS[dataset]
     if labels == "bag" and dataset == "fashion_mnist":
         one = replace(one, positive=_BAG, labels="bag")
-    if reduced:  # the sizes that 7,000 images to learn from and 3,000 to test on allow
+    if reduced:  # sizes that 7,000 training and 3,000 test images allow
         one = replace(one, n_unlabeled=(5600, 1400), n_positive=(500, 300), n_test=1500, protocol="reduced")
     return one
 
@@ -124,13 +124,13 @@ class Recipe:
     Attributes
     ----------
     options : dict
-        Of :class:`drpu.NetworkRatio`, less network, seed and device.
+        Options of :class:`drpu.NetworkRatio`, without network, seed and device.
     prior : {"infimum", "best"}
-        The paper's prior of each sample alone, or the library's own two.
+        The paper's estimate, from each sample alone, or the library's default estimates.
     calibrated : bool
-        Whether labels come from calibrated ratios or from the network's.
+        Whether labels are computed from calibrated ratios, or from those of the network.
     batch_norm : bool
-        Whether the network has the batch norm that the text leaves out.
+        Whether the network has batch norm, which the text does not mention.
     strategy : str
         Which of :data:`paper.strategies.STRATEGIES` a trial of ours follows, or which of
         :data:`CANDIDATES` a flavour with augmented images uses.
@@ -145,19 +145,19 @@ class Recipe:
     strategy: str = ""
 
     def settings(self) -> dict[str, Any]:
-        """All of it, fit for JSON."""
+        """All settings, as values that JSON can hold."""
         return asdict(self)
 
 
 def case_of(experiment: str, dataset: str) -> str:
-    """The entry of :data:`CANDIDATES` for a data set: that of few labels has its own candidates."""
+    """The entry of :data:`CANDIDATES` for a data set; with few labels it has its own candidates."""
     return f"{dataset}-few" if experiment == "no_shift" else dataset
 
 
 def recipe(
     flavour: str, method: str, data: Benchmark, candidate: str | None = None, case: str | None = None
 ) -> Recipe:
-    """The settings of ``method`` on ``data`` in one of the flavours; of an augmented one, a candidate's."""
+    """The settings of ``method`` on ``data`` in one flavour; ``candidate`` is for the augmented flavours."""
     if flavour == "ours":
         return _ours(data)
     if flavour in AUGMENTED:
@@ -165,7 +165,7 @@ def recipe(
         name = candidate or next(iter(named))
         return Recipe(flavour, method, named[name], prior="best", calibrated=True, strategy=name)
     written = flavour == "as-written"
-    # nnPU and PUa have a rate of their own on MNIST in the text, and nowhere in the code
+    # in the text nnPU and PUa have another learning rate on MNIST; in the code they have not
     rate = 1e-4 if written and method in ("nnpu", "pua") and data.name == "mnist" else data.learning_rate
     options: dict[str, Any] = {
         "epochs": data.epochs,
@@ -184,13 +184,13 @@ def recipe(
         options |= {"generator": "lsif", "head": "relu", "alpha": data.alpha}
     if method == "vpu":
         options |= {"betas": (0.5, 0.99), "early_stopping": True}
-    # the text names no batch norm for the perceptron; the other networks have it in both
+    # the text has no batch norm for the perceptron; the other networks have it in text and code
     return Recipe(flavour, method, options, batch_norm=not (written and data.network == "mlp"))
 
 
-# One set for all data sets. Generator, epochs, rate and decay are what ``python -m paper select`` found best
-# on holdout risk, the strategy what ``python -m paper compare`` did.
-STRATEGY = "pupil of the mean of two rates"
+# The same options for all data sets. Generator, epochs, rate and decay had the lowest holdout risk in
+# ``python -m paper select``, and the strategy had the lowest risk in ``python -m paper compare``.
+STRATEGY = "student of the mean of two rates"
 OURS: dict[str, Any] = {
     "generator": "bkl",
     "head": "softplus",
@@ -245,8 +245,8 @@ _KUZUSHIJI = _RESNET | {"augment": "affine", "teachers": 3, "rounds": 2}
 _COLOUR = _RESNET | {"augment": "crop-flip-cutout", "epochs": 20}
 _WIDE = {"hidden": (64,), "learning_rate": 1e-3, "weight_decay": 0.3}
 
-# What `python -m paper choose` compares, by flavour and data set. The first one is used where there is no
-# result of the comparison.
+# The candidates that `python -m paper choose` compares, by flavour and data set. The first one is used if
+# there is no result of the comparison.
 CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     "beyond": {
         "mnist": {

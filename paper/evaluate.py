@@ -20,7 +20,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What one model gives: the estimated training prior and a line for each test prior."""
+    """Results of one model: the estimated training prior and a line for each test prior."""
 
     train_prior: float | None
     tests: list[dict[str, Any]]
@@ -43,10 +43,10 @@ def by_ratio(
     tests : dict
         Log-ratios and true labels by test prior.
     best : bool
-        Calibrated ratios with the library's priors, or the network's own ratios with the
-        paper's: the smallest ratio of tails, for either sample alone.
+        True: calibrated ratios and the library's default priors. False: the ratios of the network, and
+        the paper's priors, which are the smallest ratio of tails of each sample alone.
     known : float, optional
-        The prior of both samples, where an experiment takes it as known.
+        The prior of both samples, if the experiment treats it as known.
     unchanged : bool, default=False
         Whether to add the accuracy that the classifier has at each test prior if it keeps the
         estimated training prior.
@@ -90,7 +90,7 @@ def by_margin(
 
 
 def calibrated_risk(positive: Floats, unlabeled: Floats) -> float:
-    """Uncorrected LSIF risk of calibrated scores, each half calibrated on the other.
+    """Uncorrected LSIF risk of calibrated scores, each half calibrated with the other half.
 
     Calibration makes scores of different generators comparable, and needs no prior.
     """

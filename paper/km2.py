@@ -1,4 +1,4 @@
-"""Priors by KM2, for the methods that need one: slow, so kept in files of their own."""
+"""Priors by KM2, for the methods that need a prior. KM2 is slow, so its results have their own files."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from paper.store import RESULTS, Key, read_result, write_result
 
 __all__ = ["ROWS", "km2_priors", "run_km2"]
 
-ROWS = 2000  # of either sample, on 50 principal components, as in the paper
+ROWS = 2000  # rows of each sample, on 50 principal components, as in the paper
 
 
 def km2_priors(data: Benchmark, trial: int, folder: Path) -> tuple[float, dict[float, float]] | None:
-    """Training prior and test priors of a trial, where they are in the folder or among ours, or None."""
+    """Training prior and test priors of a trial, from the folder or from our results; None if missing."""
     found = read_result(_key(data, trial), folder) or read_result(_key(data, trial), RESULTS)
     if found is None:
         return None
@@ -40,7 +40,7 @@ def run_km2(
     *,
     labels: str = "shirt",
 ) -> None:
-    """Estimate what is missing, ``jobs`` trials at a time."""
+    """Estimate the priors that are missing, with ``jobs`` processes."""
     todo = []
     for dataset in datasets:
         data = benchmark(dataset, labels=labels, reduced=is_reduced(dataset, folder))
@@ -62,7 +62,7 @@ def _key(data: Benchmark, trial: int) -> Key:
 
 
 def _case(data: Benchmark, images: Images, part: Split, trial: int) -> dict[str, Any]:
-    """The rows of one trial, small enough to travel to another process."""
+    """The rows of one trial, reduced so that they can be sent to another process."""
     rng = np.random.default_rng([trial, 2])
 
     def some(rows: Any, from_: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The networks of the paper, as its code has them."""
+"""The networks of the paper, as in its code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["CifarNet", "LeNet", "make_network", "mlp"]
 
 
 def mlp(batch_norm: bool = True, width: int = 300) -> nn.Module:
-    """784-300-300-300-1 for rows of pixels."""
+    """Perceptron with layers of 784, 300, 300, 300 and 1 units, for rows of pixels."""
     layers: list[nn.Module] = [nn.Flatten()]
     for n_in in (784, width, width):
         layers += [nn.Linear(n_in, width), *([nn.BatchNorm1d(width)] if batch_norm else []), nn.ReLU()]
@@ -22,7 +22,7 @@ def mlp(batch_norm: bool = True, width: int = 300) -> nn.Module:
 
 
 class LeNet(nn.Sequential):
-    """Three convolutions of 5x5 and two layers, for grey images of 28x28."""
+    """Three 5x5 convolutions and two dense layers, for grey images of 28x28 pixels."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -34,11 +34,11 @@ class LeNet(nn.Sequential):
 
 
 class CifarNet(nn.Module):
-    """Five convolutions and two layers, for colour images of 32x32, colours first.
+    """Five convolutions and two dense layers, for colour images of 32x32 pixels, channels first.
 
-    On a GPU the colours go last, where its matrix units want them. The convolutions have no
-    bias, which the batch norm after them would take out again. The last layer is computed
-    in full precision: priors are read from the order of its outputs.
+    On a GPU the memory format is channels last, which is faster. The convolutions have no bias,
+    because the batch norm after them would remove it. The last layer is computed in full precision,
+    because priors are estimated from the order of its outputs.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class CifarNet(nn.Module):
         self.last = nn.Linear(100, 1)
 
     def forward(self, rows: Tensor) -> Tensor:
-        """One output a row."""
+        """One output for each row."""
         if rows.is_cuda:
             rows = rows.contiguous(memory_format=torch.channels_last)
         hidden = self.features(rows)
@@ -64,7 +64,7 @@ class CifarNet(nn.Module):
 
 
 def make_network(name: str, *, batch_norm: bool = True) -> Callable[[], nn.Module]:
-    """A function that makes the network called ``name``."""
+    """A function that returns a new network called ``name``."""
     made: dict[str, Callable[[], nn.Module]] = {
         "mlp": partial(mlp, batch_norm),
         "lenet": LeNet,

@@ -1,4 +1,4 @@
-"""Our own recipe on the same rows, a stack of trials at a time."""
+"""The flavour ``ours``: our recipe on the rows of the paper, several trials at a time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EVERY = 4  # epochs between two points of an error curve
 
 
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
-    """Train the networks of every trial, and write a result for the one that stands."""
+    """Train the networks of every trial, and write the result of its model."""
     from paper.run import Watch, finish, network_options
 
     strategy = STRATEGIES[job.recipe.strategy]
@@ -35,7 +35,7 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
     else:
         weights = [strategy.weights] * len(splits)
         followed = watch if job.experiment == "benchmark" else None
-        models = group.pupils(range(len(splits)), teachers, weights, followed)
+        models = group.students(range(len(splits)), teachers, weights, followed)
     seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
     for i, (trial, part) in enumerate(zip(job.trials, splits, strict=True)):
         networks = [_kept(model) for rate in strategy.rates for model in first[i][rate]]
@@ -45,7 +45,7 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
 
 
 def _kept(model: NetworkRatio) -> dict[str, Any]:
-    """What a network was trained with, and what came of it."""
+    """The settings of a network, and the epoch that was kept."""
     return {
         "learning_rate": model.learning_rate,
         "alpha": model.alpha_,

@@ -69,7 +69,7 @@ def page(results: Sequence[dict[str, Any]], figures: Sequence[str] = (), *, choi
     parts += ["## Mean absolute error of the test prior"]
     parts += [_shown(t) for name, t in tables.items() if name.startswith("prior")]
     titles = {
-        "paper-figure1.svg": "Figure 1. Lines of uPU and DRPU in the two synthetic settings.",
+        "paper-figure1.svg": "Figure 1. Decision boundaries of uPU and DRPU in the two synthetic settings.",
         "paper-figure2.svg": "Figure 2. Classification error by epoch.",
         "paper-figure3.svg": "Figure 3. Error against the number of labelled positives, prior known.",
     }
@@ -111,7 +111,7 @@ def summary(results: Sequence[dict[str, Any]]) -> Table:
 
 
 def numbers(results: Sequence[dict[str, Any]]) -> Table:
-    """What figure 3 shows: error in percent by the number of labelled positives."""
+    """The numbers of figure 3: error in percent by the number of labelled positives."""
     table = Table("", ["data set", "flavour", "method", *(f"{n:,} positives" for n in N_POSITIVE)])
     cells: dict[tuple[str, str, str], dict[int, list[float]]] = {}
     for r in results:
@@ -146,42 +146,43 @@ def _reading(results: Sequence[dict[str, Any]]) -> str:
     if outside:
         within += "; outside, in standard deviations: " + ", ".join(outside)
     return (
-        f"{within}. The published tables are those of accumulated gradients and of the Shirt labels. "
-        "Kuzushiji-MNIST is a reduced protocol: only its 10,000 test images were within reach, of which "
-        "7,000 train and 3,000 test: its numbers compare with each other, not with the paper's."
+        f"{within}. The published tables agree with accumulated gradients and with the Shirt labels. "
+        "Kuzushiji-MNIST has a reduced protocol: only its 10,000 test images were available, of which "
+        "7,000 are used for training and 3,000 for testing. Compare its numbers with each other only, not "
+        "with those of the paper."
     )
 
 
 WHY = """\
 ## Why they differ
 
-- **Gradients that are never set to zero** act as a momentum that forgets nothing. Adam divides by their
-  size, so every step of 2e-5 follows the direction that all batches so far agree on. With ordinary
+- **Gradients that are never set to zero** act as momentum without decay. Adam divides by their size, so
+  every step of 2e-5 has the direction of the sum over all batches so far. With ordinary
   gradients at the same rate, errors are still high after the last epoch (figure 2), and on MNIST {dead}
   trials end with a ratio of 0 for every row, because no ReLU output is positive; this explains the
   spread. nnPU and PUa, for which the text has a larger rate there, do not have this problem.
-- **Shirt or Bag** makes a different problem: with Bag among the positives every flavour is less
-  accurate, and the published row is not reached.
-- **VPU** depends on the epoch that is kept. Its curves in figure 2 keep none, and their errors rise;
-  the tables keep the epoch with the lowest holdout risk and do not show this.
+- **Shirt or Bag** is a different problem: with Bag among the positives every flavour is less accurate,
+  and the published accuracy is not reached.
+- **VPU** depends on which epoch is kept. Its curves in figure 2 show every epoch, and the errors rise. The
+  tables use the epoch with the lowest holdout risk and do not show this.
 - **Ours** trains for a short time with larger steps, a large weight decay and averaged weights.
-  Networks overfit the few labelled positives soon: of 20 epochs the median epoch with the lowest
-  holdout risk is {first} for networks trained on the labelled rows, and {pupil} for students, which are
+  Networks overfit the few labelled positives early: of 20 epochs the median epoch with the lowest
+  holdout risk is {first} for networks trained on the labelled rows, and {student} for students, which are
   trained on all unlabeled rows.
 """
 
 
 def _why(results: Sequence[dict[str, Any]]) -> str:
-    """What is behind the differences; "" without results of ours."""
+    """Explanation of the differences; "" without results of ours."""
     own = [r for r in results if (r["experiment"], r["flavour"]) == ("benchmark", "ours") and "final" in r]
     if not own:
         return ""
-    first, pupil = [], []
+    first, student = [], []
     for dataset in dict.fromkeys(r["dataset"] for r in own):
         of_set = [r for r in own if r["dataset"] == dataset]
         epochs = [network["best_epoch"] for r in of_set for network in r["networks"]]
         first.append(f"{np.median(epochs):.0f} ({NAMES[dataset]})")
-        pupil.append(f"{np.median([r['final']['best_epoch'] for r in of_set]):.0f} ({NAMES[dataset]})")
+        student.append(f"{np.median([r['final']['best_epoch'] for r in of_set]):.0f} ({NAMES[dataset]})")
     written = [
         r["tests"]
         for r in results
@@ -189,7 +190,7 @@ def _why(results: Sequence[dict[str, Any]]) -> str:
         == ("benchmark", "mnist", "drpu", "as-written")
     ]
     dead = f"{sum(all(line['auc'] == 0.5 for line in tests) for tests in written)} of {len(written)}"
-    return WHY.format(first=", ".join(first), pupil=", ".join(pupil), dead=dead)
+    return WHY.format(first=", ".join(first), student=", ".join(student), dead=dead)
 
 
 def _shown(table: Table) -> str:
@@ -206,13 +207,13 @@ def _times(results: Sequence[dict[str, Any]]) -> str:
     ours = ", ".join(f"{NAMES[d]} {s:.1f} s" for (d, _), s in measured_seconds(results, "ours").items())
     text = [
         "## Time on one H200",
-        "Seconds of training for one trial as run, trained in stacks of ten (CIFAR-10: three to five); "
-        "PUa's four models are one trial. Rows are loaded and scored in addition.",
+        "Seconds of training for one trial as run, with ten trials at a time (CIFAR-10: three to five); "
+        "a trial of PUa has four models. The time for loading and scoring rows is not included.",
         table.markdown(),
     ]
     if alone := alone_seconds(results, "cifar10"):
         text.append(
-            f"A network of CIFAR-10 that has the machine to itself takes {alone[0]:.1f} to {alone[-1]:.1f} s "
+            f"A network of CIFAR-10 that is trained alone takes {alone[0]:.1f} to {alone[-1]:.1f} s "
             "(those of figure 3)."
         )
     if ours:
@@ -223,9 +224,10 @@ def _times(results: Sequence[dict[str, Any]]) -> str:
             each = ", ".join(f"{NAMES[d]} {s:.0f} s" for (d, _), s in found.items())
             text.append(f"A trial of {flavour}, all its networks: {each}.")
     text.append(
-        f"Four methods, ten trials and four data sets come to {sum(minutes.values()):.0f} minutes "
-        f"({parts}). That is a projection: ten times the seconds of a trial, methods that were not run on a "
-        "set counted by their batches and models, and Kuzushiji-MNIST as Fashion-MNIST. KM2 is not in it: "
-        f"its five priors of one trial took {km2} on one core of that machine, ten or more trials at a time."
+        f"Four methods, ten trials and four data sets take about {sum(minutes.values()):.0f} minutes "
+        f"({parts}). This is a projection: ten times the seconds of one trial. Methods that were not run on "
+        "a data set are counted by their batches and models, and Kuzushiji-MNIST is counted as "
+        f"Fashion-MNIST. KM2 is not included: the five priors of one trial took {km2} on one core of "
+        "that machine, with ten or more trials at a time."
     )
     return "\n\n".join(text)

@@ -1,4 +1,4 @@
-"""How far a run has come and how long the rest will take."""
+"""A progress bar with the estimated remaining time."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ ACCURACY = _table(
     }
 )
 
-# At a test prior of .6, where the paper reads it.
+# At a test prior of .6, as in the paper.
 AUC: dict[tuple[str, str], Cell] = {
     (dataset, method): (line[2 * i], line[2 * i + 1])
     for dataset, line in {
@@ -99,7 +99,7 @@ PRIOR_ERROR: dict[tuple[str, float, str], Cell] = {
 
 
 class Published(NamedTuple):
-    """One accuracy on CIFAR-10 without shift, in percent, and what its method was told besides the rows."""
+    """One accuracy on CIFAR-10 without shift, in percent, and what its method is given besides the rows."""
 
     method: str
     network: str

@@ -1,4 +1,4 @@
-"""nnPU, PUa and VPU on the same rows, a stack at a time."""
+"""nnPU, PUa and VPU on the same rows, several trials at a time."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ Priors: TypeAlias = tuple[float, dict[float, float]]
 
 
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
-    """Train the trials of one rival and write a result for each."""
+    """Train the trials of one method and write a result for each."""
     from paper.run import record
 
     priors = [_priors(job, trial, part, options.out) for trial, part in zip(job.trials, splits, strict=True)]
-    # PUa is trained for one test prior: a model for each
+    # PUa is trained for one test prior, so each test prior has its own model
     targets = [list(part.tests) if job.recipe.method == "pua" else [None] for part in splits]
     lines = [(i, target) for i, own in enumerate(targets) for target in own]
     objectives = [_objective(job, priors[i], target) for i, target in lines]
@@ -55,7 +55,7 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
 
 
 def _priors(job: Job, trial: int, part: Split, out: Path) -> Priors | None:
-    """Training and test priors that the method is told: known, by KM2, or none."""
+    """Training and test priors given to the method: known ones, KM2's estimates, or none."""
     if job.recipe.method == "vpu":
         return None
     if job.known_prior is not None:
@@ -74,7 +74,7 @@ def _objective(job: Job, priors: Priors | None, target: float | None) -> Risk:
         return VariationalRisk(mixup=job.data.mixup)
     train, tests = priors
     test = train if target is None else tests[target]
-    # a class without weight would leave nothing to learn
+    # with a prior of 0 or 1 a class has no weight, and there is nothing to learn
     train, test = (float(np.clip(prior, 0.01, 0.99)) for prior in (train, test))
     return ShiftedRisk(train, test, corrected=True)
 
@@ -95,7 +95,7 @@ def _train(
     models = [NetworkScore(network, random_state=job.trials[i], **settings) for i in lines]
     n = len(images.train)
     held = None
-    if job.recipe.method == "vpu":  # which keeps its best epoch: without that it collapses
+    if job.recipe.method == "vpu":  # VPU keeps its best epoch; without this its accuracy collapses
         held = [(images.train[splits[i].positive[1]], images.train[splits[i].unlabeled[1]]) for i in lines]
     return fit_many(
         models,
@@ -111,7 +111,7 @@ def _train(
 
 
 class _Reader:
-    """From the scores of a stack to the numbers of each trial, at the end and on the way."""
+    """Computes the results of each trial from the scores of all trials, during and after training."""
 
     def __init__(
         self,
@@ -127,7 +127,7 @@ class _Reader:
         self.seconds = 0.0
 
     def __call__(self, epoch: int, score: Any) -> None:
-        """Note the errors of an epoch."""
+        """Record the errors of an epoch."""
         if epoch % self.every and epoch != 1:
             return
         start = time.perf_counter()
@@ -141,7 +141,7 @@ class _Reader:
         self.seconds += time.perf_counter() - start
 
     def outcomes(self, scores: npt.NDArray[np.float64], levels: Sequence[float] | None) -> list[Outcome]:
-        """One outcome a trial, from outputs on all test images."""
+        """One outcome for each trial, from the outputs on all test images."""
         from paper.run import labelled_tests
 
         found = []
@@ -159,5 +159,5 @@ class _Reader:
 
 
 def _share_of(scores: Floats, level: float) -> Floats:
-    """How far log Phi lies above log(1/2) plus its largest value on training rows."""
+    """Difference between log Phi and (log(1/2) plus its largest value on training rows)."""
     return np.asarray(-np.logaddexp(0, -scores) + np.logaddexp(0, -level) - np.log(0.5))

@@ -1,4 +1,4 @@
-"""The runner: which results are missing, trained a stack at a time."""
+"""The runner: finds the results that are missing, and trains several trials at a time."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ __all__ = [
 ]
 
 WATCHED = 20  # points of an error curve
-LIMIT = 690.0  # of a log-ratio: a ratio of 0 keeps a rank
+LIMIT = 690.0  # largest absolute log-ratio; a ratio of 0 becomes finite and keeps its rank
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """How to run: where the data are, where results go, on what."""
+    """Options of a run: folders of data and results, device, and changes of the settings."""
 
     data: str | Path | None = None
     out: Path = RESULTS
@@ -67,13 +67,13 @@ class Job:
     n_positive: int | None = None
 
     def key(self, trial: int) -> Key:
-        """What the result of a trial is called."""
+        """The key of the result of a trial."""
         d, r = self.data, self.recipe
         return Key(self.experiment, d.name, r.flavour, r.method, trial, d.labels, self.n_positive, d.protocol)
 
     @property
     def known_prior(self) -> float | None:
-        """The prior that does not move and need not be estimated, where there is one."""
+        """The prior, if the experiment treats it as known and unchanged; otherwise None."""
         return self.data.prior if self.experiment == "n_positive" else None
 
     def split(self, images: Images, trial: int) -> Split:
@@ -94,7 +94,7 @@ def plan(
     *,
     labels: str = "shirt",
 ) -> list[Job]:
-    """What is still to be done, in stacks."""
+    """The jobs that are still to be run."""
     jobs = []
     for experiment in experiments:
         sizes: Sequence[int | None] = {"n_positive": N_POSITIVE, "no_shift": [FEW]}.get(experiment, [None])
@@ -103,7 +103,7 @@ def plan(
             for flavour in flavours:
                 for method in methods:
                     if flavour in ("ours", *AUGMENTED) and method != "drpu":
-                        continue  # the others are there to be compared with
+                        continue  # our recipes are for DRPU only
                     made = _recipe(flavour, method, data, options, experiment)
                     if options.strategy and flavour == "ours":
                         made = replace(made, strategy=options.strategy)
@@ -129,7 +129,7 @@ def _missing(job: Job, options: Options) -> list[Job]:
 
 
 def run(jobs: Sequence[Job], options: Options) -> None:
-    """Do the jobs; each result is written as soon as it is there."""
+    """Run the jobs, and write each result as soon as it is computed."""
     if not jobs:
         print(f"nothing is missing in {options.out}", file=sys.stderr)
         return
@@ -158,7 +158,7 @@ def run_job(job: Job, images: Images, options: Options) -> None:
 
 
 def _run_published(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
-    """DRPU as run or as written."""
+    """Train DRPU in the flavours as-run and as-written."""
     start = time.perf_counter()
     models, watch = train(job, images, splits, options)
     seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
@@ -177,7 +177,7 @@ def _learnt(model: NetworkRatio) -> dict[str, Any]:
 def train(
     job: Job, images: Images, splits: Sequence[Split], options: Options
 ) -> tuple[list[NetworkRatio], Watch]:
-    """The networks of all trials, and what was seen of them on the way."""
+    """The trained networks of all trials, and the errors observed during training."""
     models = [
         NetworkRatio(
             make_network(job.data.network, batch_norm=job.recipe.batch_norm),
@@ -190,7 +190,7 @@ def train(
     ]
     held = [(images.train[s.positive[1]], images.train[s.unlabeled[1]]) for s in splits]
     watch = Watch(job, images, splits, held, max(1, job.data.epochs // WATCHED))
-    # one array for all, and a mask for each: the rows travel to the device once
+    # one array for all trials and a mask for each: the rows are copied to the device once
     n = len(images.train)
     fit_many(
         models,
@@ -205,7 +205,7 @@ def train(
 
 
 def network_options(made: Recipe, options: Options) -> dict[str, Any]:
-    """Options of the network on this device: the fast precisions are the GPU's."""
+    """Options of the network on this device; without a GPU, the precision is float32."""
     import torch
 
     values = dict(made.options)
@@ -229,7 +229,7 @@ def finish(
 ) -> None:
     """Score the rows of a trial with its final network, and write the result."""
     rows = images.train[part.positive[1]], images.train[part.unlabeled[1]], images.test
-    if job.recipe.flavour in AUGMENTED:  # many views of each row: as fast as they were trained
+    if job.recipe.flavour in AUGMENTED:  # each row has many views, so score in the precision of training
         *held_out, scores = (model._scores(each, dtype=model.dtype) for each in rows)
     else:
         *held_out, scores = (model.log_ratio(each) for each in rows)
@@ -290,7 +290,7 @@ def outcome_of(job: Job, images: Images, part: Split, held: tuple[Floats, Floats
 
 
 class Watch:
-    """Errors of every model at some epochs, and how long it took to find them."""
+    """Errors of every model at some epochs, and the time it took to compute them."""
 
     def __init__(
         self,
@@ -306,7 +306,7 @@ class Watch:
         self.seconds = 0.0
 
     def __call__(self, epoch: int, log_ratio: Any) -> None:
-        """Note the errors of an epoch."""
+        """Record the errors of an epoch."""
         if epoch % self.every and epoch != 1:
             return
         start = time.perf_counter()

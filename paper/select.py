@@ -1,4 +1,4 @@
-"""Our settings, chosen on holdout rows of trials that no table reports."""
+"""Choice of our settings, on holdout rows of trials that are not in the tables."""
 
 from __future__ import annotations
 
@@ -21,11 +21,12 @@ from paper.strategies import mask
 
 __all__ = ["choose", "select"]
 
-FIRST = 100  # trials of the choice; the tables have 0 to 9
+FIRST = 100  # first trial used to choose; the tables use the trials 0 to 9
 
 Stack = tuple[str, int, float, tuple[float, ...]]
-# Generator, epochs, rate, and the decays that are trained together. Fewer of them, fewer trials and
-# one strength of the correction where a network takes longer: the choice is among what all have tried.
+# Generator, epochs, rate, and the decays that are trained together. Slow networks are tried with fewer
+# settings, fewer trials and one strength of the correction. The choice is among settings that were tried on
+# all data sets.
 NARROW: list[Stack] = [("bkl", 20, rate, (0.3, 1.0)) for rate in (1e-3, 2e-3, 3e-3, 5e-3)]
 WIDE: list[Stack] = [("bkl", n, rate, (0.3, 1.0, 3.0)) for n in (10, 20) for *_, rate, _ in NARROW]
 WIDE += [("lsif", 20, rate, (1.0,)) for rate in (1e-3, 3e-3)]
@@ -37,7 +38,7 @@ TRIALS = {"mlp": 4, "lenet": 3, "cifar": 1}
 def select(datasets: Sequence[str], options: Options) -> None:
     """Try every setting on every data set, write the risks, and print the best set for all.
 
-    What an earlier call has found stands, and is written as it comes.
+    Results of earlier calls are kept. The file is written after each group of settings.
     """
     options.out.mkdir(parents=True, exist_ok=True)
     path = options.out / "selection.json"
@@ -65,7 +66,7 @@ def choose(found: dict[str, dict[str, float]]) -> str:
 
 
 def _try_all(dataset: str, known: Collection[str], options: Options) -> Iterator[dict[str, float]]:
-    """Mean holdout risk by setting, over trials and strengths of the correction, a stack at a time."""
+    """Mean holdout risk by setting, over trials and strengths of the correction, one group at a time."""
     data = benchmark(dataset, reduced=is_reduced(dataset, options.data))
     images = load_images(data, options.data)
     parts = [split(data, images, FIRST + i) for i in range(TRIALS[data.network])]

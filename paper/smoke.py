@@ -1,4 +1,4 @@
-"""Whether the torch loop is right on this device, and how fast."""
+"""Check that the torch loop is correct on this device, and measure its speed."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PLAIN: dict[str, Any] = {
 
 
 def smoke(device: str, profile: bool = False) -> None:
-    """Check the loop and print milliseconds a step."""
+    """Check the loop and print milliseconds per step."""
     torch.zeros(1, device="cuda" if device != "cpu" and torch.cuda.is_available() else "cpu")
     for name in SHAPES:
         _check(name, device)
@@ -46,7 +46,7 @@ def smoke(device: str, profile: bool = False) -> None:
 def _attempt(label: str, task: Callable[[], str]) -> None:
     try:
         print(f"{label}: {task()}", flush=True)
-    except Exception as error:  # one failure must not cost the measurements after it
+    except Exception as error:  # continue with the other measurements
         print(f"{label}: FAILED {type(error).__name__}: {error}", flush=True)
 
 
@@ -60,7 +60,7 @@ def _models(name: str, n: int, device: str, **options: Any) -> list[NetworkRatio
 
 
 def _check(name: str, device: str) -> None:
-    """Stacked and single runs, recorded and plain ones, and the fast precisions, side by side."""
+    """Compare stacked with single runs, recorded with plain runs, and reduced with full precision."""
     positive, unlabeled = _rows(name, 60, 1) * 0.8 + 0.1, _rows(name, 1200)
     x = _rows(name, 300, 2)
     small: dict[str, Any] = {"epochs": 3, "batch_size": 100}
@@ -94,7 +94,7 @@ def _check(name: str, device: str) -> None:
 
 
 def _time(name: str, models: int, dtype: str, device: str) -> str:
-    """Milliseconds a step: the difference between a longer and a shorter run."""
+    """Milliseconds per step, from the difference between a longer and a shorter run."""
     n_unlabeled, n_positive = (45_000, 2500) if name == "cifar" else (50_000, 2500)
     steps = n_unlabeled // 500
     positive, unlabeled = _rows(name, n_positive, 1), _rows(name, n_unlabeled)
@@ -118,7 +118,7 @@ def _time(name: str, models: int, dtype: str, device: str) -> str:
 
 
 def _pooling(device: str) -> str:
-    """Whether our pooling and torch's agree, forth and back."""
+    """Whether our pooling and torch's have the same outputs and gradients."""
     from drpu.models.pooling import MaxPool2
 
     where = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"

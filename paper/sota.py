@@ -70,7 +70,7 @@ def _published_row(row: Published) -> list[str]:
 
 
 def _by_prior(own: Sequence[dict[str, Any]]) -> Table:
-    """Accuracy with and without following the prior, and the error of the estimated prior."""
+    """Accuracy with the adapted and with the unchanged prior, and the error of the estimated prior."""
     header = ["test prior", "accuracy as trained", "accuracy adapted", "error of the test prior"]
     table = Table(NAMES["cifar10"], header)
     for prior in sorted({line["test_prior"] for r in own for line in r["tests"]}):

@@ -1,4 +1,4 @@
-"""Which rows each trial learns from, holds out and is tested on."""
+"""Training, holdout and test rows of each trial."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from paper.configs import TEST_PRIORS, Benchmark
 __all__ = ["Images", "Split", "is_reduced", "load_images", "no_shift", "split"]
 
 Index = npt.NDArray[np.int64]
-REDUCED = 7000  # of the 10,000 test images; the others test
+REDUCED = 7000  # of the 10,000 test images, used for training; the others are for testing
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Images:
-    """Images with their channels first, and their classes.
+    """Images with channels first, and their classes.
 
-    Pixels are floats in [0, 1], or numbers of eight bits, which the library converts a batch at a time.
+    Pixels are floats in [0, 1], or 8-bit integers, which the library converts batch by batch.
     """
 
     train: npt.NDArray[Any]
@@ -56,11 +56,11 @@ def is_reduced(dataset: str, folder: str | Path | None) -> bool:
 
 
 def load_images(data: Benchmark, folder: str | Path | None = None, *, as_bytes: bool = False) -> Images:
-    """The images of a data set from ``folder``, or from OpenML; as floats, or as they are stored."""
+    """The images of a data set from ``folder``, or from OpenML, as floats or as 8-bit integers."""
     arranged = _bytes if as_bytes else _floats
     if data.protocol == "reduced":
         if folder is None:
-            raise DataError(f"the reduced protocol reads {data.name}-test.npz: give its folder as --data.")
+            raise DataError(f"the reduced protocol needs {data.name}-test.npz: give its folder as --data.")
         with np.load(Path(folder) / f"{data.name}-test.npz") as arrays:
             x, y = arrays["x_test"], arrays["y_test"]
         order = np.random.default_rng(0).permutation(len(y))
@@ -84,9 +84,9 @@ def split(
 ) -> Split:
     """The rows of one trial, as the authors' code draws them.
 
-    The unlabeled rows are a division of the training images, and the labelled positives are
-    drawn from the positives among them: 60,000 images do not hold 63,000 distinct rows.
-    For a test prior one class is thinned out, and the first rows in random order stand.
+    The training images are divided into training and holdout unlabeled rows. The labelled positives
+    are drawn from the positives among them, because 60,000 images do not have 63,000 distinct rows. For
+    each test prior rows of one class are removed, and the first rows in random order are kept.
     """
     rng = np.random.default_rng([trial, 20_210])
     is_positive = np.isin(images.train_classes, data.positive)
@@ -116,7 +116,7 @@ def no_shift(data: Benchmark, images: Images, trial: int, n_positive: int) -> Sp
 
 
 def _at_prior(is_positive: npt.NDArray[np.bool_], prior: float, n: int, rng: np.random.Generator) -> Index:
-    """All rows of one class, as many of the other as the prior asks for; the first ``n`` of them."""
+    """The first ``n`` of all rows of one class and as many rows of the other as the prior requires."""
     positive, negative = (rng.permutation(np.flatnonzero(mask)) for mask in (is_positive, ~is_positive))
     odds = prior / (1 - prior)
     if len(positive) > odds * len(negative):

@@ -38,7 +38,7 @@ class Key:
 
     @property
     def name(self) -> str:
-        """All parts in one word."""
+        """All parts in one string."""
         parts: list[Any] = [self.experiment, self.dataset, self.labels]
         parts += ["reduced" if self.protocol == "reduced" else None, self.flavour, self.method]
         parts += [f"n{self.n_positive}" if self.n_positive else None, f"{self.trial:02d}"]
@@ -46,16 +46,16 @@ class Key:
 
     @property
     def file(self) -> str:
-        """Name of the file that its result is a line of."""
+        """Name of the file that contains the result as a line."""
         return f"{self.experiment}-{self.flavour}.jsonl"
 
     def fields(self) -> dict[str, Any]:
-        """Its parts, by the names they have in the file."""
+        """Its parts, with the names used in the file."""
         return {name: getattr(self, name) for name in self.__slots__}
 
 
 def write_result(key: Key, content: dict[str, Any], folder: Path) -> None:
-    """Add one result to its file, or replace the line that is there.
+    """Add one result to its file, or replace the line of an earlier result.
 
     A new line is appended in a single write, so that processes which run different trials can share a
     file, and a run that is stopped loses no trial that it has finished.
@@ -78,7 +78,7 @@ def write_result(key: Key, content: dict[str, Any], folder: Path) -> None:
 
 
 def read_result(key: Key, folder: Path = RESULTS) -> dict[str, Any] | None:
-    """One result, or None where there is none yet."""
+    """One result, or None if it does not exist yet."""
     return _read(folder / key.file).get(key)
 
 

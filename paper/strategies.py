@@ -1,8 +1,9 @@
-"""What a trial of ours trains, beyond one network: several that choose, or that teach another one.
+"""Strategies of the flavour ``ours``: which networks a trial trains, and which one is its model.
 
-Pupils are taught with all unlabeled rows, weighted by a ratio, in the place of a few labelled ones: see
-:func:`drpu.core.teaching.teaching_weights`. A pupil is a network like its teachers, and sees no rows
-that they have not seen.
+A strategy trains several networks first. It keeps the best one, or uses them as teachers of a student.
+The student is trained on all unlabeled rows, weighted as positives by the ratio of the teachers, in place
+of the few labelled rows: see :func:`drpu.core.teaching.teaching_weights`. It has the same architecture and
+the same rows as its teachers.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from paper.splits import Images, Split
 
 __all__ = ["ALPHAS", "STRATEGIES", "Strategy", "TrialGroup", "holdout_risk", "mask"]
 
-ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # strengths of the correction that every first network is tried with
-SEEDS = 100  # more than a trial has networks: no two start alike
+ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # strengths of the correction of the first networks
+SEEDS = 100  # more than the networks of a trial, so that no two of them have the same seed
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,11 +37,11 @@ class Strategy:
     rates : tuple of float
         Learning rates of the first networks, each with every strength of the correction.
     teacher : {None, "best", "mean"}
-        The first network with the lowest holdout risk stands (None), or teaches another one, or the
-        mean of their ratios does.
+        None: the first network with the lowest holdout risk is the model. "best": that network is the
+        teacher of a student. "mean": the mean ratio of all first networks is the teacher.
     weights : {"ratio", "calibrated"}
-        What a pupil's unlabeled rows weigh as positives: the ratio, or its calibration on holdout
-        rows, with the labelled rows at its ceiling.
+        Weights of the unlabeled rows as positives when a student is trained: the ratio itself, or the
+        ratio calibrated on holdout rows, with labelled rows at its upper bound.
     """
 
     rates: tuple[float, ...]
@@ -48,7 +49,7 @@ class Strategy:
     weights: str = "ratio"
 
     def teachers(self, first: dict[float, list[NetworkRatio]]) -> list[NetworkRatio]:
-        """Those of the first networks that stand or teach."""
+        """The networks whose mean ratio is the model or the teacher."""
         models = [model for rate in self.rates for model in first[rate]]
         return models if self.teacher == "mean" else [min(models, key=holdout_risk)]
 
@@ -57,10 +58,10 @@ ONE, TWO = (2e-3,), (1e-3, 3e-3)
 STRATEGIES = {
     "one rate": Strategy(ONE),
     "two rates": Strategy(TWO),
-    "pupil of the best": Strategy(ONE, "best", "calibrated"),
-    "pupil of the mean": Strategy(ONE, "mean", "calibrated"),
-    "pupil of the mean, by plain ratios": Strategy(ONE, "mean", "ratio"),
-    "pupil of the mean of two rates": Strategy(TWO, "mean", "calibrated"),
+    "student of the best": Strategy(ONE, "best", "calibrated"),
+    "student of the mean": Strategy(ONE, "mean", "calibrated"),
+    "student of the mean, by plain ratios": Strategy(ONE, "mean", "ratio"),
+    "student of the mean of two rates": Strategy(TWO, "mean", "calibrated"),
 }
 
 
@@ -95,20 +96,20 @@ class TrialGroup:
             found[i][rate].append(model)
         return found
 
-    def pupils(
+    def students(
         self,
         trials: Sequence[int],
         teachers: Sequence[Sequence[NetworkRatio]],
         weights: Sequence[str],
         on_epoch: Any = None,
     ) -> list[NetworkRatio]:
-        """One network for each trial in the list, taught by the mean ratio of its teachers."""
-        taught = [self.lesson(*each) for each in zip(trials, teachers, weights, strict=True)]
-        # no correction: weights of the unlabeled rows themselves cannot outgrow them
+        """One student for each trial in the list, trained on the mean ratio of its teachers."""
+        taught = [self.row_weights(*each) for each in zip(trials, teachers, weights, strict=True)]
+        # alpha is 0: the weights are on the unlabeled rows, so the risk is bounded without a correction
         return self._fit(trials, [{"alpha": 0.0}] * len(taught), taught, on_epoch)
 
-    def lesson(self, i: int, teachers: Sequence[NetworkRatio], weights: str) -> Floats:
-        """What every training row weighs as a positive, by its teachers."""
+    def row_weights(self, i: int, teachers: Sequence[NetworkRatio], weights: str) -> Floats:
+        """The weight of every training row as a positive, from the ratio of the teachers."""
         part, n = self.splits[i], len(self.images.train)
         rows = part.unlabeled[0]
         positive, unlabeled, scores = self._mean_ratio(i, teachers)
@@ -117,12 +118,12 @@ class TrialGroup:
         weight, ceiling = teaching_weights(scores, tails)
         if calibrated:
             weight = np.where(np.isin(rows, part.positive[0]), ceiling, weight)
-        lesson = np.zeros(n)
-        lesson[rows] = weight
-        return lesson
+        found = np.zeros(n)
+        found[rows] = weight
+        return found
 
     def _mean_ratio(self, i: int, models: Sequence[NetworkRatio]) -> list[Floats]:
-        """Log of the mean of the models' ratios, for both kinds of holdout rows and the unlabeled ones."""
+        """Log of the models' mean ratio, for the holdout positives, holdout unlabeled and unlabeled rows."""
         new = [model for model in models if id(model) not in self._known]
         if new:
             parts = (*self.held[i], self.images.train[self.splits[i].unlabeled[0]])
@@ -162,7 +163,7 @@ def holdout_risk(model: NetworkRatio) -> float:
 
 
 def mask(rows: Any, n: int) -> Floats:
-    """Weights that leave only ``rows`` of ``n``."""
+    """Weights of ``n`` rows: 1 for ``rows`` and 0 for the others."""
     mask = np.zeros(n)
     mask[rows] = 1
     return mask

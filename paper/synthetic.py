@@ -1,4 +1,4 @@
-"""The two synthetic settings: where the classifiers draw the line."""
+"""The two synthetic settings, and the decision boundaries of the classifiers."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from paper.store import Key, missing, versions, write_result
 __all__ = ["SETTINGS", "boundary", "gaussians", "oracle", "run_synthetic"]
 
 SETTINGS = {"irreducible": 1, "reducible": 2}
-REACH = 4.0  # lines are looked for this far from the middle
+REACH = 4.0  # boundaries are searched at most this far from 0
 
 
 def run_synthetic(flavours: Sequence[str], trials: Sequence[int], out: Path) -> None:
     """Fit both methods of figure 1 where results are missing.
 
-    The model is linear in Gaussians in all flavours. Ours fits it in closed form, or to the
-    end; the others train it as the authors did, by Adam for 200 epochs.
+    The model is linear in Gaussians in all flavours. Ours fits it in closed form, or until it converges;
+    the others train it as the authors did, by Adam for 200 epochs.
     """
     keys = [
         Key("synthetic", name, flavour, method, trial)
@@ -52,7 +52,7 @@ def run_synthetic(flavours: Sequence[str], trials: Sequence[int], out: Path) -> 
 
 
 def oracle(name: str) -> float:
-    """Where the two classes are as likely as each other at the test prior."""
+    """The point where both classes have the same probability at the test prior."""
     data = make_gaussian_pu(10, 10, setting=SETTINGS[name], n_test=10, random_state=0)
     x = np.linspace(-REACH, REACH, 80_001)
     posterior = data.classes.posterior(x, float(data.test_prior or 0))
@@ -60,7 +60,7 @@ def oracle(name: str) -> float:
 
 
 def boundary(classifier: Any) -> float | None:
-    """The middlemost point where the label changes, or None."""
+    """The point closest to 0 where the label changes, or None."""
     x = np.linspace(-REACH, REACH, 8001)
     sign = classifier.decision_function(x[:, None]) > 0
     at = np.flatnonzero(sign[1:] != sign[:-1])
@@ -68,13 +68,13 @@ def boundary(classifier: Any) -> float | None:
 
 
 class _Fixed:
-    """A score with a level: what a fitted model and its priors come to."""
+    """A score function with a threshold, made from a fitted model and its priors."""
 
     def __init__(self, score: Any, level: float) -> None:
         self.score, self.level = score, level
 
     def decision_function(self, X: Any) -> Any:
-        """Score less the level: positive rows lie above 0."""
+        """Score minus threshold, above 0 for rows that are classified as positive."""
         return self.score(X) - self.level
 
 
@@ -119,7 +119,7 @@ def _ours(key: Key, data: PUData) -> tuple[Any, float, float | None]:
 
 
 def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
-    """The same, by the loop of the paper: 200 positives and 1000 unlabeled rows to train on."""
+    """The same, trained as in the paper, with 200 positives and 1000 unlabeled rows."""
     positive, unlabeled = data.positive[:200], data.unlabeled[:1000]
     options: dict[str, Any] = {
         "epochs": 200,
@@ -141,7 +141,7 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
         told = float(np.clip(prior, 0.01, 0.99))
         classifier = UPUClassifier(NetworkRatio(module, **options), loss="logistic", prior=told)
         return classifier.fit_pu(positive, unlabeled), prior, None
-    # nothing is said of a correction here, and the uncorrected risk of this model needs none
+    # the paper mentions no correction here, and the risk of this model needs none
     ratio = NetworkRatio(module, generator="lsif", head="identity", alpha=0.0, **options)
     ratio.fit_ratio(positive, unlabeled)
     tails = ScoreTails(ratio.log_ratio(data.positive[200:])).update(ratio.log_ratio(data.unlabeled[1000:]))
@@ -151,7 +151,7 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
 
 
 def gaussians(centres: Any) -> Any:
-    """A network that is linear in Gaussians of variance 1 around ``centres``."""
+    """A network that is linear in Gaussians of variance 1 with the given centres."""
     import torch
     from torch import nn
 

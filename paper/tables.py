@@ -32,12 +32,12 @@ NAMES = {
 LEVEL = 0.05
 AUC_PRIOR = 0.6
 
-Column = tuple[str, str]  # flavour and method; the paper is a flavour of its own
+Column = tuple[str, str]  # flavour and method; published numbers have the flavour "paper"
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Values of the trials behind one cell, or the published mean and spread."""
+    """Mean and spread of the trials of one cell, or the published ones."""
 
     mean: float
     spread: float
@@ -50,12 +50,12 @@ class Cells:
         return cls(float(np.mean(values)), spread, len(values))
 
     def errors_from(self, other: Cells) -> float:
-        """Difference to another cell, in standard errors of the difference."""
+        """Difference from another cell, in standard errors of the difference."""
         error = np.sqrt(self.spread**2 / self.n + other.spread**2 / other.n)
         return float((self.mean - other.mean) / error) if error > 0 else float("nan")
 
     def worse_than(self, best: Cells) -> bool:
-        """Whether a one-sided t-test at 5 % calls this mean smaller than the best one."""
+        """Whether this mean is smaller than the best one by a one-sided t-test at 5 %."""
         if min(self.n, best.n) < 2 or self.spread + best.spread == 0:
             return self.mean < best.mean
         test = stats.ttest_ind_from_stats(
@@ -86,7 +86,7 @@ class Table:
         self.bold.append(set(bold))
 
     def markdown(self) -> str:
-        """The table for a page."""
+        """The table in Markdown."""
         lines = ["| " + " | ".join(self.header) + " |", "|" + "---|" * len(self.header)]
         for row, bold in zip(self.rows, self.bold, strict=True):
             marked = [f"**{text}**" if i in bold and text else text for i, text in enumerate(row)]
@@ -94,7 +94,7 @@ class Table:
         return "\n".join(lines)
 
     def latex(self) -> str:
-        """The table for a paper."""
+        """The table in LaTeX."""
         lines = [rf"\begin{{tabular}}{{{'l' * len(self.header)}}}", r"\toprule"]
         lines += [" & ".join(map(_tex, self.header)) + r" \\", r"\midrule"]
         for row, bold in zip(self.rows, self.bold, strict=True):
@@ -168,11 +168,11 @@ def write_tables(folder: Path = RESULTS, to: Path | None = None) -> None:
 
 
 def _name(results: Sequence[dict[str, Any]], dataset: str, labels: str | None = None) -> str:
-    """The data set, whether only a part of it was there, and whether its labels are not the usual ones."""
+    """Name of the data set, with a remark if it is reduced or if its labels are not the usual ones."""
     if labels == "bag":
         return f"{NAMES[dataset]} (Bag in place of Shirt)"
     reduced = any(r["dataset"] == dataset and r["protocol"] == "reduced" for r in results)
-    return NAMES[dataset] + (" (reduced: 7,000 images to learn from)" if reduced else "")
+    return NAMES[dataset] + (" (reduced: 7,000 training images)" if reduced else "")
 
 
 def _by_column(
@@ -190,7 +190,7 @@ def _by_column(
 
 
 def _by_prior(trials: Sequence[dict[str, Any]], what: str) -> dict[float, Cells]:
-    """Cells by test prior; ``error`` is how far the estimated prior is off."""
+    """Cells by test prior; ``error`` is the absolute error of the estimated prior."""
 
     def value(line: dict[str, Any]) -> float:
         if what == "error":
@@ -264,7 +264,7 @@ def _texts(columns: Sequence[Column], cells: dict[Column, Cells], scale: float, 
 
 
 def _bold(columns: Sequence[Column], cells: dict[Column, Cells], *, largest: bool) -> list[int]:
-    """Columns that no other one of their group beats, by a one-sided t-test."""
+    """Columns that are not worse than the best of their group, by a one-sided t-test."""
     sign = 1.0 if largest else -1.0
     bold = []
     for published in (True, False):

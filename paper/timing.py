@@ -1,4 +1,4 @@
-"""How long the whole study would take, from the seconds in the result files."""
+"""Estimated time of all experiments, from the seconds in the result files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from paper.configs import DATASETS, TEST_PRIORS
 
 __all__ = ["alone_seconds", "km2_seconds", "measured_seconds", "projected_minutes"]
 
-# What a trial of a method costs beside one of another, where it was not measured: PUa trains a model for
-# each test prior; a step of VPU sees three batches of 500 rows where the others see one and a few positives.
+# Cost of a trial relative to one of DRPU, for methods that were not measured. PUa trains a model for each
+# test prior. A step of VPU uses three batches of 500 rows; the others use one batch and a few positives.
 LIKE = {"drpu": 1.0, "nnpu": 1.0, "pua": float(len(TEST_PRIORS)), "vpu": 1500 / 527}
 
 
@@ -32,7 +32,7 @@ def measured_seconds(
 
 
 def alone_seconds(results: Sequence[dict[str, Any]], dataset: str) -> list[float]:
-    """Seconds of networks of DRPU that had the machine to themselves, as figure 3's have."""
+    """Seconds of DRPU networks that were trained alone, as those of figure 3."""
     return sorted(
         r["seconds"]
         for r in results
@@ -43,7 +43,7 @@ def alone_seconds(results: Sequence[dict[str, Any]], dataset: str) -> list[float
 def projected_minutes(results: Sequence[dict[str, Any]], trials: int = 10) -> dict[str, float]:
     """Minutes of four methods and ten trials on each data set, measured where possible.
 
-    Kuzushiji-MNIST has the network and the sizes of Fashion-MNIST, and takes as long.
+    Kuzushiji-MNIST has the network and the sizes of Fashion-MNIST, so the same time is assumed.
     """
     measured = measured_seconds(results)
     minutes = {}

@@ -283,9 +283,9 @@ def test_weights_of_unlabeled_rows_are_the_ratio_of_the_teacher():
     (first,) = group.first((1e-3,))
     (teacher, *_) = first[1e-3]
     rows, labelled = part.unlabeled[0], np.isin(part.unlabeled[0], part.positive[0])
-    plain, calibrated = (group.lesson(0, [teacher], weights) for weights in ("ratio", "calibrated"))
-    for lesson in (plain, calibrated):
-        assert_array_equal(np.flatnonzero(lesson), np.sort(rows))  # every unlabeled row, and no other one
+    plain, calibrated = (group.row_weights(0, [teacher], weights) for weights in ("ratio", "calibrated"))
+    for weights in (plain, calibrated):
+        assert_array_equal(np.flatnonzero(weights), np.sort(rows))  # every unlabeled row, and no other one
     assert_allclose(plain[rows], teacher.ratio(images.train[rows]), rtol=1e-6)
     assert len(np.unique(calibrated[rows[labelled]])) == 1
     assert calibrated[rows[labelled]][0] >= calibrated[rows].max() * (1 - 1e-9)
@@ -302,7 +302,7 @@ def test_networks_of_a_trial_start_differently():
 def test_strategies_are_judged_by_rows_of_their_own(tmp_path, monkeypatch):
     from paper import compare
 
-    few = {name: strategies.STRATEGIES[name] for name in ("one rate", "pupil of the mean")}
+    few = {name: strategies.STRATEGIES[name] for name in ("one rate", "student of the mean")}
     monkeypatch.setattr(strategies, "ALPHAS", (0.3,))
     monkeypatch.setattr(compare, "STRATEGIES", few)
     monkeypatch.setattr(compare, "TRIALS", {"mlp": 2})
