@@ -34,6 +34,11 @@ def folder(tmp_path_factory):
     pa.csv.write_csv(table, folder / "claims.csv")
     pa.parquet.write_table(table, folder / "claims.parquet")
     pa.csv.write_csv(table.drop_columns(["claim", "status"]).slice(0, 500), folder / "june.csv")
+    june = table.drop_columns(["claim", "status"])
+    inflated = june.set_column(0, "amount", pa.array(1.5 * amount, mask=gaps))
+    for name, rows in (("same", june), ("inflated", inflated)):
+        pa.csv.write_csv(rows, folder / f"{name}.csv")
+        pa.parquet.write_table(rows, folder / f"{name}.parquet")
     words = ["fit", str(folder / "claims.csv"), "--label", "status", "--pos-label", "fraud"]
     words += ["--scenario", "single-sample", "--model", "boosted"]
     assert main([*words, "--out", str(folder / "claims.drpu")]) == 0
@@ -58,6 +63,26 @@ def test_every_format_gives_the_same_rows(run):
         answer(run(f"adapt claims.drpu {file} --json"))["prior"] for file in ("claims.csv", "claims.parquet")
     ]
     assert found[0] == pytest.approx(found[1])
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_column_that_moved_is_named(run, kind):
+    assert answer(run(f"adapt claims.drpu same.{kind} --json"))["moved_columns"] == []
+    result = answer(run(f"adapt claims.drpu inflated.{kind} --json"))
+    assert [column["name"] for column in result["moved_columns"]] == ["amount"]
+    _, _, err = run(f"adapt claims.drpu inflated.{kind}")
+    assert "'amount'" in err
+
+
+@pytest.mark.parametrize("command", ["adapt", "predict --out scored.csv"])
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_extra_columns_are_ignored_with_one_warning(run, kind, command):
+    name, _, options = command.partition(" ")
+    code, _, err = run(f"{name} claims.drpu claims.{kind} {options}")
+    assert code == 0
+    assert [line for line in err.splitlines() if "ignored" in line] == [
+        "warning: [extra-columns] X has columns that training did not have: 'status'. They are ignored."
+    ]
 
 
 def test_labels_in_words_are_never_guessed(run):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from drpu import PriorEstimate
-from drpu.core.columns import column_shifts, profile_columns
+from drpu.core.columns import column_shifts, count_columns, profile_columns
 from drpu.exceptions import DataError
 
 NAMES = ["age", "amount", "code", "gaps"]
@@ -24,6 +24,10 @@ def profiles():
     return profile_columns(sample(rng, 400, 1.0), sample(rng, 4000, 0.3), NAMES)
 
 
+def shifts_of(profiles, rows, train, test):
+    return column_shifts(profiles, count_columns([profile.edges for profile in profiles], rows), train, test)
+
+
 TRAIN = PriorEstimate(0.3, 0.27, 0.33, 0.95, "combined")
 
 
@@ -38,7 +42,7 @@ def test_a_change_of_the_prior_alone_moves_no_column(profiles, prior, found):
     alarms = sum(
         min(
             shift.p_value
-            for shift in column_shifts(profiles, sample(rng, 1500, prior), TRAIN, near(found or prior))
+            for shift in shifts_of(profiles, sample(rng, 1500, prior), TRAIN, near(found or prior))
         )
         < 0.05
         for _ in range(40)
@@ -48,7 +52,7 @@ def test_a_change_of_the_prior_alone_moves_no_column(profiles, prior, found):
 
 def test_a_factor_on_an_amount_is_noticed_and_named(profiles):
     rng = np.random.default_rng(7)
-    shifts = column_shifts(profiles, sample(rng, 1500, 0.3, factor=1.5), TRAIN, near(0.3))
+    shifts = shifts_of(profiles, sample(rng, 1500, 0.3, factor=1.5), TRAIN, near(0.3))
     assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["amount"]
     assert shifts[0].name == "amount"
     assert 0.05 < shifts[0].misfit < 0.3
@@ -58,7 +62,7 @@ def test_more_missing_values_are_a_move(profiles):
     rng = np.random.default_rng(8)
     rows = sample(rng, 1500, 0.3)
     rows[rng.random(1500) < 0.3, 0] = np.nan
-    shifts = column_shifts(profiles, rows, TRAIN, near(0.3))
+    shifts = shifts_of(profiles, rows, TRAIN, near(0.3))
     assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["age"]
 
 
@@ -74,8 +78,10 @@ def test_constant_empty_and_wide_columns_are_no_trouble():
     P, U = np.ones((50, 2)), np.ones((300, 2))
     P[:, 1] = U[:, 1] = np.nan
     profiles = profile_columns(P, U, "ab")
-    shifts = column_shifts(profiles, U[:100], TRAIN, TRAIN)
+    shifts = shifts_of(profiles, U[:100], TRAIN, TRAIN)
     assert {shift.p_value for shift in shifts} == {1.0}
     assert profile_columns(np.ones((2, 3000)), np.ones((2, 3000)), range(3000)) == ()
     with pytest.raises(DataError, match="the 2 columns"):
-        column_shifts(profiles, np.ones((4, 3)), TRAIN, TRAIN)
+        shifts_of(profiles, np.ones((4, 3)), TRAIN, TRAIN)
+    with pytest.raises(DataError, match="ranges of the profiles"):
+        column_shifts(profiles, np.ones(3, dtype=np.int64), TRAIN, TRAIN)

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from drpu import Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.exceptions import DataError, ParameterError, ShiftWarning
+from drpu.exceptions import DataError, ParameterError
 
 SETTINGS = {"prior": 0.3, "separation": 3, "dimensions": 2}
 
@@ -211,37 +211,3 @@ def test_notebooks_show_priors_and_limits(june):
     assert "AdaptedClassifier" in html
     assert f"{100 * june.prior_.value:.1f}%" in html
     assert f"{100 * june.train_prior_.low:.1f}%" in html
-
-
-# -- columns that moved ----------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def named(data):
-    X, y = data.X_y()
-    rng = np.random.default_rng(1)
-    frame = pd.DataFrame(X, columns=["a", "b"]).assign(amount=np.exp(rng.normal(size=len(X))))
-    return DRPUClassifier("kernel", random_state=0).fit(frame, y)
-
-
-def new_rows(data, factor=1.0):
-    rng = np.random.default_rng(2)
-    amount = factor * np.exp(rng.normal(size=len(data.test)))
-    return pd.DataFrame(data.test, columns=["a", "b"]).assign(amount=amount)
-
-
-def test_a_new_prior_alone_moves_no_column(named, data):
-    assert named.adapt(new_rows(data)).moved_columns_ == ()
-
-
-def test_a_factor_on_an_amount_is_named(named, data, tmp_path):
-    save(named, tmp_path / "named.drpu")
-    for clf in (named, load(tmp_path / "named.drpu")):
-        with pytest.warns(ShiftWarning, match="'amount'"):
-            moved = clf.adapt(new_rows(data, 1.5)).moved_columns_
-        assert [shift.name for shift in moved] == ["amount"]
-
-
-def test_profiles_keep_no_rows_and_stay_out_of_private_files(named, tmp_path):
-    save(named, tmp_path / "private.drpu", epsilon=1.0, random_state=0)
-    assert load(tmp_path / "private.drpu").fitted_.columns == ()

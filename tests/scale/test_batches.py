@@ -15,6 +15,9 @@ from scipy import sparse
 from drpu import DRPUClassifier, NNPUClassifier, count_batches, score_batches
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 
+# The table has columns beside those of training, and what is said about them is tested elsewhere.
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.ExtraColumnsWarning")
+
 
 def folder_of(path, parts=3):
     path.mkdir()

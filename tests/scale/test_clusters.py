@@ -12,7 +12,9 @@ from drpu import count_batches, score_batches
 from drpu.exceptions import DataError, ParameterError
 
 # warnings of Spark itself when tables are converted
-pytestmark = pytest.mark.filterwarnings("ignore:PySpark does not yet fully support pandas")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas", "ignore::drpu.exceptions.ExtraColumnsWarning"
+)
 
 
 @pytest.fixture(scope="module")

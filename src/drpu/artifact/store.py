@@ -34,7 +34,7 @@ from drpu.artifact.manifest import (
 from drpu.artifact.protect import protect
 from drpu.artifact.schemas import upgrade
 from drpu.artifact.trial import compare, own_module, try_out
-from drpu.artifact.values import with_values
+from drpu.artifact.values import with_profiles, with_values
 from drpu.estimators.outer import pipeline_state
 from drpu.estimators.states import classifier_from_state, classifier_state
 from drpu.exceptions import ArtifactError, MissingExtraError
@@ -66,6 +66,7 @@ def save(
     keep_rows: bool = False,
     column_values: str | None = None,
     rare_values: int | None = None,
+    column_profiles: bool = True,
     levels: int | None = None,
     epsilon: float | None = None,
     random_state: int | None = None,
@@ -88,6 +89,9 @@ def save(
     rare_values : int, optional
         Leave out levels of fewer training rows than this; new rows with them count as rare. Levels
         of fewer than five rows are never kept.
+    column_profiles : bool, default=True
+        Whether to write how many training rows lie in a few ranges of each column, by which
+        ``adapt`` names the columns that moved. They are never written with ``epsilon``.
     levels : int, optional
         Keep at most this many levels instead of the score of every held-out positive.
         Curves are then off by at most ``2 / levels``; 100 costs next to nothing.
@@ -124,6 +128,7 @@ def save(
     pipeline, last = (classifier, classifier[-1]) if isinstance(classifier, Pipeline) else (None, classifier)
     protected = protect(last, levels=levels, epsilon=epsilon, random_state=random_state)
     protected = with_values(protected, column_values, rare_values)
+    protected = with_profiles(protected, column_profiles)
     state = classifier_state(protected)
     kept = kept_values(last) if last.keeps_rows else {}
     if pipeline is not None:

@@ -1,15 +1,16 @@
-"""Values of columns that a file keeps: the levels of categories, as they are, hashed or without rare ones."""
+"""Values of columns that a file keeps: the levels of categories, and counts in ranges of each column."""
 
 from __future__ import annotations
 
 import copy
 import warnings
+from dataclasses import replace
 from typing import Any
 
 from drpu._checks import check_choice, check_integer
-from drpu.exceptions import KeptValuesWarning
+from drpu.exceptions import KeptValuesWarning, ParameterError
 
-__all__ = ["with_values"]
+__all__ = ["with_profiles", "with_values"]
 
 
 def with_values(classifier: Any, column_values: str | None, rare_values: int | None) -> Any:
@@ -29,6 +30,17 @@ def with_values(classifier: Any, column_values: str | None, rare_values: int | N
         _warn_of_values(table.kept_values())
     written = copy.copy(classifier)
     written.table_ = table
+    return written
+
+
+def with_profiles(classifier: Any, keep: bool) -> Any:
+    """The classifier to write, without counts of the training rows in ranges of columns unless they stay."""
+    if not isinstance(keep, bool):
+        raise ParameterError(f"column_profiles must be True or False, got {keep!r}.")
+    if keep or not getattr(getattr(classifier, "fitted_", None), "columns", ()):
+        return classifier
+    written = copy.copy(classifier)
+    written.fitted_ = replace(classifier.fitted_, columns=())
     return written
 
 

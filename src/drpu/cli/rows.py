@@ -150,6 +150,8 @@ def weighted_rows(
 
 def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | None) -> Any:
     """The columns that the classifier knows, by name; by position where it knows no names."""
+    from drpu.tables.alignment import warn_of_extra
+
     loaded.check_names([*words(columns), *words(drop)] if loaded.arrays is None else [])
     names = getattr(classifier, "feature_names_in_", None)
     if names is None or loaded.table is None:
@@ -163,6 +165,8 @@ def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | N
             f"{loaded.path}: columns of training are not there ({len(absent)} of {len(names)}): {shown}. "
             "Name the columns as in training."
         )
+    if not columns:
+        warn_of_extra([name for name in left if name not in set(names)])
     return loaded.rows(columns=[str(name) for name in names if name in left])
 
 

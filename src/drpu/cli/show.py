@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
 from typing import Any
 
-from drpu.exceptions import DRPUWarning
+from drpu.exceptions import DRPUWarning, ExtraColumnsWarning
 from drpu.report.words import prior_words, share, share_range
 
 __all__ = [
@@ -27,14 +27,21 @@ _seen: list[str] = []  # warnings of the command that is running, for its JSON
 
 @contextmanager
 def quiet_warnings() -> Iterator[None]:
-    """Warnings as one short line each on the standard error, and no line twice."""
+    """Warnings as one short line each on the standard error, and no line twice.
+
+    What was ignored is said at the end: a command that fails has not used the rows, and says why in one line.
+    """
     _seen.clear()
+    ignored = []
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
         text = " ".join(str(message).split())
         if text not in _seen:
             _seen.append(text)
-            say(f"warning: {text}", aside=True)
+            if issubclass(category, ExtraColumnsWarning):
+                ignored.append(text)
+            else:
+                say(f"warning: {text}", aside=True)
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", UserWarning)
@@ -42,6 +49,8 @@ def quiet_warnings() -> Iterator[None]:
     before, warnings.showwarning = warnings.showwarning, show
     try:
         yield
+        for text in ignored:
+            say(f"warning: {text}", aside=True)
     finally:
         warnings.showwarning = before
 

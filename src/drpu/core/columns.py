@@ -20,9 +20,18 @@ from drpu.core.diagnostics import MixtureFit
 from drpu.core.prior import PriorEstimate
 from drpu.exceptions import DataError
 
-__all__ = ["ColumnProfile", "ColumnShift", "column_shifts", "profile_columns"]
+__all__ = [
+    "RANGE_SHARES",
+    "ColumnProfile",
+    "ColumnShift",
+    "column_shifts",
+    "count_columns",
+    "profile_columns",
+    "range_limits",
+]
 
 RANGES = 12  # ranges of values a column, besides one for what is missing
+RANGE_SHARES = tuple(k / (RANGES // 2) for k in range(1, RANGES // 2))  # quantiles that become limits
 MOST_ROWS = 200_000  # more tell nothing more: every k-th row is taken beyond it
 MOST_COLUMNS = 500  # wider rows, such as words of texts, are not profiled
 _FEWEST = 8  # rows that a range should hold in the unlabeled and in the new sample
@@ -51,9 +60,10 @@ class ColumnProfile:
     positive: FloatArray
     unlabeled: FloatArray
 
-    def count(self, values: FloatArray) -> FloatArray:
-        """Counts of new values in the ranges."""
-        return _cells(self.edges, values)
+    @property
+    def n_cells(self) -> int:
+        """Number of ranges, and one for missing values."""
+        return len(self.edges) + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +103,33 @@ def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tupl
     profiles = []
     for k, name in enumerate(names):
         p, u = (np.asarray(rows[:, k], dtype=np.float64) for rows in (P, U))
-        edges = _edges(p, u)
-        profiles.append(ColumnProfile(str(name), edges, _cells(edges, p), _cells(edges, u)))
+        edges = range_limits([_quantiles(p), _quantiles(u)])
+        cells = (_cells(edges, sample).astype(np.float64) for sample in (p, u))
+        profiles.append(ColumnProfile(str(name), edges, *cells))
     return tuple(profiles)
 
 
+def count_columns(edges: Sequence[FloatArray], rows: Any) -> IntArray:
+    """Counts of dense rows in the ranges of each column, all columns in one array.
+
+    Parameters
+    ----------
+    edges : sequence of ndarray
+        Limits between the ranges of each column.
+    rows : ndarray of shape (n, d)
+        The rows; counts of parts add up to those of all rows.
+    """
+    if rows.shape[1] != len(edges):
+        raise DataError(f"rows must have the {len(edges)} columns of the profiles, got {rows.shape[1]}.")
+    cells = [_cells(limits, np.asarray(rows[:, k], dtype=np.float64)) for k, limits in enumerate(edges)]
+    return np.concatenate(cells) if cells else np.empty(0, dtype=np.int64)
+
+
 def column_shifts(
-    profiles: Sequence[ColumnProfile], rows: Any, train_prior: PriorEstimate, test_prior: PriorEstimate
+    profiles: Sequence[ColumnProfile],
+    counts: IntArray,
+    train_prior: PriorEstimate,
+    test_prior: PriorEstimate,
 ) -> list[ColumnShift]:
     r"""Tests of all columns of new rows, the largest misfit first.
 
@@ -107,8 +137,8 @@ def column_shifts(
     ----------
     profiles : sequence of ColumnProfile
         Of training.
-    rows : ndarray of shape (n, d)
-        New rows with the same columns.
+    counts : ndarray
+        Counts of new rows in the ranges of all columns, from :func:`count_columns`.
     train_prior : PriorEstimate
         Prior of the unlabeled rows that were profiled.
     test_prior : PriorEstimate
@@ -128,16 +158,15 @@ def column_shifts(
     >>> profiles = profile_columns(P, U, ["age", "amount"])
     >>> same = PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching")
     >>> new = rng.normal(0, 1, (2000, 2)) * [1.0, 1.5]
-    >>> [shift.name for shift in column_shifts(profiles, new, same, same) if shift.p_value < 0.001]
+    >>> counts = count_columns([profile.edges for profile in profiles], new)
+    >>> [shift.name for shift in column_shifts(profiles, counts, same, same) if shift.p_value < 0.001]
     ['amount']
     """
-    if rows.shape[1] != len(profiles):
-        raise DataError(f"rows must have the {len(profiles)} columns of the profiles, got {rows.shape[1]}.")
-    X = _thinned(rows)
-    fits = [
-        _fit(profile, profile.count(np.asarray(X[:, k], dtype=np.float64)))
-        for k, profile in enumerate(profiles)
-    ]
+    ends = np.cumsum([profile.n_cells for profile in profiles])
+    if counts.shape != (ends[-1],):
+        raise DataError(f"counts must have the {ends[-1]} ranges of the profiles, got {counts.shape}.")
+    new = np.split(np.asarray(counts, dtype=np.float64), ends[:-1])
+    fits = [_fit(profile, cells) for profile, cells in zip(profiles, new, strict=True)]
     growth = _common_growth([fit for fit in fits if fit is not None], train_prior, test_prior)
     found = []
     for profile, fit in zip(profiles, fits, strict=True):
@@ -193,25 +222,35 @@ def _pooled_cells(profile: ColumnProfile, new: FloatArray) -> IntArray:
     return np.array(start)
 
 
-def _edges(positive: FloatArray, unlabeled: FloatArray) -> FloatArray:
-    """Limits at quantiles of both samples together, each counting half, rounded."""
-    at = np.linspace(0, 1, RANGES // 2 + 1)[1:-1]
-    parts = [np.quantile(sample[~np.isnan(sample)], at) for sample in (positive, unlabeled)
-             if not np.isnan(sample).all()]  # fmt: skip
-    if not parts:
-        return np.empty(0)
-    edges = np.concatenate(parts)
+def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
+    """Limits between the ranges of a column, at quantiles of its samples, rounded.
+
+    Parameters
+    ----------
+    quantiles : sequence of ndarray
+        Those of each sample at :data:`RANGE_SHARES`, NaN where it has no values.
+    """
+    edges: FloatArray = np.concatenate(list(quantiles))
+    edges = edges[np.isfinite(edges)]
+    if not len(edges):
+        return edges
     scale = np.maximum(np.abs(edges), np.ptp(edges) / 1000)
     with np.errstate(divide="ignore"):
         digits = np.where(scale > 0, _DIGITS - 1 - np.floor(np.log10(np.maximum(scale, 1e-300))), 0.0)
     return np.unique([round(float(edge), int(d)) for edge, d in zip(edges, digits, strict=True)])
 
 
-def _cells(edges: FloatArray, values: FloatArray) -> FloatArray:
+def _quantiles(values: FloatArray) -> FloatArray:
+    there = values[~np.isnan(values)]
+    shares = np.array(RANGE_SHARES)
+    return np.asarray(np.quantile(there, shares)) if len(there) else np.full(len(shares), np.nan)
+
+
+def _cells(edges: FloatArray, values: FloatArray) -> IntArray:
     missing = np.isnan(values)
     cells = np.searchsorted(edges, values[~missing], side="right")
     counts = np.bincount(cells, minlength=len(edges) + 1)
-    return np.append(counts, missing.sum()).astype(np.float64)
+    return np.append(counts, missing.sum()).astype(np.int64)
 
 
 def _thinned(rows: Any) -> Any:

@@ -36,6 +36,7 @@ class _Counted(NamedTuple):
     counts: IntArray | FloatArray
     weight_squares: float = 0.0
     cluster_squares: float = 0.0
+    columns: IntArray | None = None
 
     @property
     def weighted(self) -> bool:
@@ -54,7 +55,8 @@ class _Counted(NamedTuple):
                 raise DataError(f"at most {_MOST:g} rows can be counted, got {total:g}.")
         counts = self.counts + more.counts
         squares = 0.0 if counts.dtype == np.int64 else self.squares + more.squares
-        return _Counted(counts, squares, self.cluster_squares + more.cluster_squares)
+        clusters = self.cluster_squares + more.cluster_squares
+        return _Counted(counts, squares, clusters, _added_columns(self, more))
 
 
 class ScoreTails:
@@ -84,6 +86,10 @@ class ScoreTails:
         Positives and unlabeled scores in each cell; integers unless weighted.
     n_positive, n : float
         Effective numbers of positives and of unlabeled rows.
+    columns : ndarray or None
+        Counts of the unlabeled rows in a few ranges of each of their columns, where the classifier
+        that made the counts knows such ranges; they tell which columns moved. None where some
+        rows came without, or with weights. They do not take part in ``==``.
 
     Examples
     --------
@@ -127,7 +133,14 @@ class ScoreTails:
 
     # -- counting ------------------------------------------------------------------
 
-    def update(self, scores: Any, weight: Any = None, *, groups: IntArray | None = None) -> Self:
+    def update(
+        self,
+        scores: Any,
+        weight: Any = None,
+        *,
+        groups: IntArray | None = None,
+        columns: IntArray | None = None,
+    ) -> Self:
         """Count ``scores`` in place and return self.
 
         Parameters
@@ -140,6 +153,8 @@ class ScoreTails:
             Integers that tell which rows depend on each other. The counts stay as they
             are; :attr:`n` then counts groups, not rows. A group must not be divided
             over several calls.
+        columns : array of integers, optional
+            Counts of the same rows in the ranges of their columns.
         """
         values = check_scores("scores", scores, allow_empty=True)
         clusters = 0.0
@@ -151,11 +166,11 @@ class ScoreTails:
             w = check_weights("weight", weight, len(values), allow_zero=True)
             cells = np.searchsorted(self.levels, values, side="right")
             counts = np.bincount(cells, weights=w, minlength=len(self.levels) + 1)
-            return self._add(_Counted(counts, float((w * w).sum()), clusters))
+            return self._add(_Counted(counts, float((w * w).sum()), clusters, columns))
         whole = np.zeros(len(self.levels) + 1, dtype=np.int64)
         for start in range(0, len(values), _CHUNK):
             whole += _cell_counts(self.levels, values[start : start + _CHUNK])
-        return self._add(_Counted(whole, 0.0, clusters))
+        return self._add(_Counted(whole, 0.0, clusters, columns))
 
     def merge(self, other: ScoreTails) -> Self:
         """Add the counts of ``other``, taken over the same positives, in place."""
@@ -184,6 +199,12 @@ class ScoreTails:
         """An independent copy."""
         return self.empty().merge(self)
 
+    def without_columns(self) -> ScoreTails:
+        """A copy that counts scores only, and nothing of the columns."""
+        new = self.empty()
+        new._counted = self._counted._replace(columns=None)
+        return new
+
     def __add__(self, other: ScoreTails) -> ScoreTails:
         if not isinstance(other, ScoreTails):
             return NotImplemented
@@ -204,6 +225,11 @@ class ScoreTails:
     def counts(self) -> IntArray | FloatArray:
         """Unlabeled scores in each cell; integers unless weighted."""
         return self._counted.counts
+
+    @property
+    def columns(self) -> IntArray | None:
+        """Counts of the unlabeled rows in ranges of their columns; None where they are not known."""
+        return self._counted.columns
 
     @property
     def weighted(self) -> bool:
@@ -276,7 +302,8 @@ class ScoreTails:
                 "levels": self.levels,
                 "positive_counts": self.positive_counts,
                 "counts": self.counts,
-            },
+            }
+            | ({} if self.columns is None else {"columns": self.columns}),
         )
 
     @classmethod
@@ -292,6 +319,7 @@ class ScoreTails:
                 "cluster_squares", state.config.get("cluster_squares", 0.0), low=0.0, high=1e300
             )
             copies = check_integer("copies", state.config["copies"], low=1)
+            columns = _check_columns(state.arrays.get("columns"))
         except (AttributeError, KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of tails is damaged: {error}") from error
         if (levels[1:] <= levels[:-1]).any():
@@ -303,7 +331,7 @@ class ScoreTails:
         tails = object.__new__(cls)
         tails.levels, tails.positive_counts = levels, positive
         tails.n_positive, tails.copies = n_positive, copies
-        tails._counted = _Counted(counts, squares, clusters)
+        tails._counted = _Counted(counts, squares, clusters, columns)
         return tails
 
     def _check_same_cells(self, other: ScoreTails) -> None:
@@ -312,6 +340,25 @@ class ScoreTails:
                 "tails can be merged only when they count over the same positive scores, with the same "
                 "copies: start every shard from tails.empty()."
             )
+
+
+def _added_columns(a: _Counted, b: _Counted) -> IntArray | None:
+    """Counts of the columns of both together, which are known if they are known for all rows of both."""
+    for one, other in ((a, b), (b, a)):
+        if one.columns is None and not one.counts.any():
+            return other.columns
+    if a.columns is None or b.columns is None or a.columns.shape != b.columns.shape:
+        return None
+    return np.asarray(a.columns + b.columns)
+
+
+def _check_columns(values: Any) -> IntArray | None:
+    if values is None:
+        return None
+    columns = np.asarray(values)
+    if columns.ndim != 1 or columns.dtype.kind not in "iu" or (columns < 0).any() or columns.max() > _MOST:
+        raise DataError("columns must be counts, one for each range of a column.")
+    return columns.astype(np.int64)
 
 
 def _cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:

@@ -10,12 +10,21 @@ import numpy as np
 
 from drpu._schema import Array, Integer, List, Schema, Text
 from drpu._state import ModelState
-from drpu.core.columns import ColumnProfile, ColumnShift, column_shifts, profile_columns
+from drpu._typing import IntArray
+from drpu.core.columns import ColumnProfile, ColumnShift, column_shifts, count_columns, profile_columns
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior import PriorEstimate
+from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ShiftWarning
 
-__all__ = ["moved_columns", "profiles_from_state", "profiles_of", "profiles_state", "warn_of_other_shift"]
+__all__ = [
+    "count_in_ranges",
+    "moved_columns",
+    "profiles_from_state",
+    "profiles_of",
+    "profiles_state",
+    "warn_of_other_shift",
+]
 
 OTHER_SHIFT = 0.001  # p-value below which more than the prior is taken to have changed
 LEAST_MISFIT = 0.01  # share of rows that must have moved: among very many rows, everything is significant
@@ -50,14 +59,25 @@ def _names(estimator: Any, n: int) -> list[str]:
     return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
 
 
-def moved_columns(
-    profiles: Sequence[ColumnProfile], rows: Any, train: PriorEstimate, test: PriorEstimate
-) -> tuple[ColumnShift, ...]:
-    """Columns that moved more than a new prior explains, the largest move first."""
+def count_in_ranges(profiles: Sequence[ColumnProfile], rows: Any) -> IntArray | None:
+    """Counts of new rows in the ranges of the profiles; None where there are no profiles or no dense rows."""
     if not profiles or not isinstance(rows, np.ndarray) or rows.ndim != 2:
+        return None
+    return count_columns([profile.edges for profile in profiles], rows)
+
+
+def moved_columns(
+    profiles: Sequence[ColumnProfile], seen: ScoreTails, train: PriorEstimate, test: PriorEstimate
+) -> tuple[ColumnShift, ...]:
+    """Columns that moved more than a new prior explains, the largest move first.
+
+    None where the counts of new rows have nothing about columns, as those of weighted rows.
+    """
+    counts = seen.columns
+    if counts is None or len(counts) != sum(profile.n_cells for profile in profiles):
         return ()
     found: dict[str, ColumnShift] = {}
-    for shift in column_shifts(profiles, rows, train, test):
+    for shift in column_shifts(profiles, counts, train, test):
         if shift.p_value < OTHER_SHIFT and shift.misfit > LEAST_MISFIT:
             found.setdefault(shift.name, shift)  # a category has several indicators
     return tuple(found.values())

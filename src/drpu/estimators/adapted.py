@@ -27,9 +27,10 @@ from drpu.core.diagnostics import (
 from drpu.core.expectation import Decision, expect
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
+from drpu.estimators._clusters import count_there
 from drpu.estimators._html import adapted_html
 from drpu.estimators._notices import warn_of_few_rows
-from drpu.estimators._profiles import OTHER_SHIFT, moved_columns, warn_of_other_shift
+from drpu.estimators._profiles import OTHER_SHIFT, warn_of_other_shift
 from drpu.estimators.audit import Audit, check_audit
 from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
@@ -61,16 +62,19 @@ class Adaptable(DecisionMethods, Auditable):
         Parameters
         ----------
         X : rows of shape (n, d)
-            Unlabeled rows.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows in the counts.
+            Unlabeled rows; the workers count those of a Dask or Spark data frame.
+        sample_weight : array-like of shape (n,), or str, optional
+            Weights of the rows in the counts. The name of their column for a Dask or Spark data
+            frame.
 
         Returns
         -------
         tails : ScoreTails
             Each row is counted once per fold model.
         """
-        return self._counted(self._checked_rows(X), sample_weight)
+        self._check_fitted()
+        there = count_there(self, X, sample_weight)
+        return self._counted(self._checked_rows(X), sample_weight) if there is None else there
 
     def adapt(
         self,
@@ -87,11 +91,12 @@ class Adaptable(DecisionMethods, Auditable):
         ----------
         X : rows of shape (n, d), or ScoreTails
             Unlabeled rows with the prior of the rows to classify, or their counts from
-            :meth:`count`.
+            :meth:`count`. The workers count the rows of a Dask or Spark data frame.
         cost : float, optional
             False-positive cost; the default is that of this classifier.
-        sample_weight : array-like of shape (n,), optional
-            Weights of the rows in the counts.
+        sample_weight : array-like of shape (n,), or str, optional
+            Weights of the rows in the counts; the name of their column for a Dask or Spark data
+            frame.
         level : float, default=0.95
             Confidence level of the interval.
         audit : Audit, optional
@@ -110,6 +115,9 @@ class Adaptable(DecisionMethods, Auditable):
         check_fraction("level", level)
         if audit is not None:
             return self._adapt_to_answers(X, check_audit(audit), cost, sample_weight, level)
+        there = count_there(self, X, sample_weight)
+        if there is not None:
+            X, sample_weight = there, None
         counted = isinstance(X, ScoreTails)
         rows = None if counted else self._checked_rows(X)
         seen = self._own_counts(X, sample_weight) if counted else self._counted(rows, sample_weight)
@@ -125,10 +133,7 @@ class Adaptable(DecisionMethods, Auditable):
         adapted._batch_size = seen.n
         warn_of_few_rows(seen.n, adapted.prior)
         adapted.shift_test_ = mixture_test(seen, self.fitted_.tails)
-        if sample_weight is None:
-            adapted.moved_columns_ = moved_columns(
-                self.fitted_.columns, rows, self.fitted_.unlabeled_prior, adapted.test_prior_
-            )
+        adapted.moved_columns_ = self.fitted_.moved_columns(seen, adapted.test_prior_)
         warn_of_other_shift(adapted.shift_test_, adapted.moved_columns_)
         return adapted
 
@@ -206,7 +211,7 @@ class Adaptable(DecisionMethods, Auditable):
         X = self._checked_rows(X)
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
         scores = self.fitted_.scores(X)
-        seen = self.fitted_.count_scores(scores, weight)
+        seen = self.fitted_.count_scores(scores, weight, rows=X)
         adapted = self._adapted_to(seen, X, cost=cost, sample_weight=sample_weight, level=level)
         return adapted, adapted._labels(adapted._margin(adapted.fitted_.log_ratio_of(scores)))
 
@@ -324,7 +329,8 @@ class AdaptedClassifier(Adaptable):
         Performance measured on the audited rows; None without an audit, and after loading.
     moved_columns_ : tuple of ColumnShift
         Columns that moved more than a new prior explains, the largest move first; empty where
-        none did, where only counts were seen, and after loading.
+        none did, where rows had weights or counts have nothing about columns, and after
+        loading.
     budget_ : Budget or None
         Expected result of ``at_budget``; None otherwise, and after loading.
     before_audit_ : tuple of two PriorEstimate, or None

@@ -16,11 +16,16 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.audit import carried_prior
 from drpu.core.audit_limits import Figure
 from drpu.core.calibration import Calibration, calibrate, population_ratio
-from drpu.core.columns import ColumnProfile
+from drpu.core.columns import ColumnProfile, ColumnShift
 from drpu.core.prior import METHODS, PriorEstimate, prior_from_tails
 from drpu.core.privacy import GridCounts, Protection
 from drpu.core.tails import ScoreTails
-from drpu.estimators._profiles import profiles_from_state, profiles_state
+from drpu.estimators._profiles import (
+    count_in_ranges,
+    moved_columns,
+    profiles_from_state,
+    profiles_state,
+)
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.kept import read_classes, read_prior, write_classes
 from drpu.exceptions import DataError, ParameterError
@@ -131,15 +136,26 @@ class FittedRatio:
         """Counts of the scores of new rows."""
         tails = self.no_counts()
         for at, rows in _chunks(X):
-            self.count_scores(self.model.fold_scores(rows), None if weight is None else weight[at], tails)
+            self.count_scores(
+                self.model.fold_scores(rows), None if weight is None else weight[at], tails, rows
+            )
         return tails
 
     def count_scores(
-        self, scores: FloatArray, weight: FloatArray | None = None, tails: ScoreTails | None = None
+        self,
+        scores: FloatArray,
+        weight: FloatArray | None = None,
+        tails: ScoreTails | None = None,
+        rows: Rows | None = None,
     ) -> ScoreTails:
-        """Counts of scores of shape (rows, models), added to ``tails`` where they are given."""
+        """Counts of scores of shape (rows, models), added to ``tails`` where they are given.
+
+        With ``rows``, those that have the scores, the ranges of their columns are counted as well.
+        """
         tails = self.no_counts() if tails is None else tails
-        return tails.update(scores.ravel(), None if weight is None else np.repeat(weight, tails.copies))
+        columns = count_in_ranges(self.columns, rows) if weight is None else None
+        weight = None if weight is None else np.repeat(weight, tails.copies)
+        return tails.update(scores.ravel(), weight, columns=columns)
 
     def prior_of(
         self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None
@@ -160,6 +176,10 @@ class FittedRatio:
             reference=self.tails,
             train_prior=base,
         )
+
+    def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
+        """Columns of the rows counted in ``tails`` that moved more than their ``prior`` explains."""
+        return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
 
     def _kernel_matched(
         self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None

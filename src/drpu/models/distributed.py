@@ -253,5 +253,5 @@ def refuse_frame(X: Any, name: str = "X") -> None:
         raise DataTypeError(
             f"{name} is a {type(X).__module__.partition('.')[0]} {type(X).__name__}, whose rows are not in "
             f"memory. To fit where they lie use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), "
-            "to count or score them count_batches or score_batches, or bring them into memory yourself."
+            "to count or score them adapt, count_batches or score_batches, or bring them into memory."
         )

@@ -15,7 +15,8 @@ from drpu._optional import progress, require
 from drpu.core.tails import ScoreTails
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.scale.tables import Picked, is_table, pick, wanted_columns
+from drpu.scale.tables import Picked, column_names, is_table, pick, wanted_columns, warn_of_ignored
+from drpu.tables.frames import collected
 
 __all__ = ["count_batches", "score_batches"]
 
@@ -157,13 +158,25 @@ def _parts(
 ) -> Iterator[Picked]:
     size = check_integer("batch_size", batch_size, low=1)
 
+    told = False
+
+    def tell_once(have: Sequence[str]) -> None:
+        nonlocal told
+        if not told:
+            warn_of_ignored(have, classifier, columns, weight)
+        told = True
+
     def wanted(have: Sequence[str]) -> list[str]:
         names = wanted_columns(have, classifier, columns, weight)
+        tell_once(have)
         return names if weight is None else [*names, weight]
 
-    batches, total = _batches(source, size, wanted)
+    batches, total = _batches(collected(source), size, wanted)
     for batch in progress(batches, total=total, label="batches", show=verbose > 0):
-        yield pick(batch, classifier, columns, weight)
+        rows = collected(batch)
+        if is_table(rows):
+            tell_once(column_names(rows))
+        yield pick(rows, classifier, columns, weight)
 
 
 def _batches(

@@ -11,7 +11,7 @@ from drpu._optional import require
 from drpu.core.tails import ScoreTails
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import ParameterError
-from drpu.scale.tables import OUTPUTS, pick, wanted_columns
+from drpu.scale.tables import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 __all__ = ["count", "score"]
 
@@ -45,6 +45,7 @@ def score(classifier: Adaptable, collection: Any, columns: Sequence[str] | None)
         scored = [dask.delayed(_score)(part, shared, columns) for part in parts]
         return frame.from_delayed(scored, meta=meta)
     wanted_columns(list(collection.columns), classifier, columns, None)
+    warn_of_ignored(list(collection.columns), classifier, columns, None)
     return collection.map_partitions(_score, shared, columns, meta=meta)
 
 
@@ -67,6 +68,7 @@ def _partitions(
             "a bag or a delayed object has no rows and columns."
         )
     names = wanted_columns(list(collection.columns), classifier, columns, weight)
+    warn_of_ignored(list(collection.columns), classifier, columns, weight)
     kept = names if weight is None else [*names, weight]
     return list(collection[kept].to_delayed())
 

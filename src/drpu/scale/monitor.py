@@ -11,6 +11,7 @@ from typing import Any, Self
 from drpu._checks import check_fraction, check_integer
 from drpu._typing import Rows
 from drpu.core.alarm import PriorAlarm
+from drpu.core.columns import ColumnShift
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
@@ -50,6 +51,8 @@ class PriorReading:
     shift : MixtureTest
         Test that the window is a mixture of the two training classes, that is, that only the
         prior has changed.
+    moved_columns : tuple of ColumnShift
+        Columns of the window that moved more than a new prior explains, the largest move first.
     """
 
     when: Any
@@ -58,15 +61,17 @@ class PriorReading:
     moved: bool
     shift: MixtureTest
     alarm: bool = False
+    moved_columns: tuple[ColumnShift, ...] = ()
 
     @property
     def trusted(self) -> bool:
         """Whether only the prior seems to have changed."""
-        return self.shift.p_value >= OTHER_SHIFT
+        return self.shift.p_value >= OTHER_SHIFT and not self.moved_columns
 
     def __str__(self) -> str:
         told = {"ALARM": self.alarm, "moved": self.moved, "not prior shift": not self.trusted}
         notes = [text for text, holds in told.items() if holds]
+        notes += [f"column {shift.name!r} moved" for shift in self.moved_columns[:3]]
         return f"{self.when}: {self.prior}, {self.n:g} rows" + "".join(f", {note}" for note in notes)
 
 
@@ -181,6 +186,7 @@ class PriorMonitor:
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
             shift=mixture_test(tails, fitted.tails),
             alarm=alarm.raised,
+            moved_columns=fitted.moved_columns(tails, prior),
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One step: an interrupted update has counted nothing and may be repeated.
@@ -191,7 +197,10 @@ class PriorMonitor:
         """The classifier at the prior of the latest reading."""
         if not self.readings:
             raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
-        return self.classifier.at_prior(self.readings[-1].prior, cost=cost)
+        latest = self.readings[-1]
+        adapted = self.classifier.at_prior(latest.prior, cost=cost)
+        adapted.shift_test_, adapted.moved_columns_ = latest.shift, latest.moved_columns
+        return adapted
 
     def state(self) -> dict[str, Any]:
         """The window as arrays and numbers, for a restart; readings are not included."""

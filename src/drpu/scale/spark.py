@@ -11,7 +11,7 @@ from drpu._optional import require
 from drpu.core.tails import ScoreTails
 from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import DataError
-from drpu.scale.tables import OUTPUTS, pick, wanted_columns
+from drpu.scale.tables import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 __all__ = ["count", "score"]
 
@@ -23,6 +23,7 @@ def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weig
     """Counts of all partitions in one job; executors add them up, the driver gets a few."""
     require("pyarrow", extra="data", for_="counting a Spark data frame")
     names = wanted_columns(list(frame.columns), classifier, columns, weight)
+    warn_of_ignored(frame.columns, classifier, columns, weight)
     kept = names if weight is None else [*names, weight]
     shared = share(frame, classifier)
 
@@ -92,6 +93,7 @@ def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> A
     taken = [name for name in OUTPUTS if name in frame.columns]
     if taken:
         raise DataError(f"source has a column {taken[0]!r} already, which the scores would need: rename it.")
+    warn_of_ignored(frame.columns, classifier, columns, None)
     kind = TYPES.get(classifier.classes_.dtype.kind, "string")
     shared = share(frame, classifier)
 

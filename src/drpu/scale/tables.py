@@ -11,8 +11,9 @@ import numpy as np
 
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, ParameterError
+from drpu.tables.alignment import warn_of_extra
 
-__all__ = ["OUTPUTS", "Picked", "is_table", "pick", "wanted_columns"]
+__all__ = ["OUTPUTS", "Picked", "column_names", "is_table", "pick", "wanted_columns", "warn_of_ignored"]
 
 
 OUTPUTS = ("label", "probability", "ratio", "score")  # of a classifier, by the names of their columns
@@ -32,6 +33,11 @@ def is_table(batch: Any) -> bool:
     return hasattr(batch, "column_names") or (hasattr(batch, "columns") and hasattr(batch, "shape"))
 
 
+def column_names(batch: Any) -> list[Any]:
+    """Names of the columns of a batch that has them."""
+    return list(batch.column_names if hasattr(batch, "column_names") else batch.columns)
+
+
 def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str | None) -> Picked:
     """The wanted columns of a batch; a batch without names is taken whole."""
     if not is_table(batch):
@@ -41,7 +47,7 @@ def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str
         return Picked(batch, None, _length(batch))
     if hasattr(batch, "num_rows") and not hasattr(batch, "to_batches"):
         batch = sys.modules["pyarrow"].Table.from_batches([batch])  # whose names scikit-learn can read
-    have = list(batch.column_names if hasattr(batch, "column_names") else batch.columns)
+    have = column_names(batch)
     rows = _select(batch, wanted_columns(have, classifier, columns, weight))
     if not hasattr(classifier, "feature_names_in_") and getattr(classifier, "table_", None) is None:
         rows = np.asarray(rows)  # names that training did not have say nothing
@@ -65,6 +71,15 @@ def wanted_columns(
         shown = ", ".join(map(str, have[:12])) + (", ..." if len(have) > 12 else "")
         raise DataError(f"there is no column {absent[0]!r}, the table has {shown}.")
     return wanted
+
+
+def warn_of_ignored(
+    have: Sequence[str], classifier: Any, columns: Sequence[str] | None, weight: str | None
+) -> None:
+    """Warn of columns that the classifier does not know, unless the caller has chosen the columns."""
+    if columns is None and hasattr(classifier, "feature_names_in_"):
+        known = {weight, *classifier.feature_names_in_}
+        warn_of_extra([str(name) for name in have if name not in known])
 
 
 def _select(batch: Any, names: list[str]) -> Any:

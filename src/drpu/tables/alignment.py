@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from drpu.exceptions import DataError, ExtraColumnsWarning
 from drpu.tables.frames import Frame
 
-__all__ = ["aligned", "columns_named"]
+__all__ = ["aligned", "columns_named", "warn_of_extra"]
 
 SHOWN = 8  # names that a message lists
 
@@ -35,14 +35,18 @@ def aligned(
             f"X must have the columns of training, got none called {columns_named(absent)}"
             f"{_suggestion(absent[0], frame.names)}. X has {columns_named(frame.names)}."
         )
-    extra = [name for name in frame.names if name not in set(names)]
-    if extra:
-        warnings.warn(
-            f"X has columns that training did not have: {columns_named(extra)}. They are ignored.",
-            ExtraColumnsWarning,
-            stacklevel=2,
-        )
+    warn_of_extra([name for name in frame.names if name not in set(names)])
     return frame.select([position[name] for name in names if name in position])
+
+
+def warn_of_extra(names: Sequence[str]) -> None:
+    """Warn of columns that training did not have, if there are any."""
+    if names:
+        warnings.warn(
+            f"X has columns that training did not have: {columns_named(names)}. They are ignored.",
+            ExtraColumnsWarning,
+            stacklevel=3,
+        )
 
 
 def columns_named(names: Sequence[str]) -> str:

@@ -16,7 +16,16 @@ from narwhals.exceptions import NarwhalsError
 from drpu._typing import IntArray
 from drpu.exceptions import CollectedWarning, DataError
 
-__all__ = ["Frame", "FrameRows", "is_frame", "native_rows", "read_frame", "stack_frames", "take_frame"]
+__all__ = [
+    "Frame",
+    "FrameRows",
+    "collected",
+    "is_frame",
+    "native_rows",
+    "read_frame",
+    "stack_frames",
+    "take_frame",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +109,7 @@ def read_frame(X: Any) -> Frame:
     if _is_record_batch(X):
         X = sys.modules["pyarrow"].Table.from_batches([X])
     try:
-        frame = nw.from_native(X)
-        if isinstance(frame, nw.LazyFrame):
-            warnings.warn(
-                "X is a lazy frame: all of its rows were collected into memory. "
-                "For files that do not fit, use count_batches.",
-                CollectedWarning,
-                stacklevel=2,
-            )
-            frame = frame.collect()
+        frame = nw.from_native(collected(X))
     except NarwhalsError as error:
         raise DataError(f"X cannot be read as a table: {error}") from error
     texts = [isinstance(name, str) for name in frame.columns]
@@ -118,6 +119,20 @@ def read_frame(X: Any) -> Frame:
             "got names of both kinds: X.columns = X.columns.astype(str) makes them strings."
         )
     return Frame(frame, named=bool(texts) and all(texts))
+
+
+def collected(X: Any) -> Any:
+    """``X`` itself, or the rows of a lazy frame, with a warning."""
+    frame = nw.from_native(X, pass_through=True)
+    if not isinstance(frame, nw.LazyFrame):
+        return X
+    warnings.warn(
+        "X is a lazy frame: all of its rows were collected into memory. "
+        "For tables that do not fit, pass Parquet files to count_batches.",
+        CollectedWarning,
+        stacklevel=3,
+    )
+    return frame.collect().to_native()
 
 
 def take_frame(X: Any, index: Any) -> Any:
