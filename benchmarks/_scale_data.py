@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -9,21 +11,35 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 COLUMNS = 30
-LAWS = ("gaussian", "steps", "waves", "network", "clusters")
+LAWS = ("network", "steps", "waves", "clusters", "gaussian")
+BLOCK = 100_000  # rows drawn at a time: drawing never holds more than the rows that it returns
 Rows = NDArray[np.float64]
 
 
-def draw(law: str, n: int, seed: int = 0) -> tuple[Rows, NDArray[np.bool_]]:
+def draw(law: str, n: int, seed: int = 0, dtype: Any = np.float64) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Rows of a law with their true classes, half of them positive."""
-    rng, fixed = np.random.default_rng(seed), np.random.default_rng(5)
+    X, y = np.empty((n, COLUMNS), dtype=dtype), np.empty(n, dtype=bool)
+    for number, start in enumerate(range(0, n, BLOCK)):
+        at = slice(start, min(start + BLOCK, n))
+        X[at], y[at] = _block(law, at.stop - at.start, np.random.default_rng([seed, number]))
+    return X, y
+
+
+def _block(law: str, n: int, rng: np.random.Generator) -> tuple[Rows, NDArray[np.bool_]]:
     X = rng.standard_normal((n, COLUMNS))
     if law == "gaussian":
         y = rng.random(n) < 0.5
         X[y] += 0.9 * np.linspace(0.05, 0.6, COLUMNS)
         return X, y
-    log_odds = {"steps": _steps, "waves": _waves, "network": _network, "clusters": _clusters}[law](X, fixed)
-    log_odds -= np.median(log_odds)
+    log_odds = LOG_ODDS[law](X, np.random.default_rng(5)) - _middle(law)
     return X, rng.random(n) < 1 / (1 + np.exp(-log_odds))
+
+
+@cache
+def _middle(law: str) -> float:
+    """Log-odds that half of the rows exceed."""
+    X = np.random.default_rng(6).standard_normal((50_000, COLUMNS))
+    return float(np.median(LOG_ODDS[law](X, np.random.default_rng(5))))
 
 
 def _steps(X: Rows, fixed: np.random.Generator) -> Rows:
@@ -43,14 +59,13 @@ def _waves(X: Rows, fixed: np.random.Generator) -> Rows:
     for j in range(COLUMNS):
         total += fixed.normal() * np.sin(fixed.uniform(0.5, 3) * X[:, j] + fixed.uniform(0, 6))
         total += 0.5 * fixed.normal() * X[:, j] * X[:, (j + 1) % COLUMNS]
-    return np.asarray(3 * total / total.std())
+    return np.asarray(0.77 * total)
 
 
 def _network(X: Rows, fixed: np.random.Generator) -> Rows:
     """A network of 20 hidden units."""
     inner = fixed.normal(size=(COLUMNS, 20)) / np.sqrt(COLUMNS) * 1.7
-    total = np.tanh(X @ inner) @ fixed.normal(size=20)
-    return np.asarray(4 * total / total.std())
+    return np.asarray(1.05 * np.tanh(X @ inner) @ fixed.normal(size=20))
 
 
 def _clusters(X: Rows, fixed: np.random.Generator) -> Rows:
@@ -60,12 +75,27 @@ def _clusters(X: Rows, fixed: np.random.Generator) -> Rows:
     return np.asarray((distance[:, 6:].min(axis=1) - distance[:, :6].min(axis=1)) / 2)
 
 
-def labelled(law: str, n: int, dtype: Any = np.float64) -> tuple[NDArray[Any], NDArray[np.int64]]:
+LOG_ODDS: dict[str, Callable[[Rows, np.random.Generator], Rows]] = {
+    "steps": _steps,
+    "waves": _waves,
+    "network": _network,
+    "clusters": _clusters,
+}
+
+
+def labelled(
+    law: str, n: int, seed: int = 0, dtype: Any = np.float64
+) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Rows and labels of a single sample: a tenth of the rows are labelled positives."""
-    X, y = draw(law, n)
-    label = np.zeros(n, dtype=np.int64)
-    label[np.flatnonzero(y)[: n // 10]] = 1
-    return X.astype(dtype, copy=False), label
+    X, y = draw(law, n, seed, dtype)
+    return X, first_labelled(y)
+
+
+def first_labelled(y: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Labels of the first positives, as many as a tenth of the rows."""
+    label = np.zeros(len(y), dtype=np.int64)
+    label[np.flatnonzero(y)[: len(y) // 10]] = 1
+    return label
 
 
 def sparse_text(n: int, words: int, seed: int = 0) -> tuple[Any, NDArray[np.int64], NDArray[np.bool_]]:
@@ -82,6 +112,4 @@ def sparse_text(n: int, words: int, seed: int = 0) -> tuple[Any, NDArray[np.int6
     columns = np.where(telling, own, popular)
     rows = np.repeat(np.arange(n), each)
     X = sparse.csr_matrix((np.ones(n * each), (rows, columns.ravel())), shape=(n, words))
-    label = np.zeros(n, dtype=np.int64)
-    label[np.flatnonzero(y)[: n // 10]] = 1
-    return X, label, y
+    return X, first_labelled(y), y

@@ -1,216 +1,223 @@
-"""What size costs: fits, predictions, single rows, sparse rows, files; all as ratios.
+"""What size costs: fits, predictions, single rows, tables, sparse rows, files; all as ratios.
 
-    python -m benchmarks.scale [--rows 10000 100000] [--file-rows 2000000]
+    python -m benchmarks.scale --tables FOLDER [--processes 8] [--before OLD/src] [--records FILE]
 
 Every measurement runs in a process of its own with one thread, so that its peak of memory is
-its own. Seconds are processor time. Memory is what a fit adds to a process that holds
-the rows, in copies of the rows. A fit is compared with one LightGBM fit of the same rows with as
-many rounds as the boosted member took.
+its own; ``--processes`` run at the same time. Seconds are processor time. Memory is what a fit
+adds to a process that holds the rows, in copies of the rows. A fit is compared with one LightGBM
+fit of the same rows with as many rounds as the boosted member took. With ``--before`` the default
+of an older version is fitted to the same rows. With ``--records`` each result is written as soon
+as it is there, and not measured again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import resource
-import subprocess
+import platform
+import shlex
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks._results import read_results, write_results
-from benchmarks._scale_data import LAWS, draw, labelled, sparse_text
-from benchmarks._scale_files import peak_mebibytes, read, write_classifier, write_rows
+from benchmarks._scale_data import COLUMNS, LAWS
+from benchmarks._scale_files import write_classifier, write_rows
+from benchmarks._scale_run import Runner, Task, key
 
-TEST_ROWS = 20_000
-WORDS = 50_000
 WAYS = ("nothing", "whole", "batches")
-PARTS = ("dense", "sparse", "files")
+PARTS = ("largest", "dense", "tables", "sparse", "jobs", "files")
+TABLES = ("adult", "shuttle", "credit_default")
+MODELS = ("auto", "boosted", "before")
 
 
-def held_mebibytes() -> float:
-    """Memory that this process holds now; on Linux, in pages."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * resource.getpagesize() / 2**20
+def dense_tasks(options: argparse.Namespace) -> list[Task]:
+    """Every law at the main sizes, and the first law at all sizes; the longest tasks come first."""
+    cases = [(law, n, seed) for n in options.rows for law in options.laws for seed in range(options.draws)]
+    cases += [(options.laws[0], n, seed) for n in options.more_rows for seed in range(options.draws)]
+    cases.sort(key=lambda case: (-case[1], case[2]))
+    return [
+        {"kind": "dense", "model": model, "law": law, "rows": n, "draw": seed}
+        for law, n, seed in cases
+        for model in models(options)
+    ]
 
 
-def warm_up() -> None:
-    """Import everything that a fit imports: neither its seconds nor its memory are the fit's."""
-    from drpu import DRPUClassifier, make_gaussian_pu
-
-    data = make_gaussian_pu(60, 200, prior=0.4, separation=3, random_state=0)
-    DRPUClassifier(random_state=0).fit_pu(data.positive, data.unlabeled).predict(data.unlabeled)
+def largest_tasks(options: argparse.Namespace) -> list[Task]:
+    """One fit of very many rows in float32, with four threads."""
+    task = {"kind": "dense", "model": "auto", "law": options.laws[0], "rows": options.largest, "draw": 0}
+    return [task | {"dtype": "float32", "n_jobs": 4}]
 
 
-def fit_dense(model: str, law: str, n: int, rounds: int) -> dict[str, Any]:
-    """Seconds and memory of a fit, its AUC on new rows, and the cost of a prediction."""
-    from sklearn.metrics import roc_auc_score
+def table_tasks(options: argparse.Namespace) -> list[Task]:
+    """The three largest tables, as often as laws are drawn."""
+    return [
+        {"kind": "table", "model": model, "table": table, "draw": seed, "folder": str(options.tables)}
+        for seed in range(options.draws)
+        for table in TABLES
+        for model in models(options)
+    ]
 
-    warm_up()
-    X, label = labelled(law, n)
-    new, truth = draw(law, TEST_ROWS, seed=9)
-    before, start = held_mebibytes(), time.process_time()
-    score, found = _fitted(model, X, label, rounds)
-    seconds, memory = time.process_time() - start, peak_mebibytes() - before
-    start = time.process_time()
-    scores = score(new)
-    per_row = (time.process_time() - start) / len(new)
-    start = time.process_time()
-    for row in new[:300]:
-        score(row[None])
-    return found | {
-        "model": model,
-        "law": law,
-        "rows": n,
-        "seconds": seconds,
-        "copies": memory / (X.nbytes / 2**20),
-        "auc": float(roc_auc_score(truth, scores)),
-        "predict_microseconds": 1e6 * per_row,
-        "single_row_milliseconds": (time.process_time() - start) / 300 * 1e3,
+
+def models(options: argparse.Namespace) -> tuple[str, ...]:
+    return MODELS if options.before else MODELS[:2]
+
+
+def reference(task: Task, known: dict[str, Task]) -> list[Task]:
+    """One fit of LightGBM as soon as the default and `boosted` have told their numbers of rounds."""
+    if task["model"] not in ("auto", "boosted") or "dtype" in task:
+        return []
+    found = [known.get(key(task | {"model": model})) for model in ("auto", "boosted")]
+    if any(result is None for result in found):
+        return []
+    rounds = max(1, *(result["rounds"] for result in found if result))
+    other = task | {"model": "lightgbm", "rounds": rounds}
+    return [] if key(other) in known else [other]
+
+
+def gathered(tasks: list[Task], known: dict[str, Task]) -> list[Task]:
+    """The means of all draws of a case, one entry for each model, with ratios to LightGBM."""
+    cases: dict[tuple[Any, ...], list[Task]] = {}
+    for task in tasks:
+        name = task.get("law", task.get("table"))
+        cases.setdefault((name, task.get("rows")), []).append(task)
+    found = []
+    for (name, rows), some in cases.items():
+        fits = [_mean(some, model, known) for model in (*MODELS, "lightgbm")]
+        fits = [fit for fit in fits if fit]
+        entry: Task = {"name": name, "rows": rows or (fits[0]["rows"] if fits else 0), "fits": fits}
+        by = {fit["model"]: fit for fit in fits}
+        if "auto" in by and "lightgbm" in by:
+            for out, part in (("fit_ratio", "seconds"), ("predict_ratio", "predict_microseconds")):
+                entry[out] = by["auto"][part] / by["lightgbm"][part]
+        found.append(entry)
+    return [entry for entry in found if entry["fits"]]
+
+
+def _mean(tasks: list[Task], model: str, known: dict[str, Task]) -> Task | None:
+    draws = sorted({task["draw"] for task in tasks})
+    results = [known.get(key(tasks[0] | {"model": model, "draw": seed})) for seed in draws]
+    results = [result for result in results if result]
+    if not results:
+        return None
+    numbers = [name for name, value in results[0].items() if isinstance(value, (int, float))]
+    entry: Task = {"model": model, "draws": len(results)}
+    entry |= {name: float(np.mean([result[name] for result in results])) for name in numbers}
+    entry["aucs"] = [result["auc"] for result in results]
+    if any(result.get("members") for result in results):
+        entry["members"] = [result["members"] for result in results]
+    if "described" in results[0]:
+        entry["described"] = results[0]["described"]
+    return entry
+
+
+def exponents(cases: list[Task]) -> dict[str, float]:
+    """How seconds grow with rows, s ~ n ** exponent, between the two largest sizes of the first law."""
+    ends = sorted((case for case in cases if case["name"] == cases[0]["name"]), key=lambda c: c["rows"])[-2:]
+    if len(ends) < 2:
+        return {}
+    growth = np.log(ends[1]["rows"] / ends[0]["rows"])
+    seconds = [{fit["model"]: fit["seconds"] for fit in end["fits"]} for end in ends]
+    return {
+        model: float(np.log(seconds[1][model] / seconds[0][model]) / growth)
+        for model in seconds[0]
+        if model in seconds[1]
     }
 
 
-def _fitted(model: str, X: Any, label: Any, rounds: int) -> tuple[Any, dict[str, Any]]:
-    """A function that scores rows, and facts about the fit."""
-    if model == "lightgbm":
-        import lightgbm
-
-        settings = {"objective": "binary", "num_threads": 1, "verbosity": -1}
-        booster = lightgbm.train(settings, lightgbm.Dataset(X, label), rounds)
-        return lambda rows: booster.predict(rows, num_threads=1), {"rounds": rounds}
-    from drpu import DRPUClassifier
-
-    clf = DRPUClassifier(model, scenario="single-sample", random_state=0).fit(X, label)
-    members = getattr(clf.model_.models[0], "members_", clf.model_.models)
-    took = [member.n_rounds_ for member in members if hasattr(member, "n_rounds_")]
-    facts = {"rounds": max(took, default=0), "described": clf.model_.describe(), "prior": clf.prior_.value}
-    facts |= {"levels": len(clf.tails_.levels), "state_bytes": _size(clf.fitted_.state())}
-    return clf.decision_function, facts
+def sparse(run: Runner, rows: int) -> Task:
+    tasks = [{"kind": "sparse", "model": model, "rows": rows} for model in ("auto", "classifier")]
+    known = run.all(tasks)
+    fits = [task | known[key(task)] for task in tasks if key(task) in known]
+    ratio = {"sparse_ratio": fits[0]["seconds"] / fits[1]["seconds"]} if len(fits) == 2 else {}
+    return {"sparse": fits} | ratio
 
 
-def _size(state: Any) -> int:
-    """Bytes of a state: what travels to a worker once."""
-    own = sum(array.nbytes for array in state.arrays.values()) + sum(map(len, state.blobs.values()))
-    return int(own) + sum(_size(part) for part in state.parts.values())
+def jobs(options: argparse.Namespace) -> Task:
+    """Seconds on the clock with one and two threads, measured while nothing else runs."""
+    run = Runner(records=options.records)
+    found = {
+        n: [run({"kind": "jobs", "rows": min(options.rows), "n_jobs": n, "draw": i}) for i in range(3)]
+        for n in (1, 2)
+    }
+    least = {n: min((r["clock_seconds"] for r in some if r), default=np.nan) for n, some in found.items()}
+    return {"jobs": {"rows": min(options.rows), "one": least[1], "two": least[2]}}
 
 
-def fit_sparse(model: str, n: int) -> dict[str, Any]:
-    """Seconds of a fit of sparse text, and its AUC."""
-    from sklearn.metrics import roc_auc_score
-
-    from drpu import DRPUClassifier
-
-    warm_up()
-    X, label, _ = sparse_text(n, WORDS)
-    new, _, truth = sparse_text(TEST_ROWS, WORDS, seed=9)
-    start = time.process_time()
-    clf = DRPUClassifier(model, scenario="single-sample", random_state=0).fit(X, label)
-    seconds = time.process_time() - start
-    auc = float(roc_auc_score(truth, clf.decision_function(new)))
-    return {"model": model, "rows": n, "columns": WORDS, "seconds": seconds, "auc": auc}
-
-
-def alone(task: str, *arguments: Any) -> dict[str, Any]:
-    """The result of a task, measured in a process of its own."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.scale", "--task", task]
-    done = subprocess.run(
-        [*command, *map(str, arguments)],
-        env=os.environ | {"OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    result: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    print(
-        {key: round(value, 4) if isinstance(value, float) else value for key, value in result.items()},
-        flush=True,
-    )
-    return result
-
-
-def run_task(task: str, arguments: list[str]) -> dict[str, Any]:
-    if task == "dense":
-        return fit_dense(arguments[0], arguments[1], int(arguments[2]), int(arguments[3]))
-    if task == "sparse":
-        return fit_sparse(arguments[0], int(arguments[1]))
-    return read(task, Path(arguments[0]) / "clf.drpu", Path(arguments[0]) / "rows.parquet")
-
-
-def dense(rows: list[int], laws: list[str]) -> list[dict[str, Any]]:
-    """Every law at the first size, and one of them at all sizes."""
-    cases = [(law, rows[0]) for law in laws] + [(laws[0], n) for n in rows[1:]]
-    found = []
-    for law, n in cases:
-        default, boosted = (alone("dense", model, law, n, 0) for model in ("auto", "boosted"))
-        reference = alone("dense", "lightgbm", law, n, max(default["rounds"], boosted["rounds"], 1))
-        found.append(
-            {
-                "law": law,
-                "rows": n,
-                "fits": [default, boosted, reference],
-                "fit_ratio": default["seconds"] / reference["seconds"],
-                "predict_ratio": default["predict_microseconds"] / reference["predict_microseconds"],
-            }
-        )
-    return found
-
-
-def exponents(cases: list[dict[str, Any]]) -> dict[str, float]:
-    """How seconds grow with rows, s ~ n ** exponent, between the smallest and the largest size of a law."""
-    law = cases[0]["law"]
-    ends = sorted((case for case in cases if case["law"] == law), key=lambda case: case["rows"])
-    if len(ends) < 2:
-        return {}
-    growth = np.log(ends[-1]["rows"] / ends[0]["rows"])
-    pairs = zip(ends[0]["fits"], ends[-1]["fits"], strict=True)
-    return {a["model"]: float(np.log(b["seconds"] / a["seconds"]) / growth) for a, b in pairs}
-
-
-def files(rows: int) -> dict[str, Any]:
+def files(rows: int) -> Task:
     """A Parquet file that is read whole, or a batch at a time."""
     with tempfile.TemporaryDirectory() as folder:
         write_classifier(Path(folder) / "clf.drpu")
         write_rows(Path(folder) / "rows.parquet", rows)
-        found = [alone(way, folder) for way in WAYS]
+        run = Runner()
+        found = [run({"kind": "file", "way": way, "folder": folder}) or {} for way in WAYS]
         size = (Path(folder) / "rows.parquet").stat().st_size / 2**20
     empty = found[0]["peak_mebibytes"]
     ways = [one | {"above_empty_mebibytes": one["peak_mebibytes"] - empty} for one in found[1:]]
     return {"file_rows": rows, "file_mebibytes": size, "ways": ways}
 
 
+def measured(options: argparse.Namespace) -> Task:
+    """All parts that were asked for."""
+    run = Runner(options.processes, records=options.records, before=options.before, seconds=options.seconds)
+    parts = {
+        "largest": largest_tasks(options) if "largest" in options.parts else [],
+        "dense": dense_tasks(options) if "dense" in options.parts else [],
+        "tables": table_tasks(options) if "tables" in options.parts and options.tables else [],
+    }
+    known = run.all([task for tasks in parts.values() for task in tasks], reference)
+    content: Task = {part: gathered(tasks, known) for part, tasks in parts.items() if tasks}
+    if content.get("dense"):
+        content["exponents"] = exponents(content["dense"])
+    if "sparse" in options.parts:
+        content |= sparse(run, options.sparse_rows)
+    if "jobs" in options.parts:
+        content |= jobs(options)
+    if "files" in options.parts:
+        content |= files(options.file_rows)
+    return content
+
+
+def machine() -> str:
+    """The processor, the number of cores and the memory."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    name = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), "")
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return f"{name or platform.machine()}, {os.cpu_count()} cores, {memory:.0f} GiB"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 10_000, 1_000_000])
+    parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000], help="with every law")
+    parser.add_argument("--more-rows", type=int, nargs="*", default=[10_000], help="with the first law")
     parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS))
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--largest", type=int, default=10_000_000, help="rows of the fit in float32")
+    parser.add_argument("--tables", type=Path, help="folder of Parquet files with a target y")
     parser.add_argument("--sparse-rows", type=int, default=100_000)
     parser.add_argument("--file-rows", type=int, default=2_000_000)
     parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS), help="the rest is kept")
-    parser.add_argument("--task", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--before", type=Path, help="source folder of an older version")
+    parser.add_argument("--records", type=Path, help="file of finished measurements")
+    parser.add_argument("--seconds", type=float, default=np.inf, help="start nothing later than this")
     options = parser.parse_args()
-    if options.task:
-        print(json.dumps(run_task(options.task[0], options.task[1:])))
-        return
-    content: dict[str, Any] = {"columns": 30}
+    content: Task = {"columns": COLUMNS}
     if set(options.parts) != set(PARTS):
         content |= {k: v for k, v in read_results("scale").items() if k not in ("command", "versions")}
-    if "dense" in options.parts:
-        cases = dense(options.rows, options.laws)
-        content |= {"dense": cases, "exponents": exponents(cases)}
-    if "sparse" in options.parts:
-        fits = [alone("sparse", model, options.sparse_rows) for model in ("auto", "classifier")]
-        content |= {"sparse": fits, "sparse_ratio": fits[0]["seconds"] / fits[1]["seconds"]}
-    if "files" in options.parts:
-        content |= files(options.file_rows)
-    command = f"python -m benchmarks.scale --rows {' '.join(map(str, options.rows))}"
-    command += f" --laws {' '.join(options.laws)} --sparse-rows {options.sparse_rows}"
-    print("wrote", write_results("scale", f"{command} --file-rows {options.file_rows}", **content))
+    content |= measured(options) | {"machine": machine()}
+    command = f"python -m benchmarks.scale {shlex.join(_shown(sys.argv[1:]))}".strip()
+    print("wrote", write_results("scale", command, **content))
+
+
+def _shown(arguments: list[str]) -> list[str]:
+    """The arguments without places on this machine."""
+    return [Path(one).name if os.sep in one else one for one in arguments]
 
 
 if __name__ == "__main__":

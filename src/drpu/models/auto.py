@@ -190,6 +190,11 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         ]
         return f"log-ratio of {' + '.join(parts)}"
 
+    def member_scores(self, X: Rows) -> FloatArray:
+        """Log-ratios of checked rows, one column for each member."""
+        scores = [member.score_checked(self._filled(X, member)) for member in self.members_]
+        return np.column_stack(scores)
+
     def _log_ratio(self, X: Rows) -> FloatArray:
         gaps = has_gaps(X)
         if gaps and not self.saw_gaps_:

@@ -44,11 +44,14 @@ class _Plan(NamedTuple):
     rounds: int
     learning_rate: float
     leaves: int
+    column_share: float
 
 
-_FIXED = _Plan(150, 0.06, 8)  # small and slow: nothing tells when to stop
-_STOPPED = _Plan(500, 0.1, 16)
-_MOST = _Plan(1000, 0.1, 64)
+_FIXED = _Plan(150, 0.06, 8, 0.5)  # small and slow: nothing tells when to stop
+# A tree finds an interaction of three columns only if it sees all three: of half of the columns, one
+# tree in eight does.
+_STOPPED = _Plan(1000, 0.05, 16, 1.0)
+_MOST = _Plan(2000, 0.05, 64, 1.0)
 _MANY = 10_000  # positives from which on trees grow with the square root of their number
 _MOST_HELD = 20_000  # rows of either sample: more would not choose the number of rounds better
 
@@ -72,9 +75,9 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         which is none. With ``bregman`` only.
     n_rounds : int, optional
         Number of trees: by default 150. Where early stopping decides it is the most there can be, by
-        default 500, and up to 1000 above 10,000 positives.
+        default 1000, and up to 2000 above 10,000 positives.
     learning_rate : float, optional
-        Fraction of each tree that is added: by default 0.06, and 0.1 with early stopping.
+        Fraction of each tree that is added: by default 0.06, and 0.05 with early stopping.
     leaves : int, optional
         Most leaves of a tree: by default 8. Where early stopping decides 16, and up to 64 above 10,000
         positives.
@@ -85,8 +88,10 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         Hessian that is added to each leaf and shrinks its value: by default 20 for the
         logistic losses (``log``, ``bkl``), 50 for ``ukl`` and 300 for ``lsif``, whose
         positive rows pull on a leaf without adding to its hessian.
-    row_share, column_share : float, default=0.7 and 0.5
-        Fractions of the rows and columns that each tree sees.
+    row_share : float, default=0.7
+        Fraction of the rows that each tree sees.
+    column_share : float, optional
+        Fraction of the columns that each tree sees: by default 0.5, and 1 with early stopping.
     early_stopping : bool or "auto", default="auto"
         Whether the uncorrected risk of holdout rows decides how many trees there are.
         ``auto`` asks for 200 holdout positives: with fewer, noise would decide.
@@ -157,7 +162,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         min_leaf: int | None = None,
         l2: float | None = None,
         row_share: float = 0.7,
-        column_share: float = 0.5,
+        column_share: float | None = None,
         early_stopping: bool | str = "auto",
         holdout: float = 0.2,
         categories: Sequence[int] = (),
@@ -221,6 +226,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
             "n_rounds": self.n_rounds_,
             "learning_rate": self.learning_rate or self.plan_.learning_rate,
             "leaves": self.leaves or self.plan_.leaves,
+            "column_share": self.column_share or self.plan_.column_share,
             "early_stopping": False,
         }
 
@@ -272,7 +278,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
             "num_leaves": self.leaves or plan.leaves,
             "bagging_fraction": self.row_share,
             "bagging_freq": 1,
-            "feature_fraction": self.column_share,
+            "feature_fraction": self.column_share or plan.column_share,
             "max_bin": 63,
             "feature_pre_filter": False,
             "metric": "None",
@@ -372,7 +378,7 @@ def _stopped_plan(positives: int) -> _Plan:
     """How trees are grown where held rows stop them: the more positives, the larger and the more."""
     growth = float(np.sqrt(max(1.0, positives / _MANY)))
     rounds, leaves = round(_STOPPED.rounds * growth), round(_STOPPED.leaves * growth)
-    return _Plan(min(rounds, _MOST.rounds), _STOPPED.learning_rate, min(leaves, _MOST.leaves))
+    return _STOPPED._replace(rounds=min(rounds, _MOST.rounds), leaves=min(leaves, _MOST.leaves))
 
 
 def _dataset(

@@ -1,0 +1,94 @@
+"""Tasks in parallel processes, with a record of every result as soon as it is there."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from pathlib import Path
+from typing import Any
+
+Task = dict[str, Any]
+
+
+def key(task: Task) -> str:
+    """A name of the task, whatever the order of its fields; the place of files is no part of it."""
+    return json.dumps({k: task[k] for k in sorted(task) if k not in ("folder", "rounds")})
+
+
+class Runner:
+    """Runs tasks, each in a process of its own, and remembers those of an earlier run.
+
+    ``before`` is a source folder of an older version: tasks of the model ``before`` import
+    that one. No task is started later than ``seconds`` after the runner was made.
+    """
+
+    def __init__(
+        self,
+        processes: int = 1,
+        *,
+        records: Path | None = None,
+        before: Path | None = None,
+        seconds: float = float("inf"),
+    ) -> None:
+        self.processes, self.records, self.before = processes, records, before
+        self.end = time.monotonic() + seconds
+        self.known: dict[str, Task] = {}
+        if records is not None and records.exists():
+            for line in records.read_text().splitlines():
+                record = json.loads(line)
+                self.known[key(record["task"])] = record["result"]
+
+    def __call__(self, task: Task) -> Task | None:
+        """The result of one task; None if it failed or came too late."""
+        return self.all([task]).get(key(task))
+
+    def all(
+        self, tasks: Iterable[Task], then: Callable[[Task, dict[str, Task]], list[Task]] | None = None
+    ) -> dict[str, Task]:
+        """Results by the keys of tasks; ``then`` names the tasks that follow from a finished one."""
+        waiting: dict[Future[Task | None], Task] = {}
+        with ThreadPoolExecutor(self.processes) as pool:
+            for task in tasks:
+                waiting[pool.submit(self._run, task)] = task
+            while waiting:
+                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                    task, result = waiting.pop(future), future.result()
+                    if result is not None:
+                        self._remember(task, result)
+                    for other in then(task, self.known) if then else []:
+                        waiting[pool.submit(self._run, other)] = other
+        return self.known
+
+    def _remember(self, task: Task, result: Task) -> None:
+        if key(task) in self.known:
+            return
+        self.known[key(task)] = result
+        if self.records is not None:
+            with self.records.open("a") as lines:
+                lines.write(json.dumps({"task": task, "result": result}) + "\n")
+
+    def _run(self, task: Task) -> Task | None:
+        if key(task) in self.known:
+            return self.known[key(task)]
+        if time.monotonic() > self.end:
+            return None
+        command = [sys.executable, "-W", "ignore", "-m", "benchmarks._scale_fits", json.dumps(task)]
+        done = subprocess.run(command, env=self._environment(task), capture_output=True, text=True)
+        if done.returncode:
+            print("failed:", task, done.stderr[-600:], flush=True)
+            return None
+        result: Task = json.loads(done.stdout.splitlines()[-1])
+        shown = {k: round(v, 4) if isinstance(v, float) else v for k, v in result.items()}
+        print({k: v for k, v in task.items() if k != "folder"}, shown, flush=True)
+        return result
+
+    def _environment(self, task: Task) -> dict[str, str]:
+        env = os.environ | {"OMP_NUM_THREADS": str(task.get("n_jobs", 1))}
+        if task.get("model") == "before":
+            env["PYTHONPATH"] = os.pathsep.join([str(self.before), env.get("PYTHONPATH", "")])
+        return env
