@@ -86,8 +86,8 @@ def gathered(tasks: list[Task], known: dict[str, Task]) -> list[Task]:
         cases.setdefault((name, task.get("rows")), []).append(task)
     found = []
     for (name, rows), some in cases.items():
-        fits = [_mean(some, model, known) for model in (*MODELS, "lightgbm")]
-        fits = [fit for fit in fits if fit]
+        means = [_mean(some, model, known) for model in (*MODELS, "lightgbm")]
+        fits = [fit for fit in means if fit is not None]
         entry: Task = {"name": name, "rows": rows or (fits[0]["rows"] if fits else 0), "fits": fits}
         by = {fit["model"]: fit for fit in fits}
         if "auto" in by and "lightgbm" in by:
@@ -99,8 +99,8 @@ def gathered(tasks: list[Task], known: dict[str, Task]) -> list[Task]:
 
 def _mean(tasks: list[Task], model: str, known: dict[str, Task]) -> Task | None:
     draws = sorted({task["draw"] for task in tasks})
-    results = [known.get(key(tasks[0] | {"model": model, "draw": seed})) for seed in draws]
-    results = [result for result in results if result]
+    keys = [key(tasks[0] | {"model": model, "draw": seed}) for seed in draws]
+    results = [known[one] for one in keys if one in known]
     if not results:
         return None
     numbers = [name for name, value in results[0].items() if isinstance(value, (int, float))]
@@ -129,7 +129,7 @@ def exponents(cases: list[Task]) -> dict[str, float]:
 
 
 def sparse(run: Runner, rows: int) -> Task:
-    tasks = [{"kind": "sparse", "model": model, "rows": rows} for model in ("auto", "classifier")]
+    tasks: list[Task] = [{"kind": "sparse", "model": one, "rows": rows} for one in ("auto", "classifier")]
     known = run.all(tasks)
     fits = [task | known[key(task)] for task in tasks if key(task) in known]
     ratio = {"sparse_ratio": fits[0]["seconds"] / fits[1]["seconds"]} if len(fits) == 2 else {}
