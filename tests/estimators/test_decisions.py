@@ -174,7 +174,7 @@ def test_dates_are_grouped_by_month(june, data):
     ("by", "words"),
     [
         ("month", "by must be a column of X"),
-        (np.zeros(3), "one value a row"),
+        (np.zeros(3), "one value per row"),
         (np.zeros((4000, 2)), "one dimension"),
         (np.arange(4000), "at most 1000"),
     ],
@@ -198,7 +198,7 @@ def test_contributions_add_up_to_the_score_of_the_trees(data):
 
 
 def test_models_without_contributions_say_so(june, data):
-    with pytest.raises(ParameterError, match="KernelRatio gives no contributions"):
+    with pytest.raises(ParameterError, match="KernelRatio has no contributions"):
         june.contributions(data.test)
 
 

@@ -95,7 +95,11 @@ def test_groups_of_both_samples_are_matched_by_value(toy):
 
 @pytest.mark.parametrize(
     ("groups", "message"),
-    [([1, 2], "one value a row"), (np.full(750, np.nan), "missing"), (np.zeros((750, 2)), "one value a row")],
+    [
+        ([1, 2], "one value per row"),
+        (np.full(750, np.nan), "missing"),
+        (np.zeros((750, 2)), "one value per row"),
+    ],
 )
 def test_groups_that_are_none_are_refused(toy, groups, message):
     with pytest.raises(DataError, match=message):

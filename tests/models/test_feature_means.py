@@ -62,7 +62,7 @@ def test_classifiers_adapt_by_kernel_matching(data):
     june = clf.adapt(data.test)
     assert june.prior_.method == "kernel-matching"
     assert abs(june.prior_.value - 0.15) < 0.08
-    with pytest.raises(ParameterError, match="reads rows and not counts"):
+    with pytest.raises(ParameterError, match="needs rows, not counts"):
         clf.adapt(clf.count(data.test))
 
 

@@ -10,13 +10,13 @@ from drpu.cli.commands import adapt, audit, demo, evaluate, fit, inspect, predic
 
 __all__ = ["UsageError", "app"]
 
-# The base of typer's own errors, wherever this version of it keeps click.
+# The base class of typer's errors; some versions of typer contain a copy of click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain text: rich alone would take longer than all the rest
+    rich_markup_mode=None,  # plain text: importing rich takes longer than everything else
     help="Classify from positive and unlabeled rows, and follow the share of positives when it changes.",
     epilog="Learn once: drpu fit train.parquet --label fraud --out fraud.drpu  ·  "
     "then every month: drpu predict fraud.drpu june.parquet --adapt --out june-scored.parquet",
@@ -35,22 +35,22 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def drpu(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
     traceback: Annotated[
-        bool, typer.Option("--traceback", help="Show where an error came from; works after any command too.")
+        bool, typer.Option("--traceback", help="Show the traceback of an error; may follow any command.")
     ] = False,
 ) -> None:
     """Classify from positive and unlabeled rows, and follow the share of positives when it changes."""
 
 
-app.command("fit", short_help="Learn a classifier from a file.")(fit.fit)
-app.command("adapt", short_help="Find the share of positives in new rows.")(adapt.adapt)
+app.command("fit", short_help="Fit a classifier to the rows of a file.")(fit.fit)
+app.command("adapt", short_help="Estimate the share of positives in new rows.")(adapt.adapt)
 app.command("predict", short_help="Label rows, with probabilities.")(predict.predict)
 app.command("prior", short_help="Share of positives by file, group or month.")(prior.prior)
-app.command("audit", short_help="Choose rows to have looked at.")(audit.audit)
+app.command("audit", short_help="Choose rows for which true labels are needed.")(audit.audit)
 app.command("evaluate", short_help="Measure performance with true labels.")(evaluate.evaluate)
-app.command("inspect", short_help="Say what a saved classifier is.")(inspect.inspect)
+app.command("inspect", short_help="Describe a saved classifier.")(inspect.inspect)
 app.command("verify", short_help="Check a saved classifier without loading it.")(verify.verify)
-app.command("report", short_help="Write a page that explains and explores.")(report.report)
-app.command("demo", short_help="Run the whole idea once, on digits.")(demo.demo)
+app.command("report", short_help="Write an HTML report with a what-if explorer.")(report.report)
+app.command("demo", short_help="Show the method on images of digits.")(demo.demo)

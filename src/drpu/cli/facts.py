@@ -1,4 +1,4 @@
-"""What a classifier is and where it stands, as plain values."""
+"""Facts about a classifier and its current prior, as plain values."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def train_prior(classifier: Any) -> PriorEstimate:
 
 
 def standing(classifier: Any) -> dict[str, Any]:
-    """Where the classifier stands, for JSON."""
+    """The current prior, cost and threshold of the classifier, for JSON."""
     expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
     return {
         "train_prior": train_prior(classifier),
@@ -31,7 +31,7 @@ def standing(classifier: Any) -> dict[str, Any]:
 
 
 def _by_amounts(classifier: Any) -> dict[str, Any]:
-    """What two amounts and a budget add, where they were given."""
+    """Figures that depend on two amounts and on a budget, if these were given."""
     found: dict[str, Any] = {}
     if hasattr(classifier.cost_, "bill"):
         costs = classifier.cost_
@@ -45,7 +45,7 @@ def _by_amounts(classifier: Any) -> dict[str, Any]:
 
 
 def learnt(classifier: Any) -> dict[str, Any]:
-    """What the classifier is, for JSON."""
+    """Facts about the fit of the classifier, for JSON."""
     core = classifier.fitted_
     names = getattr(classifier, "feature_names_in_", None)
     return {

@@ -29,7 +29,7 @@ Artifact = Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote
 Data = Annotated[
     str,
     typer.Argument(
-        help="CSV, TSV, JSON lines (each also .gz), Parquet, Arrow, npz; - is CSV from a pipe.",
+        help="CSV, TSV, JSON lines (each also .gz), Parquet, Arrow, npz; - is CSV on the standard input.",
         show_default=False,
     ),
 ]
@@ -45,7 +45,7 @@ Encoding = Annotated[
 Decimal = Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")]
 Cost = Annotated[
     float | None,
-    typer.Option(help="False-positive cost in (0, 1). k times a miss: k/(1+k).", show_default=False),
+    typer.Option(help="False-positive cost in (0, 1); k/(1+k) for k times a miss.", show_default=False),
 ]
 FalseAlarm = Annotated[
     float | None, typer.Option(help="Cost of a false alarm, as an amount; with --miss.", show_default=False)
@@ -55,7 +55,7 @@ Miss = Annotated[
 ]
 Budget = Annotated[
     str | None,
-    typer.Option(help="Rows that can be looked at: a number, or a share such as 2%.", show_default=False),
+    typer.Option(help="Rows that can be checked: a number, or a share such as 2%.", show_default=False),
 ]
 Audit = Annotated[
     str | None,
@@ -63,4 +63,4 @@ Audit = Annotated[
 ]
 AuditLabel = Annotated[str, typer.Option(help="Column of that file with the answers.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
-Json = Annotated[bool, typer.Option("--json", help="Answer with one JSON object, errors included.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")]

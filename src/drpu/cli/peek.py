@@ -1,4 +1,4 @@
-"""What a saved classifier is, from its states alone: no model is made, and scikit-learn stays out."""
+"""Facts about a saved classifier, read from its state without making a model or importing scikit-learn."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MOVABLE = ("DRPUClassifier", "AdaptedClassifier")
 
 
 def peek(path: Path) -> dict[str, Any]:
-    """Facts about the classifier in a file, once sizes, names and digests are right."""
+    """Facts about the classifier in a file, after sizes, names and digests have been checked."""
     content = read_bytes(path)
     try:
         parts = open_container(content)
@@ -38,7 +38,7 @@ def peek(path: Path) -> dict[str, Any]:
         found = {"versions": versions, "contents": manifest.get("contents")} | _facts(state)
     except ArtifactError as error:
         raise ArtifactError(f"{path}: {error}") from error
-    except Exception as error:  # whatever a damaged file provokes
+    except Exception as error:  # a damaged file can cause any error
         raise ArtifactError(f"{path} cannot be read as a drpu artifact: {error!s:.300}") from error
     return {"artifact": str(path), "bytes": len(content)} | found
 

@@ -1,4 +1,4 @@
-"""Tables out of files: text, Parquet, Arrow and Feather, NumPy archives, and the pipe."""
+"""Tables read from files: text, Parquet, Arrow and Feather, NumPy archives, and the standard input."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ KNOWN = (
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """What a file held: a table with named columns, or named arrays."""
+    """The content of a file: a table with named columns, or named arrays."""
 
     path: str
     table: Any = None  # pyarrow.Table
@@ -55,13 +55,13 @@ class Loaded:
         self.check_names([*columns, *drop])
         names = [name for name in (columns or self.names) if name not in drop]
         if not names:
-            raise DataError(f"{self.path}: no column is left to learn from: drop fewer.")
+            raise DataError(f"{self.path}: no column is left to learn from: drop fewer columns.")
         pa = require("pyarrow", extra="cli", for_="reading tables")
         self._check_kinds(pa, names)
         return self.table.select(names)
 
     def _check_kinds(self, pa: Any, names: Iterable[str]) -> None:
-        """Refuse all unusable columns at once, so that one run tells all there is to fix."""
+        """Refuse all unusable columns in one error, so that they can be corrected together."""
         refused = {name: self.table.column(name).type for name in names}
         refused = {name: kind for name, kind in refused.items() if not _usable(pa, kind)}
         if refused:
@@ -74,7 +74,7 @@ class Loaded:
         endless = [name for name in names if _any_infinite(pa, self.table.column(name))]
         if endless:
             raise DataError(
-                f"{self.path}: columns with infinite numbers, or numbers too large to be held: "
+                f"{self.path}: columns with infinite numbers, or numbers too large for float64: "
                 f"{', '.join(map(repr, endless[:12]))}. Correct them, or leave them out with "
                 f"--drop {','.join(endless)}."
             )
@@ -98,7 +98,7 @@ class Loaded:
         if not absent:
             return
         close = difflib.get_close_matches(absent[0], self.names, n=1)
-        if not close:  # the same letters in another case are close, too
+        if not close:  # names that differ only in case are close, too
             close = [name for name in self.names if name.lower() == absent[0].lower()][:1]
         meant = f" Did you mean {close[0]!r}?" if close else ""
         shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
@@ -106,13 +106,13 @@ class Loaded:
 
 
 def ending_of(path: str) -> str:
-    """What the name ends in, in lower case and without ``.gz``."""
+    """The ending of a file name, in lower case and without ``.gz``."""
     name = Path(path).name.lower()
     return Path(name.removesuffix(".gz")).suffix
 
 
 def read(path: str, form: TextFormat | None = None) -> Loaded:
-    """Whatever ``path`` holds, by its ending; ``-`` is CSV from the standard input."""
+    """The content of ``path``, read by its ending; ``-`` is CSV from the standard input."""
     form, ending = form or TextFormat(), ending_of(path)
     if path != PIPE and not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -121,7 +121,7 @@ def read(path: str, form: TextFormat | None = None) -> Loaded:
     if path == PIPE or ending in TEXT:
         return Loaded(path, table=_with_good_names(read_text(path, ending, form), path))
     if not (Path(path).is_dir() or ending in (*ARROW, *PARQUET)):
-        raise DataTypeError(f"{path}: the ending {ending!r} is not known, the ways in are {KNOWN}.")
+        raise DataTypeError(f"{path}: the ending {ending!r} is not known. Supported are {KNOWN}.")
     pa = require("pyarrow", extra="cli", for_=f"reading {path}")
     try:
         return Loaded(path, table=_with_good_names(_read_columnar(path, ending), path))
@@ -138,7 +138,7 @@ def _read_columnar(path: str, ending: str) -> Any:
 
 
 def _with_good_names(table: Any, path: str) -> Any:
-    """The table, if no two columns share a name; a blank name becomes ``column_1`` by its place."""
+    """The table, if no two columns share a name; a blank name becomes ``column_1`` by its position."""
     names = [name.strip() or f"column_{k}" for k, name in enumerate(table.column_names, start=1)]
     twice = [f"{name!r} ({n} times)" for name, n in Counter(names).items() if n > 1]
     if twice:
@@ -160,7 +160,7 @@ def _arrays(path: str) -> dict[str, Any]:
             return dict(archive)
     except OSError:
         raise
-    except Exception as error:  # whatever a damaged archive provokes
+    except Exception as error:  # a damaged archive can cause any error
         raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from error
 
 
@@ -168,7 +168,7 @@ def _arrays(path: str) -> dict[str, Any]:
 
 
 def _usable(pa: Any, kind: Any) -> bool:
-    """Whether the library takes such a column: numbers, texts, categories and dates."""
+    """Whether the library can use the column: numbers, texts, categories and dates."""
     types = pa.types
     tests = (
         types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null,
@@ -185,6 +185,6 @@ def _any_infinite(pa: Any, column: Any) -> bool:
 
 
 def _flat(column: Any) -> Any:
-    """One label, weight or group a row, as NumPy has it."""
+    """One label, weight or group per row, as a NumPy array."""
     values = np.asarray(column.to_numpy())
     return values.astype(np.int64) if values.dtype == bool else values

@@ -1,4 +1,4 @@
-"""From the words of a command and a file to what the library takes."""
+"""Arguments of the library, made from the options of a command and from a file."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def words(text: str | None) -> list[str]:
 
 
 def number_or_word(text: str) -> Any:
-    """A number where the text is one, otherwise the text."""
+    """The text as a number if possible, otherwise the text."""
     try:
         return float(text)
     except ValueError:
@@ -50,7 +50,7 @@ def number_or_word(text: str) -> Any:
 
 
 def as_label(text: str | None, y: Any) -> Any:
-    """The word of the command line as a label of the same kind as those in the file."""
+    """The word of the command line as a label of the same type as those in the file."""
     if text is None or y.dtype.kind not in "iuf":
         return text
     number = number_or_word(text)
@@ -103,7 +103,7 @@ def load_classifier(path: Path) -> Any:
 
 
 def check_positive_label(y: Any, pos_label: Any) -> None:
-    """Raise where it would have to be guessed which of two labels is the positive one."""
+    """Raise if it is not clear which of two labels is the positive one."""
     from drpu.estimators.labels import read_labels
     from drpu.exceptions import PositiveLabelWarning
 
@@ -120,7 +120,7 @@ def check_positive_label(y: Any, pos_label: Any) -> None:
 
 
 def in_file(path: str, work: Callable[[], Any]) -> Any:
-    """The result of ``work``; columns that it cannot use are told with the file and the way out."""
+    """The result of ``work``; an error about unusable columns names the file and the option ``--drop``."""
     try:
         return work()
     except DataTypeError as error:
@@ -149,7 +149,7 @@ def weighted_rows(
 
 
 def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | None) -> Any:
-    """The columns that the classifier knows, by name; by position where it knows no names."""
+    """The columns of training by name, or by position if training had no names."""
     from drpu.tables.alignment import warn_of_extra
 
     loaded.check_names([*words(columns), *words(drop)] if loaded.arrays is None else [])
@@ -162,7 +162,7 @@ def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | N
     if absent:
         shown = ", ".join(map(repr, absent[:12])) + (", ..." if len(absent) > 12 else "")
         raise DataError(
-            f"{loaded.path}: columns of training are not there ({len(absent)} of {len(names)}): {shown}. "
+            f"{loaded.path}: columns of training are missing ({len(absent)} of {len(names)}): {shown}. "
             "Name the columns as in training."
         )
     if not columns:
@@ -173,10 +173,10 @@ def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | N
 def adapted_to(
     classifier: Any, path: str, columns: str | None, drop: str | None, form: TextFormat, **options: Any
 ) -> Any:
-    """The classifier at the prior of a file, which is not loaded whole where that can be helped.
+    """The classifier adapted to the rows of a file, which is read in batches if possible.
 
-    Parquet is counted a batch at a time, and a folder of it as one file, where the classifier
-    knows its columns by name.
+    A Parquet file, or a folder of such files, is counted batch by batch if the classifier has the names of
+    the columns.
     """
     from drpu import count_batches
 
@@ -191,7 +191,7 @@ def adapted_to(
 
 
 def audit_in(classifier: Any, X: Any, path: str, label: str, form: TextFormat) -> Any:
-    """The audit that a filled-in file holds."""
+    """The audit in a filled-in file."""
     from drpu.estimators.audit_file import audit_from_columns
 
     loaded = read(path, form)
@@ -204,14 +204,14 @@ def audit_in(classifier: Any, X: Any, path: str, label: str, form: TextFormat) -
 
 
 def group_values(loaded: Loaded, by: str) -> Any:
-    """The column to group by, one value a row."""
+    """The column to group by, one value per row."""
     if loaded.table is None:
         raise DataError(f"{loaded.path}: --by works on tables, not on NumPy archives.")
     return loaded.column(by)
 
 
 def kept_columns(loaded: Loaded, keep: str | None) -> Any:
-    """The input columns that go into the output; None where the input has no columns."""
+    """The input columns that are copied to the output; None if the input has no columns."""
     if loaded.table is None or keep is None:
         return loaded.table
     loaded.check_names(words(keep))

@@ -16,15 +16,15 @@ __all__ = ["run"]
 def run(words: list[str]) -> int:
     """Exit code of the command in ``words``."""
     with_traceback, in_json = _take(words, "--traceback"), _has(words, "--json")
-    if sys.stderr is None:  # closed by the caller: warnings have nowhere to go
+    if sys.stderr is None:  # closed by the caller: warnings cannot be shown
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     if sys.stdout is None:
-        return _fail(DRPUError("the standard output is closed, so there is nowhere to write to."), False)
+        return _fail(DRPUError("the standard output is closed, so the result cannot be written."), False)
     try:
         code = _command(words, with_traceback, in_json)
         sys.stdout.flush()
     except BrokenPipeError:
-        # What is still buffered cannot be written; without this, Python tries again on its way out.
+        # Buffered output cannot be written; without this, Python tries to write it again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:
@@ -45,7 +45,7 @@ def _command(words: list[str], with_traceback: bool, in_json: bool) -> int:
     try:
         with warnings.catch_warnings(), show.quiet_warnings():
             code = app(words, prog_name="drpu", standalone_mode=False)
-    except SystemExit as stop:  # shell completion leaves this way
+    except SystemExit as stop:  # shell completion exits in this way
         return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
     except UsageError as error:
         return _wrong_usage(error, in_json)
@@ -92,7 +92,7 @@ def _one_line(error: BaseException) -> str:
 
 
 def _options(words: list[str]) -> list[str]:
-    """The words before ``--``, behind which everything is an argument."""
+    """The words before ``--``; all words after it are arguments."""
     return words[: words.index("--")] if "--" in words else words
 
 
@@ -101,7 +101,7 @@ def _has(words: list[str], flag: str) -> bool:
 
 
 def _take(words: list[str], flag: str) -> bool:
-    """Whether ``flag`` stands among the options; it is taken out, so it works anywhere."""
+    """Whether ``flag`` is among the options; it is removed, so it may stand anywhere."""
     end = len(_options(words))
     found = flag in words[:end]
     words[:end] = [word for word in words[:end] if word != flag]

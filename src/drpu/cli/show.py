@@ -1,4 +1,4 @@
-"""What the commands print: JSON for programs, a few aligned lines for people."""
+"""Output of the commands: JSON for programs, a few aligned lines for people."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _seen: list[str] = []  # warnings of the command that is running, for its JSON
 
 @contextmanager
 def quiet_warnings() -> Iterator[None]:
-    """Warnings as one short line each on the standard error, and no line twice.
+    """Show each warning as one short line on the standard error, without repetition.
 
-    What was ignored is said at the end: a command that fails has not used the rows, and says why in one line.
+    Warnings about ignored columns are shown at the end, because a command that fails should only show its error.
     """
     _seen.clear()
     ignored = []
@@ -86,19 +86,19 @@ def _plain(value: Any) -> Any:
 
 
 def printable(text: str) -> str:
-    """``text`` with control characters written out: a file must not steer the terminal."""
+    """``text`` with control characters escaped, so that a file cannot control the terminal."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def say(text: str, *, aside: bool = False) -> None:
-    """A line for people; ``aside`` when the standard output belongs to the data."""
+    """Print a line for people; ``aside`` prints to the standard error, because the output is data."""
     stream = sys.stderr if aside else sys.stdout
     line = printable(text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
     bars = sys.modules.get("tqdm.std")
     if aside and bars is not None:
-        bars.tqdm.write(line, file=stream)  # above a progress bar, never through it
+        bars.tqdm.write(line, file=stream)  # above a progress bar, not in its line
     else:
         print(line, file=stream)
 
@@ -111,7 +111,7 @@ def facts(pairs: dict[str, Any], *, aside: bool = False) -> None:
 
 
 def prior(estimate: Any) -> str:
-    """The prior for people: share, interval, and how far it is known."""
+    """The prior as text: share, interval, and whether it is an upper bound only."""
     if estimate.method == "given" or not estimate.identified:
         return prior_words(estimate)
     interval = share_range(estimate.low, estimate.high)
@@ -119,7 +119,7 @@ def prior(estimate: Any) -> str:
 
 
 def size(n_bytes: int) -> str:
-    """Size of a file for people."""
+    """Size of a file as text."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
@@ -135,7 +135,7 @@ def performance(classifier: Any) -> str:
 
 
 def bill(classifier: Any) -> dict[str, str]:
-    """The expected bill, where the cost was given as two amounts."""
+    """The expected costs, if the cost was given as two amounts."""
     costs = classifier.cost_
     if not hasattr(costs, "bill"):
         return {}
@@ -144,7 +144,7 @@ def bill(classifier: Any) -> dict[str, str]:
 
 
 def budget(classifier: Any) -> dict[str, str]:
-    """What a number of looks will find, where one was set."""
+    """Expected precision and recall with the budget, if one was set."""
     found = getattr(classifier, "budget_", None)
     if found is None:
         return {}
@@ -169,5 +169,5 @@ def table(head: list[str], lines: list[list[str]]) -> None:
 
     grid = Table(*head, box=None, pad_edge=False, header_style="bold")
     for line in rows:
-        grid.add_row(*map(Text, line))  # as text: square brackets are no markup
+        grid.add_row(*map(Text, line))  # as Text, because rich treats square brackets in strings as markup
     Console().print(grid)

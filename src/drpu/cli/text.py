@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON lines as Arrow tables: encodings, separators, compression, and errors that help."""
+"""CSV, TSV and JSON lines as Arrow tables, with encodings, separators and compression."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _LARGEST_BLOCK = 2**31 - 2
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """How a text file is to be read; None means: by its ending and as UTF-8."""
+    """How to read a text file; None means the default of its ending, and UTF-8."""
 
     sep: str | None = None
     encoding: str | None = None
@@ -49,7 +49,7 @@ class TextFormat:
 
     @property
     def separator(self) -> str:
-        """The separator as a character, or nothing where it was left out."""
+        """The separator as a character, or None if it was left out."""
         return "" if self.sep is None else _WORDS.get(self.sep.lower(), self.sep)
 
     @property
@@ -61,7 +61,7 @@ class TextFormat:
 
 
 def read_text(path: str, ending: str, form: TextFormat) -> Any:
-    """The Arrow table in a text file, or on the standard input where ``path`` is ``-``."""
+    """The Arrow table in a text file, or on the standard input if ``path`` is ``-``."""
     pa = require("pyarrow", extra="cli", for_=f"reading {path}")
     name = "the standard input" if path == PIPE else path
     source = _source(pa, path, name, form)
@@ -86,7 +86,7 @@ def read_text(path: str, ending: str, form: TextFormat) -> Any:
 
 
 def _source(pa: Any, path: str, name: str, form: TextFormat) -> Any:
-    """A path where Arrow can read the file itself, its bytes in UTF-8 otherwise."""
+    """The path if Arrow can read the file itself, otherwise its bytes in UTF-8."""
     if path != PIPE and not path.lower().endswith(".gz") and not form.other_than_utf8:
         with open(path, "rb") as file:
             _check_start(file.read(1024), name)
@@ -115,7 +115,7 @@ def _all_bytes(path: str) -> bytes:
 
 
 def _check_start(start: bytes, name: str) -> None:
-    """Refuse what cannot be UTF-8 text by its first bytes, with the encoding that it has."""
+    """Raise if the first bytes are not UTF-8 text, and name the encoding that they seem to have."""
     mark = _MARKS.get(start[:2])
     if mark is None and b"\0" in start:
         mark = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
@@ -155,18 +155,18 @@ def _json(source: Any, name: str) -> Any:
 
 
 def _unreadable(path: str, name: str, form: TextFormat, error: Exception) -> DataError:
-    """The error with the advice that its cause deserves."""
+    """The error, with advice that depends on its cause."""
     found = _likely_separator(path) if form.sep is None else None
     if found is not None:
         return _wrong_separator(name, found)
     reason = " ".join(str(error).split())
     if "JSON" in reason:
-        reason += '; write one object a line: {"a": 1, "b": 2}'
+        reason += '; write one object per line: {"a": 1, "b": 2}'
     return DataError(f"{name} cannot be read: {reason}")
 
 
 def _likely_separator(path: str) -> str | None:
-    """Another separator that the first line of a plain file holds more often than commas."""
+    """Another separator that occurs more often than commas in the first line of a file."""
     if path == PIPE or path.lower().endswith((".gz", *JSON_LINES)):
         return None
     with open(path, "rb") as file:
@@ -183,5 +183,5 @@ def _check_separator(header: str, name: str) -> None:
 
 def _wrong_separator(name: str, found: str) -> DataError:
     return DataError(
-        f"{name} looks separated by {_SEPARATORS[found]}: read it with --sep {_SEPARATORS[found]}."
+        f"{name} seems to be separated by {_SEPARATORS[found]}: read it with --sep {_SEPARATORS[found]}."
     )

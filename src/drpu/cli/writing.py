@@ -1,4 +1,4 @@
-"""Tables into files, or down the pipe."""
+"""Tables written to files, or to the standard output."""
 
 from __future__ import annotations
 
@@ -32,24 +32,24 @@ def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, tab
     Parameters
     ----------
     path : path-like or None
-        Where a result shall go; None and ``-`` are no files.
+        The output; None and ``-`` are not files.
     inputs : iterable of path-like
         Files that the command reads.
     table : bool
-        Whether a table is written, whose format the ending names.
+        Whether a table is written; its format depends on the ending.
     """
     if path is None or os.fspath(path) == PIPE:
         return
     target = Path(path)
     if not target.parent.is_dir():
-        raise DataError(f"{target} cannot be written: there is no folder {target.parent}, make it first.")
+        raise DataError(f"{target} cannot be written: there is no folder {target.parent}, create it first.")
     if table and ending_of(str(target)) not in _KNOWN:
-        raise DataTypeError(f"{target}: the ending {target.suffix!r} is not known, the ways out are {KNOWN}.")
+        raise DataTypeError(f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}.")
     check_output(target, inputs=[given for given in inputs if given is not None])
 
 
 def beside(kept: Any, answers: dict[str, Any]) -> Any:
-    """The kept columns with the answers behind them, as an Arrow table."""
+    """The kept columns followed by the predictions, as an Arrow table."""
     pa = require("pyarrow", extra="cli", for_="writing tables")
     if kept is None:
         return pa.table(answers)
@@ -61,7 +61,7 @@ def beside(kept: Any, answers: dict[str, Any]) -> Any:
 
 
 def write_table(path: str, table: Any, *, inputs: Iterable[Any] = ()) -> None:
-    """Write an Arrow table in the format that ``path`` ends in; CSV to the pipe."""
+    """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output."""
     if path == PIPE:
         _to_pipe(table)
         return
@@ -81,7 +81,7 @@ def _to_pipe(table: Any) -> None:
         return
     text = io.BytesIO()
     _encode(table, ".csv", text)
-    for line in text.getvalue().decode().splitlines():  # values must not steer the terminal
+    for line in text.getvalue().decode().splitlines():  # values must not control the terminal
         print(printable(line))
 
 

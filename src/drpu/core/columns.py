@@ -1,9 +1,9 @@
-r"""Which columns moved more than a change of the prior explains.
+r"""Columns that changed more than a change of the prior explains.
 
 For each column a few ranges of values are fixed in training, with the shares :math:`b` of the positives
 and :math:`a` of the unlabeled rows in them. If only the prior has changed, the shares of new
 rows are :math:`(1-\lambda) b + \lambda a` with :math:`\lambda = (1-\pi')/(1-\pi)`, the same for
-every column. A column whose shares the common :math:`\lambda` does not explain has moved by itself.
+every column. A column whose shares do not fit the common :math:`\lambda` has changed in another way.
 """
 
 from __future__ import annotations
@@ -30,27 +30,27 @@ __all__ = [
     "range_limits",
 ]
 
-RANGES = 12  # ranges of values a column, besides one for what is missing
-RANGE_SHARES = tuple(k / (RANGES // 2) for k in range(1, RANGES // 2))  # quantiles that become limits
-MOST_ROWS = 200_000  # more tell nothing more: every k-th row is taken beyond it
-MOST_COLUMNS = 500  # wider rows, such as words of texts, are not profiled
-_FEWEST = 8  # rows that a range should hold in the unlabeled and in the new sample
-MOST_VOTE = 25.0  # chi-square up to which one column speaks against a lambda
+RANGES = 12  # ranges of values per column, besides one for missing values
+RANGE_SHARES = tuple(k / (RANGES // 2) for k in range(1, RANGES // 2))  # shares of the quantiles
+MOST_ROWS = 200_000  # of larger samples every k-th row is used
+MOST_COLUMNS = 500  # rows with more columns, such as counts of words, are not profiled
+_FEWEST = 8  # minimum number of rows of a range in the unlabeled and in the new sample
+MOST_VOTE = 25.0  # the chi-square of one column against a lambda is capped at this value
 PRIOR_VOTE = 30.0  # the same for a lambda outside the limits of the priors
-TOLERANCE = 8.0  # above the least sum of votes, within which a lambda is still possible
-_DIGITS = 3  # significant digits of a limit between ranges: no value of a row is kept
+TOLERANCE = 8.0  # a lambda is possible if its sum of votes exceeds the smallest sum by at most this
+_DIGITS = 3  # significant digits of a limit between ranges, so that no value of a row is kept
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnProfile:
-    """How positives and unlabeled training rows are spread over the ranges of one column.
+    """Counts of positive and unlabeled training rows in the ranges of one column.
 
     Attributes
     ----------
     name : str
         Name of the column, or its position.
     edges : ndarray of shape (K,)
-        Limits between the ranges, rounded: they are no values of rows.
+        Limits between the ranges, rounded, so that they are not values of rows.
     positive, unlabeled : ndarray of shape (K + 2,)
         Counts in the ranges; the last cell is for missing values.
     """
@@ -75,11 +75,11 @@ class ColumnShift:
     name : str
         The column.
     p_value : float
-        Chance of such a difference if only the prior had changed, times the number of
+        Probability of a difference at least as large if only the prior had changed, times the number of
         columns (Bonferroni), at most 1.
     misfit : float
-        Share of the new rows that would have to move for the column to fit, less what noise
-        alone would show; in [0, 1].
+        Share of the new rows that would have to change for the column to fit, minus the share expected from
+        noise alone; in [0, 1].
     """
 
     name: str
@@ -88,7 +88,7 @@ class ColumnShift:
 
 
 def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tuple[ColumnProfile, ...]:
-    """Profiles of the columns of two dense samples; none for rows that are wider than 500.
+    """Profiles of the columns of two dense samples; none if there are more than 500 columns.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ def column_shifts(
     Parameters
     ----------
     profiles : sequence of ColumnProfile
-        Of training.
+        Profiles of the training columns.
     counts : ndarray
         Counts of new rows in the ranges of all columns, from :func:`count_columns`.
     train_prior : PriorEstimate
@@ -146,10 +146,10 @@ def column_shifts(
 
     Notes
     -----
-    All columns must share one :math:`\lambda`. Each votes with its chi-square as a function of
-    :math:`\lambda`, and the two priors vote for the values within their limits; a vote counts up to a
-    cap, so that a column that moved, or a prior that was estimated badly, is outvoted. Every
-    column is then tested at the best of the values that the votes leave.
+    All columns must share one :math:`\lambda`. It is estimated by minimising a sum over the columns of their
+    chi-square as a function of :math:`\lambda`, with a penalty for values outside the limits of the two
+    priors. Each term is capped, so that a column that changed, or a badly estimated prior, has limited
+    influence. Every column is then tested at the best of the values whose sum is close to the minimum.
 
     Examples
     --------
@@ -176,7 +176,7 @@ def column_shifts(
 
 
 def _fit(profile: ColumnProfile, new: FloatArray) -> MixtureFit | None:
-    """The mixtures of one column, where it has ranges enough to be tested."""
+    """The mixtures of one column, if it has enough ranges to be tested."""
     start = _pooled_cells(profile, new)
     if len(start) < 2:
         return None
@@ -187,7 +187,7 @@ def _fit(profile: ColumnProfile, new: FloatArray) -> MixtureFit | None:
 
 
 def _common_growth(fits: Sequence[MixtureFit], train: PriorEstimate, test: PriorEstimate) -> FloatArray:
-    """Values of lambda that the columns and the priors agree on."""
+    """Values of lambda that agree with most columns and with the priors."""
     low = (1 - test.high) / max(1 - train.low, 1e-12)
     high = (1 - test.low) / max(1 - train.high, 1e-12)
     ends = np.clip([low, high], 0.0, 40.0)
@@ -210,7 +210,7 @@ def _test(fit: MixtureFit, growth: FloatArray) -> tuple[float, float]:
 
 
 def _pooled_cells(profile: ColumnProfile, new: FloatArray) -> IntArray:
-    """First cell of each range that holds enough rows of both samples; thin ones join their neighbour."""
+    """First cell of each range with enough rows of both samples; small cells are merged with a neighbour."""
     start, mass = [0], np.zeros(2)
     for k, pair in enumerate(zip(profile.unlabeled, new, strict=True)):
         if (mass >= _FEWEST).all():
@@ -223,12 +223,12 @@ def _pooled_cells(profile: ColumnProfile, new: FloatArray) -> IntArray:
 
 
 def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
-    """Limits between the ranges of a column, at quantiles of its samples, rounded.
+    """Limits between the ranges of a column: rounded quantiles of its samples.
 
     Parameters
     ----------
     quantiles : sequence of ndarray
-        Those of each sample at :data:`RANGE_SHARES`, NaN where it has no values.
+        Quantiles of each sample at :data:`RANGE_SHARES`; NaN if it has no values.
     """
     edges: FloatArray = np.concatenate(list(quantiles))
     edges = edges[np.isfinite(edges)]

@@ -42,7 +42,7 @@ def grouped_copies(pair: SamplePair) -> SamplePair:
 def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray | None:
     """Group numbers of the positives, in which copies of a row share one; None without copies.
 
-    Rows that coincide because columns take few values are independent all the same and
+    Rows that coincide only because columns take few values are independent and
     are not grouped. Let q be the chance that two positives coincide and c the chance
     that a positive and an unlabeled row do. A fraction of the unlabeled rows, the prior,
     are positives, so q is at most c / prior. Positives that coincide more often than that

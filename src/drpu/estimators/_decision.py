@@ -103,7 +103,7 @@ class RatioDecision(KeptClassifier):
         threshold = self.threshold_
         if np.isinf(threshold):
             return float(np.copysign(2 * LOG_LIMIT, threshold))
-        return float(np.log(threshold)) + self.fitted_.tie_break  # a tie is negative, whatever breaks it
+        return float(np.log(threshold)) + self.fitted_.tie_break  # broken ties stay negative
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
         return self.classes_[(margin > 0).astype(np.intp)]

@@ -1,4 +1,4 @@
-"""What notebooks show of an adapted classifier: priors, limits, expectations and warnings."""
+"""HTML of an adapted classifier for notebooks: priors, limits, expected performance and warnings."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["adapted_html"]
 
 
 def adapted_html(classifier: Any) -> str:
-    """A small table; the sign of scikit-learn's diagrams says that it is fitted."""
+    """A small table, with the mark that scikit-learn's diagrams use for fitted estimators."""
     low, high = classifier.expected_range()
     now = classifier.expected_performance()
     rows = {

@@ -10,12 +10,12 @@ from drpu.models.folds import FoldedRatio
 
 __all__ = ["warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
 
-FEW_POSITIVES = 100  # below it, priors and intervals are wide enough to say so
-FEW_ROWS = 30  # adapt warns that the prior is rough with fewer new rows
+FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
+FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 
 def warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
-    """The non-negative correction is right only while alpha is at most the prior of the unlabeled rows."""
+    """Warn if alpha exceeds the prior of the unlabeled rows, because the correction is then wrong."""
     alpha = max(getattr(model, "alpha_", None) or 0.0 for model in folds.models)
     if alpha > prior.high:
         warnings.warn(
@@ -27,7 +27,7 @@ def warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
 
 
 def warn_of_few_positives(n: int, *, split: bool) -> None:
-    """Say that few positives, or no held-out rows, make a rough prior."""
+    """Warn that the prior is rough because of few positives, or because no rows were held out."""
     if n < FEW_POSITIVES:
         warnings.warn(
             f"{n} labelled positives: the prior and its interval are rough. Label more, or give the prior "
@@ -45,11 +45,11 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
 
 
 def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
-    """Say that few new rows tell little about their prior."""
+    """Warn that few new rows say little about their prior."""
     if n < FEW_ROWS:
         warnings.warn(
-            f"{n:g} new rows tell little about their prior, which lies between {prior.low:.3f} and "
-            f"{prior.high:.3f}: labels and expected figures follow a rough value. Adapt to more rows, or "
+            f"{n:g} new rows say little about their prior, which lies between {prior.low:.3f} and "
+            f"{prior.high:.3f}: labels and expected figures depend on a rough value. Adapt to more rows, or "
             "give the prior with at_prior.",
             FewRowsWarning,
             stacklevel=3,

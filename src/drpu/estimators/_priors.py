@@ -94,7 +94,7 @@ def shifted_prior(
     test: Sample,
     rng: np.random.RandomState,
 ) -> PriorEstimate:
-    """Prior of unlabeled test rows, by kernel means if ``method`` is one, by matching scores otherwise."""
+    """Prior of unlabeled test rows, by kernel means or, for any other ``method``, by matching scores."""
     if isinstance(method, str) and method in KERNEL_MEANS:
         return off_the_edge(kernel_mean_prior(method, pair.positive, test, rng))
     model, tails = _score_tails(pair, rng)
@@ -158,6 +158,6 @@ def _drawn(sample: Sample, rng: np.random.RandomState) -> Rows:
 
 
 def _scaled(X: Rows, scaling: Scaling) -> Rows:
-    if bool(sparse.issparse(X)):  # centring changes no distance and would make the matrix dense
+    if bool(sparse.issparse(X)):  # centring does not change distances, and would make the matrix dense
         return X @ sparse.diags_array(1 / scaling.scale)
     return (X - scaling.shift) / scaling.scale

@@ -1,4 +1,4 @@
-"""Profiles of the training columns: what a change of a column is judged by, and no rows."""
+"""Profiles of the training columns, from which changed columns are found without keeping rows."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ __all__ = [
     "warn_of_other_shift",
 ]
 
-OTHER_SHIFT = 0.001  # p-value below which more than the prior is taken to have changed
-LEAST_MISFIT = 0.01  # share of rows that must have moved: among very many rows, everything is significant
+OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
+LEAST_MISFIT = 0.01  # smallest share of changed rows, because with many rows every difference is significant
 MOST_NAMED = 6
 _SCHEMA = Schema(
     "column profiles",
@@ -37,7 +37,7 @@ _SCHEMA = Schema(
 
 
 def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
-    """Profiles of the two samples; none for sparse rows, images and rows that stay a table."""
+    """Profiles of the two samples; none for sparse rows, images and tables that the model reads itself."""
     if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
         return ()
     return profile_columns(positive, unlabeled, _names(estimator, positive.shape[1]))
@@ -60,7 +60,7 @@ def _names(estimator: Any, n: int) -> list[str]:
 
 
 def count_in_ranges(profiles: Sequence[ColumnProfile], rows: Any) -> IntArray | None:
-    """Counts of new rows in the ranges of the profiles; None where there are no profiles or no dense rows."""
+    """Counts of new rows in the ranges of the profiles; None without profiles, or if rows are not dense."""
     if not profiles or not isinstance(rows, np.ndarray) or rows.ndim != 2:
         return None
     return count_columns([profile.edges for profile in profiles], rows)
@@ -69,9 +69,9 @@ def count_in_ranges(profiles: Sequence[ColumnProfile], rows: Any) -> IntArray | 
 def moved_columns(
     profiles: Sequence[ColumnProfile], seen: ScoreTails, train: PriorEstimate, test: PriorEstimate
 ) -> tuple[ColumnShift, ...]:
-    """Columns that moved more than a new prior explains, the largest move first.
+    """Columns that changed more than a new prior explains, the largest change first.
 
-    None where the counts of new rows have nothing about columns, as those of weighted rows.
+    Empty if the counts of new rows have no counts of columns, for example because rows have weights.
     """
     counts = seen.columns
     if counts is None or len(counts) != sum(profile.n_cells for profile in profiles):
@@ -84,7 +84,7 @@ def moved_columns(
 
 
 def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stacklevel: int = 3) -> None:
-    """Warn where the scores or some columns changed more than the prior explains."""
+    """Warn if the scores or some columns changed more than the prior explains."""
     if test.p_value >= OTHER_SHIFT and not moved:
         return
     names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])

@@ -1,4 +1,4 @@
-"""Data frames on their way into an estimator: columns by name, mixed types as numbers and codes."""
+"""Data frames as input of an estimator: columns by name, mixed types as numbers and codes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["accepts", "read_tables", "with_categories"]
 
 
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, reset: bool) -> list[Rows]:
-    """The rows of data frames as ``model`` takes them, with the columns that the estimator was fitted on.
+    """The rows of data frames in the form that ``model`` accepts, with the columns of training.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, rese
 
 
 def accepts(model: Any, rows: str) -> bool:
-    """Whether a model takes rows of a kind, ``frames`` or ``categories``; models of scores take neither."""
+    """Whether a model accepts ``frames`` or ``categories``; score models accept neither."""
     return bool(getattr(model, f"accepts_{rows}", False))
 
 
@@ -63,7 +63,7 @@ def with_categories(model: RatioModel, table: TableEncoder | None) -> RatioModel
 
 
 def _raw_rows(estimator: Any, frames: list[Frame], *, reset: bool) -> list[Rows]:
-    """The tables as they are, for a pipeline that takes care of them, with their columns in order."""
+    """The tables themselves with their columns in order, for a pipeline that encodes them."""
     if reset:
         _remember(estimator, frames[0], None)
     names = getattr(estimator, "feature_names_in_", None)

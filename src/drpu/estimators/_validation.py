@@ -116,7 +116,7 @@ def _both_groups(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: An
         ("positive_groups", "unlabeled_groups"), parts, (n_positive, n_unlabeled), strict=True
     ):
         if len(part) != n:
-            raise DataError(f"{name} must have one value a row, {n}, got {len(part)}.")
+            raise DataError(f"{name} must have one value per row, {n}, got {len(part)}.")
     return read_groups("groups", np.concatenate(parts), n_positive + n_unlabeled)
 
 
@@ -125,9 +125,9 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     try:
         values = column_or_1d(as_numpy(groups))
     except ValueError as error:
-        raise DataError(f"{name} must have one value a row: {error}") from error
+        raise DataError(f"{name} must have one value per row: {error}") from error
     if len(values) != n:
-        raise DataError(f"{name} must have one value a row, {n}, got {len(values)}.")
+        raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
     if missing_labels(values).any():
         raise DataError(
             f"{name} must not hold missing values: give a row without a group a value of its own."
@@ -153,11 +153,11 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
         return read_tables(estimator, [X], model=model, reset=reset)[0]
     if sparse.issparse(X) and not model.accepts_sparse:
         raise DataTypeError(
-            f"{name} is sparse, which {type(model).__name__} cannot take: pass {name}.toarray(), "
-            "or choose a model that can, where there is one (kernel, linear, boosted)."
+            f"{name} is sparse, which {type(model).__name__} does not support: pass {name}.toarray(), "
+            "or choose a model that supports it (kernel, linear, boosted)."
         )
     X = as_numpy(X)
-    images = model.accepts_nd and is_images(X)  # which the model converts batch by batch
+    images = model.accepts_nd and is_images(X)  # the model converts images batch by batch
     if reset:
         estimator.table_ = None
     if table is not None:
@@ -180,7 +180,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
 
 
 def _is_plain(estimator: Any, X: Any, model: RatioModel) -> bool:
-    """Whether the checks would return ``X`` itself; they take longer than scoring a single row."""
+    """Whether the checks would return ``X`` itself; then they are skipped to score single rows faster."""
     return (
         type(X) is np.ndarray
         and X.ndim == 2

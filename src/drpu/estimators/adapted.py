@@ -1,4 +1,4 @@
-"""Moving a fitted classifier to another prior."""
+"""Adaptation of a fitted classifier to another prior."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ class Adaptable(DecisionMethods, Auditable):
     def _adapted_to(
         self, seen: ScoreTails, rows: Rows | None, *, cost: float | None, sample_weight: Any, level: float
     ) -> AdaptedClassifier:
-        """The classifier for rows that have been counted; without the rows it can tell less about them."""
+        """The classifier for rows that have been counted; tests of columns need the rows themselves."""
         matched = self._rows_to_match(rows, sample_weight)
         prior = self.fitted_.prior_of(seen, level=level, rows=matched)
         adapted = AdaptedClassifier(self, prior, cost=cost)
@@ -144,7 +144,7 @@ class Adaptable(DecisionMethods, Auditable):
         return self.fitted_.count(rows, weight)
 
     def _rows_to_match(self, rows: Rows | None, sample_weight: Any) -> Sample | None:
-        """The checked rows themselves, where the method of adapting needs them."""
+        """The checked rows themselves, if the method of adapting needs them."""
         if self.fitted_.means is None or rows is None:
             return None
         weight = None
@@ -156,7 +156,7 @@ class Adaptable(DecisionMethods, Auditable):
         self, X: Rows | ScoreTails, audit: Audit, cost: float | None, sample_weight: Any, level: float
     ) -> AdaptedClassifier:
         if sample_weight is not None:
-            raise ParameterError("sample_weight must be None with an audit, which gives rows their chances.")
+            raise ParameterError("sample_weight must be None with an audit, whose design gives the weights.")
         counted = isinstance(X, ScoreTails)
         rows = None if counted else self._checked_rows(X)
         seen = self._own_counts(X, None) if counted else self.fitted_.count(rows)
@@ -168,7 +168,7 @@ class Adaptable(DecisionMethods, Auditable):
                 "then adapt the result to new rows, which uses the audited training prior."
             )
         test = mixture_test(seen, self.fitted_.tails)
-        if not any(part.seen_in_training for part in own):  # those score lower than new rows
+        if not any(part.seen_in_training for part in own):  # training rows have lower scores than new rows
             warn_of_other_shift(test, (), stacklevel=4)
         priors = audited_priors(
             parts, seen, self.fitted_, prior_shift=test.p_value >= OTHER_SHIFT, level=level
@@ -193,7 +193,7 @@ class Adaptable(DecisionMethods, Auditable):
         """Adapt to the batch ``X`` and label its rows, scoring each of them once.
 
         ``adapted, labels = clf.adapt_predict(X)`` is ``adapted = clf.adapt(X)`` followed by
-        ``labels = adapted.predict(X)``, for about half of the work.
+        ``labels = adapted.predict(X)``, at about half of the computing time.
 
         Parameters
         ----------
@@ -205,7 +205,7 @@ class Adaptable(DecisionMethods, Auditable):
         adapted : AdaptedClassifier
             The classifier at the prior of the batch.
         labels : ndarray of shape (n,)
-            Its labels of the rows.
+            The labels that it predicts for the rows.
         """
         self._check_fitted()
         X = self._checked_rows(X)
@@ -328,9 +328,8 @@ class AdaptedClassifier(Adaptable):
     evaluation_ : Evaluation or None
         Performance measured on the audited rows; None without an audit, and after loading.
     moved_columns_ : tuple of ColumnShift
-        Columns that moved more than a new prior explains, the largest move first; empty where
-        none did, where rows had weights or counts have nothing about columns, and after
-        loading.
+        Columns that changed more than a new prior explains, the largest change first. Empty if no column
+        changed, if rows had weights, if the given counts have no counts of columns, and after loading.
     budget_ : Budget or None
         Expected result of ``at_budget``; None otherwise, and after loading.
     before_audit_ : tuple of two PriorEstimate, or None
@@ -343,7 +342,7 @@ class AdaptedClassifier(Adaptable):
     fairness_test_: FairnessTest | None = None
     evaluation_: Evaluation | None = None
     budget_: Budget | None = None
-    _cut: tuple[float, float] | None = None  # where a budget cuts: log-ratio of rows, score of counts
+    _cut: tuple[float, float] | None = None  # threshold of a budget: log-ratio for rows, score for counts
     before_audit_: tuple[PriorEstimate, PriorEstimate] | None = None
 
     schema = Schema(
@@ -419,7 +418,7 @@ class AdaptedClassifier(Adaptable):
         if self._batch_size is not None:
             config["rows"] = self._batch_size
         if self._cut is not None:
-            config["cut"] = [repr(float(end)) for end in self._cut]  # infinite ones, too
+            config["cut"] = [repr(float(end)) for end in self._cut]  # as text, because it may be infinite
         return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
 
     @classmethod
@@ -437,7 +436,7 @@ class AdaptedClassifier(Adaptable):
         return adapted
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The prior and the cost; there is nothing to set."""
+        """The prior and the cost; parameters cannot be changed."""
         return {"prior": self.prior, "cost": self.cost}
 
     def __repr__(self) -> str:
@@ -451,7 +450,7 @@ class AdaptedClassifier(Adaptable):
 
 
 def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
-    """Log of the threshold, finite at both ends as ``decision_function`` has it."""
+    """Log of the threshold, made finite as in ``decision_function``."""
     threshold = ratio_threshold(train_prior, test_prior, cost=cost)
     if np.isinf(threshold):
         return float(np.copysign(2 * LOG_LIMIT, threshold))

@@ -1,4 +1,4 @@
-"""Plans of which rows to have looked at, and the answers that come back."""
+"""Plans of audits, which choose rows to label, and the answers."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from drpu.exceptions import DataError, DataTypeError, MissingAnswersWarning, Par
 __all__ = ["POPULATIONS", "Audit", "AuditPart", "AuditPlan", "RandomPart", "classifier_mark"]
 
 POPULATIONS = ("auto", "new", "training", "unlabeled")
-SEEN = ("unlabeled", "fitted")  # rows that took part in training
+SEEN = ("unlabeled", "fitted")  # populations whose rows were used in training
 
 
 def classifier_mark(tails: ScoreTails, n_models: int) -> str:
-    """A short text that two classifiers share only if they give the same counts for the same scores."""
+    """A short text that is equal for two classifiers only if equal scores give equal counts."""
     digest = hashlib.sha256(np.ascontiguousarray(tails.levels, dtype="<f8").tobytes())
     digest.update(np.ascontiguousarray(tails.positive_counts, dtype="<f8").tobytes())
     digest.update(str(n_models).encode())
@@ -33,7 +33,7 @@ def classifier_mark(tails: ScoreTails, n_models: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class AuditPart:
-    """Answers for rows of one population, with the design that chose the rows.
+    """Answers for rows of one population, with the design by which the rows were chosen.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ class AuditPart:
 
     @property
     def seen_in_training(self) -> bool:
-        """Whether the rows took part in training, so that their scores are not those of new rows."""
+        """Whether the rows were used in training, so that their scores differ from those of new rows."""
         return self.population in SEEN
 
     def __len__(self) -> int:
@@ -78,7 +78,7 @@ class RandomPart:
 
 
 class Audit:
-    """True labels of a few rows, with the chances by which the rows were chosen.
+    """True labels of a few rows, with the probabilities by which the rows were chosen.
 
     Made by :meth:`AuditPlan.answer` and by :meth:`Audit.random`. ``a + b`` joins the answers
     of two audits, for example of two months. Pass it to ``adapt(X, audit=...)`` to set both
@@ -110,14 +110,14 @@ class Audit:
 
     @classmethod
     def random(cls, rows: Rows, labels: Any) -> Audit:
-        """Answers for rows that were chosen by simple random sampling, elsewhere.
+        """Answers for rows that the user chose by simple random sampling.
 
         Parameters
         ----------
         rows : rows of shape (n, d), or array-like of n integers
             The rows themselves, or their positions in the rows that are passed to ``adapt``.
             They must be a simple random sample of the population of those rows: every row
-            had the same chance.
+            had the same probability of being chosen.
         labels : array-like of shape (n,)
             The true label of each: True and False, 1 and 0, or values of ``classes_``;
             None and NaN mean: no answer.
@@ -151,8 +151,8 @@ class Audit:
         planned = [part for part in (*self.parts, *other.parts) if isinstance(part, AuditPart)]
         if len({part.classifier for part in planned}) > 1:
             raise ParameterError(
-                "audits can be added only where one classifier has planned them: "
-                "these were made by different ones."
+                "audits can be added only if the same classifier planned them: "
+                "these were planned by different ones."
             )
         return Audit((*self.parts, *other.parts))
 
@@ -162,21 +162,20 @@ class Audit:
 
 @dataclass(frozen=True, eq=False)
 class AuditPlan:
-    """Which rows to have looked at.
+    """Rows to label, chosen by ``plan_audit``.
 
-    Made by ``plan_audit``. Rows come in random order, so looking at the first ones only is
-    still a fair sample.
+    The rows are in random order, so the first ones alone are also a valid random sample.
 
     Attributes
     ----------
     rows : ndarray of shape (n,)
-        Positions of the rows to look at.
+        Positions of the rows to label.
     chance : ndarray of shape (n,)
-        Chance that each of these rows had of being chosen.
+        Probability with which each of these rows was chosen.
     strata : Strata
-        Ranges of scores, the number of rows in each and the number to look at.
+        Ranges of scores, the number of rows in each and the number to label.
     expected_width : float
-        Width of the interval of the prior if the answers fall as the classifier expects.
+        Width of the interval of the prior if the answers are as the classifier expects.
     level : float
         Confidence level of that interval.
     """
@@ -194,12 +193,12 @@ class AuditPlan:
 
     @property
     def n(self) -> int:
-        """Number of rows to look at."""
+        """Number of rows to label."""
         return len(self.rows)
 
     @property
     def chance(self) -> FloatArray:
-        """Chance that each planned row had of being chosen."""
+        """Probability with which each planned row was chosen."""
         return np.asarray((self.strata.planned / self.strata.rows)[self.stratum])
 
     def answer(self, labels: Any, *, rows: Any = None) -> Audit:
@@ -220,7 +219,7 @@ class AuditPlan:
         """
         if isinstance(labels, Mapping):
             if rows is not None:
-                raise ParameterError("rows must be None where labels is a mapping: its keys are the rows.")
+                raise ParameterError("rows must be None if labels is a mapping: its keys are the rows.")
             rows, labels = list(labels), list(labels.values())
         values = listed(labels)
         place = np.arange(self.n) if rows is None else self._places(rows)
@@ -254,7 +253,7 @@ class AuditPlan:
         if len(wrong):
             raise DataError(
                 f"rows must be rows of the plan, got {wrong[0]}, which was not planned: answers for other "
-                "rows would bias the estimates. Use Audit.random for a sample of your own."
+                "rows would bias the estimates. Use Audit.random for rows that you chose yourself."
             )
         return np.asarray(place, dtype=np.int64)
 
@@ -280,7 +279,7 @@ class AuditPlan:
 
 
 def warn_of_missing(missing: int, planned: int) -> None:
-    """Say how many answers are missing, and when that does not matter."""
+    """Warn about missing answers, and state when they do not matter."""
     warnings.warn(
         f"{missing} of {planned} rows have no answer, and the other {planned - missing} are used. The limits "
         "hold if the rows without an answer are missing at random; they do not if people skipped the rows "

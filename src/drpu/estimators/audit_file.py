@@ -1,8 +1,8 @@
 """An audit as columns of a file that people fill in.
 
-Each row of the file carries the design it was chosen by and a checksum, so a file can be
-sorted, filled in partly, cut or given more columns, and is still read correctly; a row whose
-position or design was changed is refused.
+Each row of the file has the design by which it was chosen and a checksum. So a file can be sorted,
+filled in partly, shortened or extended by columns, and is still read correctly. A row whose position or
+design was changed is refused.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _CLOSE = 1e-3  # scores of one row on two machines differ by less
 
 
 def design_columns(plan: AuditPlan) -> dict[str, list[Any]]:
-    """Columns that a file of rows to look at needs besides the rows themselves.
+    """Columns that a file of rows to label needs besides the rows themselves.
 
     Returns
     -------
@@ -41,7 +41,7 @@ def design_columns(plan: AuditPlan) -> dict[str, list[Any]]:
 
     See Also
     --------
-    audit_from_columns : Reads the file that comes back.
+    audit_from_columns : Reads the filled-in file.
     """
     strata = "_".join(f"{n}of{rows}" for n, rows in zip(plan.strata.planned, plan.strata.rows, strict=True))
     design = f"{_VERSION}-{plan.classifier}-{plan.population}-{strata}"
@@ -56,7 +56,7 @@ def design_columns(plan: AuditPlan) -> dict[str, list[Any]]:
 def audit_from_columns(
     classifier: Auditable, X: Rows, columns: Mapping[str, Any], *, label: str = LABEL
 ) -> Audit:
-    """The audit that a filled-in file holds.
+    """The audit in a filled-in file.
 
     Parameters
     ----------
@@ -171,7 +171,7 @@ def _check_belongs(classifier: Auditable, design: _Design, rows: Any, n: int) ->
 
 
 def _score(scores: Any) -> list[float]:
-    """One number a row by which it is recognised: its mean score, kept finite."""
+    """The mean score of each row, made finite, by which rows are recognised."""
     values = np.clip(np.asarray(scores), -1e6, 1e6).mean(axis=1)
     return [float(value) for value in values]
 

@@ -1,4 +1,4 @@
-"""Answers of people, read as true labels."""
+"""Answers of an audit, read as true labels."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_missing(value: Any) -> bool:
     """Whether ``value`` is None, NaN or the missing value of another library."""
     if value is None:
         return True
-    differs = value != value  # NaN differs from itself, and pandas.NA does not answer
+    differs = value != value  # NaN differs from itself, and a comparison with pandas.NA gives NA
     return not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
 
@@ -89,7 +89,7 @@ def _positive(given: list[Any], classes: np.ndarray[Any, Any], name: str) -> lis
 
 
 def _coding(given: list[Any], negative: Any, positive: Any) -> list[bool] | None:
-    """The answers in one coding; None where a value does not belong to it."""
+    """The answers in one coding; None if a value does not belong to it."""
     if not all(_same(value, negative) or _same(value, positive) for value in given):
         return None
     return [_same(value, positive) for value in given]
@@ -120,7 +120,7 @@ def _from_text(value: Any, classes: np.ndarray[Any, Any]) -> Any:
 
 
 def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """``rows`` as different positions from 0, below ``most`` where that is known."""
+    """``rows`` as different positions from 0 on, below ``most`` if it is given."""
     array = np.asarray(as_numpy(rows))
     if array.ndim != 1 or array.dtype.kind not in "iu":
         raise DataError(f"{name} must be a list of integers, positions of rows, got {array.dtype} values.")

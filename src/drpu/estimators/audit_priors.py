@@ -20,9 +20,9 @@ from drpu.exceptions import DRPUWarning, LabelledSampleWarning
 
 __all__ = ["UNFAIR", "AuditedPriors", "audited_priors", "bound_level", "leaning_to", "warn_of_unfair_labels"]
 
-UNFAIR = 0.05  # p-value below which the labelled positives are called unlike the audited ones
-_DOUBT = 4.0  # how much less a prior that is not identified is believed
-_BOUND = 0.2  # part of the upper limit's error that the bound from unlabeled rows may use
+UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
+_DOUBT = 4.0  # factor on the uncertainty of a prior that is not identified
+_BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ class AuditedPriors:
     test : PriorEstimate
         Prior of the new rows.
     fairness : FairnessTest or None
-        Whether the labelled positives look like the audited ones; None where the audited
-        rows took part in training, so that their scores cannot be compared.
+        Whether the labelled positives are distributed like the audited ones; None if the audited
+        rows were used in training, so that their scores cannot be compared.
     """
 
     train: PriorEstimate
@@ -54,7 +54,7 @@ def audited_priors(
     ----------
     parts : list of AuditPart
         Answers. Those that were planned on the rows in ``seen`` give their prior directly;
-        all others give the training prior, which the counts carry over.
+        all others give the training prior, from which the prior of the new rows follows by the counts.
     seen : ScoreTails
         Counts of the new rows.
     fitted : FittedRatio
@@ -68,8 +68,8 @@ def audited_priors(
     -----
     A fifth of the error probability of the upper limit is reserved for the upper limit that
     labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
-    used only where neither test speaks against what it assumes: that the labelled positives
-    are a fair sample, and that only the prior has changed.
+    used only if no test rejects its assumptions: that the labelled positives are a random
+    sample of all positives, and that only the prior has changed.
     """
     tails = (1 - level) / 2, (1 - _BOUND) * (1 - level) / 2
     direct = [part.answers.share(part.answers.positive, tails) for part in parts]
@@ -94,7 +94,7 @@ def audited_priors(
 
 
 def bound_level(level: float) -> float:
-    """Level of the two-sided interval whose upper limit joins the answers as a bound."""
+    """Level of the two-sided interval whose upper limit is used as a bound besides the answers."""
     return 1 - _BOUND * (1 - level)
 
 
@@ -133,7 +133,7 @@ def _test_figures(
     fitted: FittedRatio,
     tails: tuple[float, float],
 ) -> list[Figure]:
-    """The prior of the rows in ``seen``, as each part of the audit knows it."""
+    """The prior of the rows in ``seen``, estimated by each part of the audit."""
     found = []
     for part, share, there in zip(parts, direct, growth, strict=True):
         if part.counts == seen:
@@ -163,18 +163,18 @@ def _test_bound(
 
 
 def _without_answers(tails: ScoreTails, reference: ScoreTails | None, level: float) -> PriorEstimate:
-    """The prior that labelled and unlabeled rows give alone."""
+    """The prior estimated from labelled and unlabeled rows without answers."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)  # an upper limit holds whatever they warn of
+        warnings.simplefilter("ignore", DRPUWarning)  # the upper limit is valid in spite of them
         return prior_from_tails(tails, reference=reference, level=level)
 
 
 def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
-    """The share with a value that leans to the prior without answers, by inverse variances.
+    """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Answers about a month with few negatives say little about the training prior. A prior that
-    is not identified counts as four times as uncertain as its interval says. The limits
-    stay those of the answers.
+    Answers about a month with few negatives say little about the training prior. For a prior that is not
+    identified, the uncertainty is taken as four times that of its interval. The limits remain those of the
+    answers.
     """
     spread = (alone.high - alone.low) / (2 * float(-ndtri((1 - alone.level) / 2)))
     spread *= 1 if alone.identified else _DOUBT
@@ -197,7 +197,7 @@ def _figure(prior: PriorEstimate) -> Figure:
 def _fairness(
     parts: list[AuditPart], direct: list[Figure], train: Figure, fitted: FittedRatio
 ) -> FairnessTest | None:
-    """The test on all parts whose rows the model has not seen."""
+    """The test on all parts whose rows were not used in training."""
     unseen = [(part, share) for part, share in zip(parts, direct, strict=True) if not part.seen_in_training]
     if not unseen:
         return None
@@ -225,7 +225,7 @@ def _fairness(
 
 
 def warn_of_unfair_labels(test: FairnessTest | None) -> None:
-    """Say that the labelled positives are no fair sample, and what follows."""
+    """Warn that the labelled positives are not a random sample of the positives."""
     if test is None or test.p_value >= UNFAIR:
         return
     if test.labelled_score_higher:
@@ -234,9 +234,9 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
         how = "lower", "priors estimated without answers are too high, and expected recall is too low"
     warnings.warn(
         f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
-        f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a fair sample of "
-        f"all positives. Then {how[1]}. If the chance of each positive to be labelled is known, fit with "
-        "positive_weight = 1 / chance.",
+        f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random sample of "
+        f"all positives. Then {how[1]}. If you know the probability that a positive is labelled, fit with "
+        "positive_weight = 1 / probability.",
         LabelledSampleWarning,
         stacklevel=4,
     )

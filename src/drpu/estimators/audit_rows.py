@@ -1,6 +1,6 @@
 """Recognising the training rows without keeping them.
 
-Scores of rows that took part in training are lower than those of new rows, so counts of
+Scores of rows that were used in training are lower than those of new rows, so counts of
 training rows must not be compared with held-out counts. One number for each of the two
 training samples, a sum of hashes, is enough to recognise a sample when it is passed again, in
 any order. The numbers stay in memory and are not written to artifacts.
@@ -39,7 +39,7 @@ class TrainingMark:
         return cls(n_rows(positive), n_rows(unlabeled), row_digest(positive), row_digest(unlabeled))
 
     def population_of(self, X: Rows) -> str:
-        """``"unlabeled"``, ``"fitted"`` (both samples), or ``"auto"`` where X is neither."""
+        """``"unlabeled"``, ``"fitted"`` (both samples), or ``"auto"`` if X is neither."""
         n = n_rows(X)
         if n not in (self.n_unlabeled, self.n_unlabeled + self.n_positive):
             return "auto"
@@ -51,9 +51,9 @@ class TrainingMark:
 
 
 def row_digest(X: Rows) -> int:
-    """A 64-bit number of a set of rows that does not depend on their order."""
+    """A 64-bit hash of a set of rows, which does not depend on their order."""
     if isinstance(X, FrameRows):
-        X = (X.keys() >> 11).astype(np.float64)[:, None]  # 53 bits, which float64 holds
+        X = (X.keys() >> 11).astype(np.float64)[:, None]  # 53 bits fit into float64
     if sparse.issparse(X):
         rows = cast(Any, X).tocsr(copy=True)
         rows.sum_duplicates()
@@ -66,7 +66,7 @@ def row_digest(X: Rows) -> int:
     total = 0
     dense = np.asarray(X).reshape(n_rows(X), -1)
     columns = np.arange(dense.shape[1])
-    for start in range(0, len(dense), 4096):  # a block at a time keeps memory flat
+    for start in range(0, len(dense), 4096):  # in blocks, to limit memory
         block = np.ascontiguousarray(dense[start : start + 4096], dtype=np.float64) + 0.0  # -0 becomes 0
         hashes = _mixed(block.view(np.uint64), columns).sum(axis=1, dtype=np.uint64)
         total = (total + _total(hashes)) & (2**64 - 1)
@@ -82,7 +82,7 @@ def _mixed(bits: Any, columns: Any) -> Any:
 
 
 def _total(hashes: Any) -> int:
-    """Sum of the hashes, each mixed once more so that columns of different rows cannot be exchanged."""
+    """Sum of the hashes, mixed again so that exchanging values between rows changes the sum."""
     with np.errstate(over="ignore"):
         x = (hashes ^ (hashes >> np.uint64(29))) * _ODD
         return int((x ^ (x >> np.uint64(32))).sum(dtype=np.uint64))

@@ -40,7 +40,7 @@ _CHUNK = 1 << 16
 
 
 class Auditable(RatioDecision):
-    """Classifiers that can plan which rows to have looked at, and use the answers."""
+    """Classifiers that can choose rows to label, and use the answers."""
 
     def plan_audit(
         self,
@@ -52,30 +52,30 @@ class Auditable(RatioDecision):
         level: float = 0.95,
         random_state: Any = None,
     ) -> AuditPlan:
-        """Choose rows whose true labels tell the most about the share of positives.
+        """Choose rows whose true labels are most informative about the share of positives.
 
         Rows are divided into strata by score, and more rows are chosen where the classifier
-        is in doubt. Every row has a known, positive chance, so estimates from the answers
-        are right even where the classifier is wrong.
+        is uncertain. Every row is chosen with a known, positive probability, so estimates from the
+        answers are valid even if the classifier is wrong.
 
         Parameters
         ----------
         X : rows of shape (N, d)
             Unlabeled rows, a sample of the population whose prior is wanted.
         n : int, optional
-            Number of rows to look at. Give this or ``width``.
+            Number of rows to label. Give this or ``width``.
         width : float, optional
             Width that the interval of the prior should have: the smallest number of rows
             that is expected to reach it is planned.
         population : {"auto", "new", "training", "unlabeled"}, default="auto"
             Where the rows come from. ``"new"``: from any time or place; the counts of their scores
-            tell how far the prior has moved since training. ``"training"``: new rows of the very
+            show how far the prior has changed since training. ``"training"``: new rows of the same
             population that the classifier was trained on. ``"unlabeled"``: the unlabeled
             training rows themselves, or some of them. The last two need no comparison of
             counts, which makes the training prior more precise. ``"auto"`` recognises the
             unlabeled or the whole training sample of this fit, in any order (a loaded classifier
-            cannot), and otherwise is ``"new"``, except that the training prior leans to "nothing
-            has moved" as far as the counts agree with it.
+            cannot), and otherwise is ``"new"``, except that the training prior is shrunk towards "nothing
+            has changed" as far as the counts agree with it.
         level : float, default=0.95
             Confidence level that ``width`` refers to.
         random_state : int, RandomState or None, default=None
@@ -84,11 +84,11 @@ class Auditable(RatioDecision):
         Returns
         -------
         plan : AuditPlan
-            ``plan.rows`` are the positions of the rows to look at.
+            ``plan.rows`` are the positions of the rows to label.
 
         See Also
         --------
-        adapt : Takes ``audit=plan.answer(labels)``.
+        adapt : Accepts ``audit=plan.answer(labels)``.
         """
         self._check_fitted()
         check_fraction("level", level)
@@ -96,7 +96,7 @@ class Auditable(RatioDecision):
         if (n is None) == (width is None):
             raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
         if isinstance(X, ScoreTails):
-            raise ParameterError("X must be rows: counts do not say which rows to look at.")
+            raise ParameterError("X must be rows: rows cannot be chosen from counts.")
         rows = self._checked_rows(X)
         if n is not None and check_integer("n", n, low=1) > n_rows(rows):
             raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
@@ -106,7 +106,7 @@ class Auditable(RatioDecision):
         ratio, counts = _scored(self.fitted_, rows)
         prior = self._rough_prior(counts, bound_level(level))
         posterior = ratio_posterior(ratio, self.fitted_.train_prior.value, prior.value)
-        # The upper limit without answers helps only where the prior is as high as it seems.
+        # The upper limit without answers helps only if the prior is as high as estimated.
         bound = prior.high if prior.identified else 1.0
         if n is None:
 
@@ -152,7 +152,7 @@ class Auditable(RatioDecision):
         check_fraction("level", level)
         if isinstance(X, (Audit, AuditPlan)):
             if y is not None:
-                raise ParameterError("y must be None with an audit: it holds its own answers.")
+                raise ParameterError("y must be None with an audit: it contains the answers.")
             parts = resolve_audit(self, check_audit(X), None, None)
             found = [self._evaluation(part.answers, part.scores, level) for part in parts]
             return found[0] if len(found) == 1 else _averaged(found)
@@ -169,7 +169,7 @@ class Auditable(RatioDecision):
     def _rough_prior(self, counts: ScoreTails, level: float) -> PriorEstimate:
         """Prior of the rows without answers."""
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DRPUWarning)  # an audit is the answer to these warnings
+            warnings.simplefilter("ignore", DRPUWarning)  # these warnings recommend an audit
             return self.fitted_.prior_of(counts, level=level)
 
 
@@ -192,7 +192,7 @@ def resolve_audit(
     X : rows, optional
         The rows that positions in a random sample refer to, checked.
     seen : ScoreTails, optional
-        Counts of the rows that a random sample stands for.
+        Counts of the rows that a random sample was drawn from.
     """
     mark, parts = mark_of(classifier.fitted_), []
     for part in audit.parts:
@@ -247,7 +247,7 @@ def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:
     if best > width:
         raise ParameterError(
             f"width must be at least {best:.3f} here, got {width!r}: even the labels of all {high} rows "
-            "leave that much doubt about the population they come from. Pass more rows, or ask for a wider "
+            "leave this uncertainty about the population they come from. Pass more rows, or ask for a wider "
             "interval."
         )
     while high - low > 1:

@@ -1,4 +1,4 @@
-"""A classifier that flags as many rows as can be looked at."""
+"""A classifier that flags as many rows as can be checked."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ __all__ = ["Spent", "spend"]
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Where a budget cuts the ranking.
+    """The threshold that corresponds to a budget.
 
     Attributes
     ----------
     log_ratio : float
-        Log of the ratio above which rows are looked at.
+        Log of the ratio above which rows are checked.
     score : float
-        Held-out positive score at the same depth of the counts: a row is labelled by the mean of the
-        fold models, which is steadier at the top than the single scores that are counted.
+        Held-out positive score at the same depth of the counts. It is a separate value because a row is
+        labelled by the mean of the fold models, whereas the counts are of the scores of single models.
     budget : Budget
-        What the looks will find.
+        Expected precision, recall and lift of the rows that are checked.
     """
 
     log_ratio: float
@@ -38,14 +38,14 @@ class Spent:
 
 
 def spend(classifier: Any, rows: Any, of: Any, share: Any) -> Spent:
-    """Where a budget cuts the ranking, and what that will find; arguments as in ``at_budget``."""
+    """The threshold of a budget and the expected results; arguments as in ``at_budget``."""
     if (rows is None) == (share is None):
         raise ParameterError(
             "give rows (a number of rows, with of=X) or share (of all rows), and not both: "
             f"got rows={rows!r} and share={share!r}."
         )
     if of is None and rows is not None:
-        raise ParameterError("rows needs of: the rows they are taken from, their counts, or their number.")
+        raise ParameterError("rows needs of: the rows to choose from, their counts, or their number.")
     if of is None or (isinstance(of, Integral) and not isinstance(of, bool)):
         return _by_counts(classifier, None, *_depth(rows, share, of))
     if isinstance(of, ScoreTails):
@@ -54,16 +54,16 @@ def spend(classifier: Any, rows: Any, of: Any, share: Any) -> Spent:
 
 
 def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
-    """The number of rows, where it is known, and their share."""
+    """The number of rows, if it is known, and their share."""
     if share is not None:
         depth = check_prior("share", share)
         if depth == 0:
-            raise ParameterError("share must be above 0, got 0: nothing would be looked at.")
+            raise ParameterError("share must be above 0, got 0: no row would be checked.")
         return (None if n is None else max(1, int(depth * check_integer("of", n, low=1)))), depth
     wanted = check_integer("rows", rows, low=1)
     total = check_integer("of", n, low=1)
     if wanted > total:
-        raise ParameterError(f"rows must not exceed the rows that there are, got {wanted} of {total}.")
+        raise ParameterError(f"rows must not exceed the number of all rows, got {wanted} of {total}.")
     return wanted, wanted / total
 
 
@@ -85,7 +85,7 @@ def _by_counts(classifier: Any, new: ScoreTails | None, rows: int | None, depth:
     score, budget = _outlook(classifier, new, depth, rows, None)
     levels, log_ratios = classifier.fitted_.tails.levels, classifier.fitted_.level_log_ratios()
     k = int(np.searchsorted(levels, score, side="left"))
-    if k == len(levels):  # not even the best level is rare enough
+    if k == len(levels):  # more rows than the budget lie above the highest level
         return Spent(float(log_ratios[-1]), score, budget)
     below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
     return Spent((below + float(log_ratios[k])) / 2, score, budget)
@@ -94,7 +94,7 @@ def _by_counts(classifier: Any, new: ScoreTails | None, rows: int | None, depth:
 def _outlook(
     classifier: Any, new: ScoreTails | None, depth: float, rows: int | None, positions: IntArray | None
 ) -> tuple[float, Budget]:
-    """The lowest counted score that keeps the depth, and what the looks will find."""
+    """The lowest counted score within the budget, and the expected results."""
     fitted, prior = classifier.fitted_, classifier.test_prior_
     gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)

@@ -20,7 +20,7 @@ __all__ = ["DecisionMethods"]
 
 
 class DecisionMethods:
-    """What follows from a ratio and a prior when the question is a budget, a bill or a group.
+    """Methods for decisions by budget, for expected costs, and for groups of rows.
 
     A part of ``Adaptable``, whose attributes it uses.
     """
@@ -28,23 +28,23 @@ class DecisionMethods:
     def at_budget(
         self: Any, rows: int | None = None, *, of: Any = None, share: float | None = None
     ) -> AdaptedClassifier:
-        """Classifier that flags as many rows as can be looked at, the best-scored first.
+        """Classifier that flags as many rows as can be checked, those with the highest scores.
 
         Parameters
         ----------
         rows : int, optional
-            How many rows can be looked at.
+            Number of rows that can be checked.
         of : rows of shape (n, d), ScoreTails or int, optional
-            What they are taken from: the rows themselves, their counts, or their number.
+            The rows to choose from: the rows themselves, their counts, or their number.
         share : float, optional
-            Share of the rows that can be looked at, instead of ``rows``.
+            Share of the rows that can be checked, instead of ``rows``.
 
         Returns
         -------
         adapted : AdaptedClassifier
-            At the same prior and cost, with the threshold of the budget. Its ``budget_`` holds the
-            expected precision, recall and lift with their limits and, where rows were given, the
-            positions of the rows to look at, the best first.
+            Has the same prior and cost, and the threshold of the budget. Its ``budget_`` has the
+            expected precision, recall and lift with their limits and, if rows were given, the
+            positions of the rows to check, in descending order of the score.
 
         Examples
         --------
@@ -73,8 +73,8 @@ class DecisionMethods:
         X : rows of shape (n, d)
             Unlabeled rows.
         by : str or array-like of shape (n,)
-            Name of a column of ``X``, or one value a row. Dates are grouped by calendar month. The
-            column need not be one of training.
+            Name of a column of ``X``, or one value per row. Dates are grouped by calendar month. The
+            column need not have been in the training data.
         level : float, default=0.95
             Level at which the limits of all groups hold together.
 
@@ -129,13 +129,14 @@ class DecisionMethods:
         Returns
         -------
         contributions : ndarray of shape (n, d + 1)
-            One column for each column of the model, and last what an average row scores. A row sums to
-            the score of the trees, which for the default loss is the log-ratio before calibration.
+            One column for each column of the model, and a last column with the score of an average row. The
+            sum of a row is the score of the trees, which is the log-ratio before calibration for the
+            default loss.
 
         Raises
         ------
         ParameterError
-            If the model gives none: only ``model="boosted"`` does.
+            If the model has no contributions: only ``model="boosted"`` has.
         """
         self._check_fitted()
         found: FloatArray = self.fitted_.model.contributions(self._checked_rows(X))

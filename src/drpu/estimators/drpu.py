@@ -1,4 +1,4 @@
-"""DRPUClassifier: learn a ratio once, meet every prior with it."""
+"""DRPUClassifier: a density ratio that is learnt once and used at every prior."""
 
 from __future__ import annotations
 
@@ -51,21 +51,21 @@ EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY o
 
 
 class DRPUClassifier(Adaptable):
-    """Classifier from positive and unlabeled rows that follows a moving prior.
+    """Classifier from positive and unlabeled rows that can be adapted to a changed prior.
 
-    It learns the density ratio p(x | positive) / p(x), which does not depend on the
-    share of positives. That share comes in afterwards: read from the training
-    population for :meth:`predict`, from new unlabeled rows by :meth:`adapt`, or given
-    to :meth:`at_prior`.
+    It learns the density ratio p(x | positive) / p(x) of the training population. The prior of
+    the rows to classify is needed only afterwards: :meth:`predict` uses that of the training
+    population, :meth:`adapt` estimates it from new unlabeled rows, and :meth:`at_prior` accepts a
+    known value. No refit is needed.
 
     Parameters
     ----------
     model : str, RatioModel, scikit-learn classifier or torch module, default="auto"
-        How the ratio is learnt. ``"auto"`` averages different kinds of models, and weighs them
-        by held-out rows where positives are many; ``"kernel"``, ``"boosted"``, ``"network"``
-        and ``"classifier"`` name one kind.
+        How the ratio is learnt. ``"auto"`` averages different kinds of models, with weights from
+        held-out rows if there are many positives; ``"kernel"``, ``"boosted"``, ``"network"``
+        and ``"classifier"`` are single kinds.
     holdout : "auto", float or int, default="auto"
-        A share of the rows to keep out, or a number of folds. Priors and calibration
+        Fraction of the rows to hold out, or number of folds. Priors and calibration
         are estimated from scores of rows that the model was not trained on. ``"auto"``
         uses ten folds below 100 positives, five up to 2000, and a fifth of the rows above;
         below four positives nothing is held out, and the training rows are scored.
@@ -183,7 +183,7 @@ class DRPUClassifier(Adaptable):
         ----------
         X : rows of shape (n, d)
             NumPy, pandas, polars, Arrow, scipy sparse or torch. A Dask or Spark data frame with
-            ``model=DaskBoosted()`` or ``SparkBoosted()``, which learn where the rows lie.
+            ``model=DaskBoosted()`` or ``SparkBoosted()``, which are fitted on the cluster.
         y : array-like of shape (n,), or str
             Two labels: labelled positive, and unlabeled. The name of their
             column for a Dask or Spark data frame.
@@ -325,13 +325,13 @@ class DRPUClassifier(Adaptable):
         return self
 
     def _means(self, pair: SamplePair | None) -> FeatureMeans | None:
-        """Means of features, where priors of new rows are to be matched by them."""
+        """Means of features, if priors of new rows are estimated from them."""
         if self.adapt_method != KERNEL_MATCHING:
             return None
         if pair is None:
             raise ParameterError(
-                f"adapt_method={KERNEL_MATCHING!r} needs the rows in memory, which a fit on a cluster has "
-                "not: use 'auto'."
+                f"adapt_method={KERNEL_MATCHING!r} needs the rows in memory, which a fit on a cluster does "
+                "not have: use 'auto'."
             )
         return FeatureMeans.of(pair)
 

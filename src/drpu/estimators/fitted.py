@@ -39,7 +39,7 @@ __all__ = ["ADAPT_METHODS", "FittedRatio", "with_labelled", "without_labelled"]
 ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
 
 _CHUNK = 1 << 16
-TIE_BREAK = 1e-9  # of the score, added to the log-ratio: too little to change a decision
+TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
 _SCHEMA = Schema("fitted ratio", config={"labelled_fraction": Number(0, 1 - 1e-9)})
 
 
@@ -71,14 +71,14 @@ class FittedRatio:
         The rows of ``tails`` on cells that do not depend on them, for an artifact with
         differential privacy; None if rows had weights.
     protection : Protection or None
-        What was done to ``tails`` when they were saved; None where they are exact.
+        How ``tails`` were reduced when they were saved; None if they are exact.
     means : FeatureMeans or None
         Means of random features over the training samples, for ``"kernel-matching"``.
     training : TrainingMark or None
-        Recognises the training rows when they are passed again; None after loading.
+        Marks by which the training rows are recognised when they are passed again; None after loading.
     columns : tuple of ColumnProfile
-        Counts of the training rows in a few ranges of each column, to tell which columns
-        moved; empty for sparse rows, images and tables that the model reads itself.
+        Counts of the training rows in a few ranges of each column, to find columns that
+        changed; empty for sparse rows, images and tables that the model reads itself.
 
     Examples
     --------
@@ -103,21 +103,21 @@ class FittedRatio:
     columns: tuple[ColumnProfile, ...] = ()
 
     def log_ratio(self, X: Rows) -> FloatArray:
-        """Log of the mean ratio over the fold models, without a ceiling."""
+        """Log of the mean ratio over the fold models, without an upper bound."""
         return np.concatenate([self.log_ratio_of(self.model.fold_scores(rows)) for _, rows in _chunks(X)])
 
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
         """Log of the mean ratio over the columns of ``scores``, one for each fold model.
 
-        Calibration makes ties, above all at its ceiling. A billionth of the score breaks them, so
-        that a ranking can be cut anywhere.
+        Calibration makes ties, above all at its upper bound. A billionth of the score is added to
+        break them, so that a threshold can separate any two rows.
         """
         log_ratio = np.log(np.maximum(self._ratios(scores).mean(axis=1), 1e-300))
         return np.asarray(log_ratio + self.tie_break * scores.mean(axis=1) / LOG_LIMIT)
 
     @property
     def tie_break(self) -> float:
-        """Part of the score that breaks ties; none where all rows were positive and have the ratio 1."""
+        """Multiple of the score that breaks ties; 0 if all training rows are positive, with the ratio 1."""
         return TIE_BREAK if self.train_prior.value < 1 else 0.0
 
     def level_log_ratios(self) -> FloatArray:
@@ -148,9 +148,9 @@ class FittedRatio:
         tails: ScoreTails | None = None,
         rows: Rows | None = None,
     ) -> ScoreTails:
-        """Counts of scores of shape (rows, models), added to ``tails`` where they are given.
+        """Counts of scores of shape (rows, models), added to ``tails`` if these are given.
 
-        With ``rows``, those that have the scores, the ranges of their columns are counted as well.
+        If the rows of the scores are given as ``rows``, their columns are counted, too.
         """
         tails = self.no_counts() if tails is None else tails
         columns = count_in_ranges(self.columns, rows) if weight is None else None
@@ -160,7 +160,7 @@ class FittedRatio:
     def prior_of(
         self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None
     ) -> PriorEstimate:
-        """Prior of the rows counted in ``tails``, estimated beside the unlabeled training rows.
+        """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
 
         ``rows`` are the rows themselves, which ``"kernel-matching"`` needs.
         """
@@ -184,10 +184,10 @@ class FittedRatio:
     def _kernel_matched(
         self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
     ) -> PriorEstimate:
-        """The prior by means of features, within the limits that the counts give."""
+        """The prior from means of features, within the limits from the counts."""
         if rows is None or self.means is None:
             raise ParameterError(
-                f"adapt_method={KERNEL_MATCHING!r} reads rows and not counts: adapt to the rows themselves, "
+                f"adapt_method={KERNEL_MATCHING!r} needs rows, not counts: adapt to the rows themselves, "
                 "or fit with adapt_method='auto'."
             )
         limits = prior_from_tails(tails, level=level, reference=self.tails, train_prior=base)
@@ -196,7 +196,7 @@ class FittedRatio:
 
     @property
     def unlabeled_prior(self) -> PriorEstimate:
-        """Prior of the unlabeled training rows: those that the tails count."""
+        """Prior of the unlabeled training rows, which are counted in the tails."""
         return without_labelled(self.train_prior, self.labelled_fraction)
 
     def score_above(self, ratio: float) -> float:
@@ -209,7 +209,7 @@ class FittedRatio:
         return float(self.tails.levels[above[0]]) if above.size else float("inf")
 
     def at_train_prior(self, prior: PriorEstimate) -> FittedRatio:
-        """The same with another training prior; the calibration follows it."""
+        """The same with another training prior, and the calibration that belongs to it."""
         calibration = None
         if self.calibration is not None:
             unlabeled = without_labelled(prior, self.labelled_fraction).value
@@ -298,7 +298,7 @@ def _check(state: ModelState) -> None:
 
 
 def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:
-    """Rows in blocks, so that memory holds the scores of one block only."""
+    """Rows in blocks, so that only the scores of one block are in memory."""
     for start in range(0, n_rows(X), _CHUNK):
         at = slice(start, start + _CHUNK)
         yield at, X[at]
@@ -317,7 +317,7 @@ def without_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
 def _carried(
     tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate, level: float
 ) -> PriorEstimate:
-    """Prior of new rows from an audited training prior, which needs no assumption about the top scores."""
+    """Prior of new rows from an audited training prior, without an assumption about the highest scores."""
     known = Figure(train_prior.value, train_prior.low, train_prior.high)
     prior = carried_prior(tails, reference, known, prior_level=train_prior.level, level=level)
     return PriorEstimate(prior.value, prior.low, prior.high, level, "efficient")

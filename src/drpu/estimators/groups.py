@@ -23,7 +23,7 @@ def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPrio
     values, X = _group_values(classifier, X, by)
     rows = check_rows(classifier, X, model=classifier.fitted_.model)
     if len(values) != n_rows(rows):
-        raise DataError(f"by must have one value a row, got {len(values)} for {n_rows(rows)} rows.")
+        raise DataError(f"by must have one value per row, got {len(values)} for {n_rows(rows)} rows.")
     names, member = _distinct(values)
     fitted, each = classifier.fitted_, joint_level(level, len(names))
     counts = [fitted.count(take_rows(rows, np.flatnonzero(member == k))) for k in range(len(names))]
@@ -41,14 +41,14 @@ def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPrio
 
 
 def _group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
-    """One value a row, and the rows without a column that was no column of training."""
+    """One value per row, and the rows without the column ``by`` if it was not a column of training."""
     if not isinstance(by, str):
         values = _flat("by", by)
         return values, X
     names = list(X.column_names if hasattr(X, "column_names") else getattr(X, "columns", []))
     if by not in names:
         shown = ", ".join(map(str, names[:12])) or "no names"
-        raise DataError(f"by must be a column of X, or one value a row, got {by!r}; X has {shown}.")
+        raise DataError(f"by must be a column of X, or one value per row, got {by!r}; X has {shown}.")
     values = _flat("by", X.column(by) if hasattr(X, "column_names") else X[by])
     if by in list(getattr(classifier, "feature_names_in_", names)):
         return values, X
@@ -60,7 +60,7 @@ def _group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any
 def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:
     flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
     if flat.ndim != 1:
-        raise DataTypeError(f"{name} must have one dimension, got shape {flat.shape}: pass one value a row.")
+        raise DataTypeError(f"{name} must have one dimension, one value per row, got shape {flat.shape}.")
     return flat
 
 

@@ -28,7 +28,7 @@ __all__ = [
     "write_classes",
 ]
 
-# Booleans, numbers, texts of at most 9999 characters, and objects, which are texts and null in a file.
+# Booleans, numbers, strings of at most 9999 characters, and objects, which are strings or null in a file.
 _LABEL_DTYPE = re.compile(r"^([<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4})$")
 _COLUMNS = Schema(
     "classifier", config={"columns": Integer(1, 2**31), "names": Optional(List(Text(most=100_000)))}
@@ -44,7 +44,7 @@ _PRIOR = Schema(
 
 
 class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier that can be saved and loaded; every public subclass is known by its name.
+    """A classifier that can be saved and loaded; every public subclass is registered by its name.
 
     A subclass implements ``state`` and ``from_state``. Loading finds the class by the kind of the
     state, which is the name of the class.
@@ -122,7 +122,7 @@ def _is_label(value: Any) -> bool:
 
 
 def read_prior(config: Any) -> PriorEstimate:
-    """The prior that ``asdict`` made plain."""
+    """The prior, from the dictionary that ``asdict`` made of it."""
     if not isinstance(config, dict):
         raise DataError(f"a prior must have a value, limits, a level and a method, got {config!r:.100}.")
     _PRIOR.check(ModelState("", config))

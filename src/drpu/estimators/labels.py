@@ -1,4 +1,4 @@
-"""Labels of the user: which rows are positive, and the two labels that predictions come back in."""
+"""Labels of the user: the rows that are positive, and the two labels that predictions use."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positi
 def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[BoolArray, Classes]:
     """Which rows are labelled positives, and the two labels in the order (rest, positive).
 
-    Of two values, ``pos_label`` is the positive one. Without it, that is the larger of two numbers or
-    booleans, and of two strings the one that is not blank; where neither is blank, the last in the
-    alphabet, with a warning. Beside a single label, missing values are the unlabeled rows.
+    Of two values, ``pos_label`` is the positive one. Without it, the positive label is the larger of two
+    numbers or booleans. Of two strings it is the one that is not blank. If neither is blank, it is the last
+    in alphabetical order, with a warning. If there is a single label, missing values are the unlabeled rows.
     """
     labels = _flat(y)
     missing = missing_labels(labels)
@@ -50,11 +50,11 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
 
 
 def warn_of_more_positives(positive: int, unlabeled: int) -> None:
-    """Warn where labelled positives outnumber the unlabeled rows, which is rarely meant."""
+    """Warn if there are more labelled positives than unlabeled rows, which is rarely intended."""
     if positive > unlabeled:
         warnings.warn(
-            f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}): look "
-            "whether the labels are the right way round (pos_label).",
+            f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}): check "
+            "whether the two labels were exchanged (pos_label).",
             MorePositivesWarning,
             stacklevel=4,
         )
@@ -78,14 +78,14 @@ def missing_labels(labels: np.ndarray[Any, Any]) -> BoolArray:
         return np.zeros(len(labels), dtype=bool)
 
     def gap(value: Any) -> bool:
-        differs = value != value  # NaN differs from itself; the answer of NA is neither True nor False
+        differs = value != value  # NaN differs from itself; a comparison with NA gives NA
         return value is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
     return np.array([gap(label) for label in labels], dtype=bool)
 
 
 def _declared(y: Any) -> Any:
-    """The type of whole numbers and booleans with gaps (pandas, polars, Arrow), which NumPy has not."""
+    """The type of integers and booleans with missing values (pandas, polars, Arrow), unknown to NumPy."""
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and series.dtype == nw.Boolean:
         return np.dtype(bool)
@@ -95,9 +95,10 @@ def _declared(y: Any) -> Any:
 
 
 def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: Any) -> Classes:
-    """The label of the unlabeled rows and that of the others, which is the only one.
+    """The label of the unlabeled rows and the single label of the other rows.
 
-    Beside 1 and True the other is 0 and False; beside another number it is NaN, beside a string None.
+    If the single label is 1 or True, unlabeled rows have 0 or False; for another number they have NaN, and
+    for a string None.
     """
     values = list(dict.fromkeys(present.tolist()))
     if len(values) != 1:
@@ -140,7 +141,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     if len(values) == 1:
         return (
             f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
-            "are both needed; fit_pu(positive, unlabeled) takes them apart."
+            "are both needed; fit_pu(positive, unlabeled) accepts them as separate samples."
         )
     return (
         f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "

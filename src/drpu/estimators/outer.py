@@ -1,4 +1,4 @@
-"""Classifiers at the end of a scikit-learn pipeline: adapt, move and save them with their preprocessing."""
+"""Classifiers at the end of a scikit-learn pipeline, adapted and saved with their preprocessing."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ PIPELINE = "Pipeline"  # the kind of the state of a pipeline
 
 
 class AdaptedPipeline(Pipeline):  # type: ignore[misc]
-    """A fitted pipeline that ends in an adapted classifier, which has no ``fit`` of its own."""
+    """A fitted pipeline that ends in an adapted classifier, which has no ``fit``."""
 
     def __sklearn_is_fitted__(self) -> bool:
         return True
 
 
 def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
-    """Estimate the prior of the batch ``X`` and return the estimator moved to it.
+    """Estimate the prior of the batch ``X`` and return the estimator adapted to it.
 
     Parameters
     ----------
     estimator : DRPUClassifier, AdaptedClassifier, or a pipeline or search that ends in one
         Fitted. ``X`` goes through the steps before the classifier.
     X : rows
-        Unlabeled rows of the time or place to classify, as the whole estimator takes them.
+        Unlabeled rows with the prior of the rows to classify, in the form that the whole estimator accepts.
     **options
         Options of :meth:`drpu.DRPUClassifier.adapt`: ``cost``, ``sample_weight``, ``level``, ``audit``.
 
@@ -73,7 +73,7 @@ def adapt(estimator: Any, X: Rows, **options: Any) -> Any:
 
 
 def at_prior(estimator: Any, prior: float | PriorEstimate, *, cost: Any = None) -> Any:
-    """The estimator for rows whose prior is known, as :meth:`drpu.DRPUClassifier.at_prior` gives it.
+    """The estimator for rows whose prior is known; see :meth:`drpu.DRPUClassifier.at_prior`.
 
     ``estimator`` may be a pipeline or a search that ends in a classifier; then a pipeline is returned.
     """
@@ -83,7 +83,7 @@ def at_prior(estimator: Any, prior: float | PriorEstimate, *, cost: Any = None) 
 
 
 def expected_performance(estimator: Any) -> Performance:
-    """Accuracy, precision, recall and cost to expect at the current prior, without labels.
+    """Expected accuracy, precision, recall and cost at the current prior, without labels.
 
     ``estimator`` may be a pipeline or a search that ends in a classifier.
     """
@@ -91,7 +91,7 @@ def expected_performance(estimator: Any) -> Performance:
 
 
 def last_step(estimator: Any) -> tuple[Pipeline | None, Adaptable]:
-    """The pipeline, or None where there is none, and the classifier at its end."""
+    """The pipeline, or None if there is none, and the classifier at its end."""
     found = getattr(estimator, "best_estimator_", estimator)
     pipeline = found if isinstance(found, Pipeline) else None
     classifier = found if pipeline is None else pipeline[-1]
@@ -120,7 +120,7 @@ def pipeline_from_state(state: ModelState, classifier: Any) -> Pipeline:
     """The pipeline that gave ``state``, with its classifier."""
     names, passes = state.config["names"], state.config["passes"]
     if not all(isinstance(name, str) for name in names) or len(names) != len(passes) + 1:
-        raise DataError("the steps of the pipeline are not as they should be.")
+        raise DataError("the steps of the pipeline have a wrong form.")
     fitted = iter(read_estimators(state.blobs["steps"]) if "steps" in state.blobs else [])
     steps = ["passthrough" if passed else next(fitted, None) for passed in passes]
     if any(not _passes(step) and not hasattr(step, "transform") for step in steps):

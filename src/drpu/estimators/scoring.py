@@ -96,7 +96,7 @@ class AUCScorer:
 
     def __post_init__(self) -> None:
         if check_prior("prior", self.prior) == 1:
-            raise PriorError("prior must be below 1, got 1: no negative would be left to rank.")
+            raise PriorError("prior must be below 1, got 1: there would be no negatives to rank.")
 
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
@@ -112,7 +112,7 @@ class CostScorer:
 
     It needs positive and unlabeled rows only. An object of this class is a scorer: pass it as
     ``scoring`` to GridSearchCV, cross_val_score or permutation_importance. A classifier that can
-    be moved to a prior is judged at the stated prior and cost, any other one by the labels that
+    be adapted to a prior is evaluated at the stated prior and cost, any other one by the labels that
     it predicts.
 
     Parameters
@@ -163,7 +163,7 @@ class CostScorer:
 
 
 def _last_step(estimator: Any, X: Rows) -> tuple[Rows, Any]:
-    """The classifier at the end of a pipeline, and the rows as it gets them."""
+    """The classifier at the end of a pipeline, and the rows as its input."""
     if isinstance(estimator, Pipeline):
         return estimator[:-1].transform(X), estimator[-1]
     return X, estimator
@@ -177,5 +177,5 @@ def _scores(classifier: Any, X: Rows, positive: Any) -> Any:
         return classifier.predict_proba(X)[:, column]
     raise ParameterError(
         f"estimator must have decision_function or predict_proba, got {type(classifier).__name__}: "
-        "AUCScorer needs a score a row."
+        "AUCScorer needs a score for each row."
     )

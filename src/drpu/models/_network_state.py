@@ -1,4 +1,4 @@
-"""What is kept of a trained network, and the same network made of it again."""
+"""The state of a trained network, and the network restored from it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 __all__ = ["check_row_shape", "network_from_state", "network_schema", "network_state"]
 
-MOST_VALUES = 2**24  # in a row
+MOST_VALUES = 2**24  # largest number of values of a row
 
 
 def network_schema(name: str, **more: Field) -> Schema:
-    """What the state of a network must look like; ``more`` are rules for what it has learnt besides."""
+    """The schema of the state of a network; ``more`` has rules for other fitted values."""
     return Schema(
         name,
         config={
@@ -71,9 +71,9 @@ Network = TypeVar("Network", "NetworkRatio", "NetworkScore")
 
 
 def network_state(kind: str, model: NetworkRatio | NetworkScore, **learnt: Any) -> ModelState:
-    """Parameters, weights and history of a fitted model, with what else it has ``learnt``.
+    """Parameters, weights and history of a fitted model, and other fitted values in ``learnt``.
 
-    Weights and statistics of the network travel as arrays; the network of a user does not.
+    Weights and statistics of the network are stored as arrays. The code of a custom network is not stored.
     """
     from drpu.models._training.residual import Ensemble
     from drpu.models._training.tasks import hidden_widths, network_name
@@ -95,7 +95,7 @@ def network_state(kind: str, model: NetworkRatio | NetworkScore, **learnt: Any) 
 
 
 def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Network:
-    """A model with its network, as :func:`network_state` found it; ``module`` makes that of a user."""
+    """The model whose state :func:`network_state` returned; ``module`` makes a custom network."""
     torch = require("torch", extra="torch", for_="a network")
     from drpu.models._training.device import pick_device, weight_dtype
     from drpu.models._training.ratio import build_module
@@ -108,15 +108,15 @@ def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Ne
         module = None
     elif module is None:
         raise ArtifactError(
-            f"module must be a function that makes the network: this {cls.__name__} was fitted with "
-            "one of yours, and only its weights were kept. Pass module=YourNetwork."
+            f"module must be a function that returns the network: this {cls.__name__} was fitted with "
+            "a custom network, of which only the weights were kept. Pass module=YourNetwork."
         )
     params: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in config["params"].items()}
     model = cls(module, **params)
     model.input_shape_ = tuple(config["input_shape"])
     model.scaling_ = Scaling(arrays["mean"], arrays["scale"]) if "mean" in arrays else None
     weights = {k.removeprefix("module."): v for k, v in arrays.items() if k.startswith("module.")}
-    # files of earlier versions have perceptrons, whatever the shape of the rows
+    # files of earlier versions have perceptrons for rows of any shape
     name = config.get("network") or "perceptron"
     widths = config.get("widths") or params.get("hidden") or HIDDEN
     members = config.get("members") or 1
@@ -127,10 +127,10 @@ def network_from_state(cls: type[Network], state: ModelState, module: Any) -> Ne
         made = [build_module(module, name, model.input_shape_, widths, 0, "exp") for _ in range(members)]
         return made[0] if members == 1 else Ensemble(made)
 
-    if module is None:  # a network of any size can be named: it is compared with the weights first
+    if module is None:  # a file can name a network of any size, so shapes are compared with the weights first
         with torch.device("meta"):
             shapes = {k: tuple(v.shape) or (1,) for k, v in make().state_dict().items()}
-        if shapes != {k: v.shape or (1,) for k, v in weights.items()}:  # files have no numbers, only arrays
+        if shapes != {k: v.shape or (1,) for k, v in weights.items()}:  # numbers have shape (1,) in files
             raise ArtifactError("the weights of the network must be those of the layers that the file names.")
     network = make().to(dtype=weight_dtype(model.dtype))
     try:
@@ -150,11 +150,11 @@ def check_row_shape(model: NetworkRatio | NetworkScore, X: Rows) -> None:
 
 
 def _plain_params(model: NetworkRatio | NetworkScore) -> dict[str, Any]:
-    """Parameters that can be written as JSON and mean the same elsewhere."""
+    """Parameters that can be written as JSON and that are valid on other machines."""
     params = model.get_params(deep=False)
     del params["module"], params["device"]
     if not isinstance(params["random_state"], (int, type(None))):
         params["random_state"] = None
     if callable(params["augment"]):
-        params["augment"] = None  # training is over: scores do not depend on it
+        params["augment"] = None  # scores do not depend on it
     return {k: list(v) if isinstance(v, tuple) else v for k, v in params.items()}

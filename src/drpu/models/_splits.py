@@ -19,8 +19,8 @@ def draw_splits(
 ) -> list[tuple[Split, Split]]:
     """Splits of both samples: ``holdout`` folds, or one split that holds out that fraction.
 
-    Rows of one group, in either sample, are on the same side. Where the groups do not
-    allow as many folds there are fewer, and none where they do not allow two.
+    Rows of one group, in either sample, are on the same side. If there are
+    too few groups, there are fewer folds, and none if two are not possible.
     """
     if pair.positive.groups is None and pair.unlabeled.groups is None:
         sizes = len(pair.positive), len(pair.unlabeled)
@@ -53,7 +53,7 @@ def _group_splits(
     of_unlabeled = np.bincount(codes[1], minlength=n_groups)
     fold = np.empty(n_groups, dtype=np.int64)
     with_positives = of_positive > 0
-    # groups with positives are dealt out by their positives, the others by their rows
+    # groups with positives are balanced by their positives, the others by their rows
     for chosen, sizes in ((with_positives, of_positive), (~with_positives, of_unlabeled)):
         fold[chosen] = _deal(sizes[chosen], holdout, rng)
     held = [fold[code] for code in codes]
@@ -63,7 +63,7 @@ def _group_splits(
 
 
 def _codes(pair: SamplePair) -> tuple[list[IntArray], int]:
-    """Group numbers of the rows of both samples; a row without a group is one of its own."""
+    """Group numbers of the rows of both samples; a row without a group gets its own number."""
     known = [s.groups for s in (pair.positive, pair.unlabeled) if s.groups is not None]
     names, inverse = np.unique(np.concatenate(known), return_inverse=True)
     start, used, codes = len(names), 0, []

@@ -1,4 +1,4 @@
-"""Weights of the members of an average, from rows that none of them has seen."""
+"""Weights of the members of an average, from rows that were not used to fit them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from drpu._typing import FloatArray
 
 __all__ = ["Evidence", "Weights", "stack"]
 
-_PULL = 12.0  # positives that move weights halfway from where they start to where the evidence lies
-_WORTH = 5e-4  # nats by which a member has to lower the held-out loss to be kept
+_PULL = 12.0  # number of positives at which weights are halfway between their start and the optimum
+_WORTH = 5e-4  # a member is kept if it lowers the held-out loss by at least this
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Log-ratios of held rows, one column a member, with weights that sum to 1 over either sample."""
+    """Log-ratios of held-out rows, one column per member, with weights that sum to 1 over either sample."""
 
     positive: FloatArray
     unlabeled: FloatArray
@@ -32,7 +32,7 @@ class Evidence:
         )
 
     def mean(self, weights: FloatArray) -> Evidence:
-        """The scores of one member: the weighted sum of all."""
+        """The weighted sum of the members, as the scores of a single member."""
         return Evidence(
             (self.positive @ weights)[:, None],
             (self.unlabeled @ weights)[:, None],
@@ -58,12 +58,12 @@ class Weights:
 
 
 def stack(evidence: Evidence, start: FloatArray) -> Weights:
-    """Non-negative weights of the lowest held-out logistic loss.
+    """Non-negative weights that minimise the held-out logistic loss.
 
-    The loss has a penalty on the squared distance from ``start`` times a common factor,
-    which falls with the square of the number of positives: with few of them the members
-    keep the proportions of ``start``. A member whose absence costs next to nothing is
-    left out, the least useful first.
+    The loss has a penalty on the squared distance from ``start`` times a common factor. The penalty
+    decreases with the square of the number of positives: with few positives the members keep the
+    proportions of ``start``. Members whose removal hardly increases the loss are removed, the least useful
+    first.
     """
     kept = [i for i in range(len(start)) if start[i] > 0]
     fitted = _fit(evidence.columns(kept), start[kept])
@@ -74,7 +74,7 @@ def stack(evidence: Evidence, start: FloatArray) -> Weights:
         if trials[best][1] - fitted[1] > _WORTH:
             break
         kept, fitted = shorter[best], trials[best]
-    if not (fitted[0][:-1] > 0).any():  # no member ranks held rows better than chance
+    if not (fitted[0][:-1] > 0).any():  # no member ranks held-out rows better than chance
         return Weights(start / start.sum(), 0.0)
     members = np.zeros(len(start))
     members[kept] = fitted[0][:-1]

@@ -1,9 +1,9 @@
-"""LightGBM's text of trees, checked before LightGBM sees it and stripped of what it says about rows.
+"""LightGBM's text of trees, checked before LightGBM reads it, and without statistics of rows.
 
-LightGBM parses its text in C++ and trusts it: a child that does not exist ends the
-process, a cycle of children never ends, a column beyond the row is read from foreign
-memory. So a text from a file is never handed on. It is read here into arrays, the arrays are
-checked, and LightGBM gets a new text that is written from them.
+LightGBM parses its text in C++ without checks: a child that does not exist ends the process, a cycle of
+children never ends, and a column beyond the row is read from other memory. So LightGBM never gets a text
+from a file. The text is read here into arrays, the arrays are checked, and LightGBM gets a new text that
+is written from them.
 
 The new text has splits and leaf values, which are what predictions need. The smallest and the
 largest value of each column, gains and training settings are left out. Numbers of rows in leaves stay,
@@ -23,8 +23,8 @@ from drpu.exceptions import ArtifactError
 
 __all__ = ["Trees", "read_trees"]
 
-MOST_DEPTH = 1000  # splits on the way to a leaf: bounds the time that a row takes in a tree
-LARGEST = 1e100  # of a leaf value: sums of them stay finite
+MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
+LARGEST = 1e100  # largest absolute leaf value, so that sums stay finite
 
 _CATEGORICAL = 1  # bits of a decision type, as LightGBM numbers them; 2 sends missing values left
 _MISSING = 12  # two bits: no missing values (0), zeros (4), NaN (8)
@@ -75,16 +75,16 @@ class Trees:
         Parameters
         ----------
         text : str
-            From a file, so anything at all.
+            The content of a file, which may be anything.
         columns : int
-            Number of columns that the model around the trees has.
+            Number of columns of the model that contains the trees.
         averaged : bool
             Whether predictions are the mean over the trees, as in a forest.
 
         Raises
         ------
         ArtifactError
-            If the text is not what LightGBM would write for such trees.
+            If the text is not one that LightGBM writes for such trees.
         """
         try:
             header, blocks = _split(text)
@@ -116,7 +116,7 @@ class Trees:
         return "\n".join(header) + "\n\n" + "".join(blocks) + "end of trees\n"
 
     def booster(self) -> Any:
-        """LightGBM's object that makes predictions."""
+        """A LightGBM booster for predictions."""
         import lightgbm
 
         try:
@@ -138,7 +138,7 @@ def read_trees(blob: bytes, *, columns: int, averaged: bool) -> Trees:
 
 
 def _split(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """Fields of the header and of each tree; whatever follows the trees is not read."""
+    """Fields of the header and of each tree; text after the trees is not read."""
     body, end, _ = text.partition("\nend of trees")
     if not end:
         raise ArtifactError("the text of the trees is damaged: it has no end.")
@@ -173,11 +173,11 @@ def _check_header(header: dict[str, str], columns: int, averaged: bool) -> None:
     numbers = [int(header[name]) for name in _HEADER_NUMBERS]
     if numbers != [1, 1, columns - 1] or len(header["feature_names"].split(" ")) != columns:
         raise ArtifactError(
-            f"the trees must have one output and {columns} columns, as the model around them has: "
+            f"the trees must have one output and {columns} columns, as the model that contains them: "
             f"got {dict(zip(_HEADER_NUMBERS, numbers, strict=True))}."
         )
     if ("average_output" in header) is not averaged:
-        raise ArtifactError("the trees must be averaged in a forest, and added up otherwise.")
+        raise ArtifactError("the trees must be averaged in a forest, and summed otherwise.")
 
 
 def _read(fields: dict[str, str], columns: int) -> Tree:
@@ -207,7 +207,7 @@ def _read(fields: dict[str, str], columns: int) -> Tree:
 
 
 def _counts(fields: dict[str, str]) -> IntArray:
-    """Rows of each leaf, by which contributions of columns are weighted: at least one, so that they exist."""
+    """Rows of each leaf, which weight the contributions of columns; at least 1, so that these are finite."""
     if not fields.get("leaf_count"):  # earlier versions count no rows in a tree of one leaf
         return np.ones(len(fields["leaf_value"].split()), dtype=np.int64)
     return np.maximum(_integers(fields["leaf_count"]), 1)
@@ -242,10 +242,10 @@ def _check(tree: Tree, columns: int) -> None:
         or any(len(array) != splits for array in arrays),
         "a split is on a column that does not exist": _outside(tree.feature, 0, columns),
         "a split is of an unknown kind": not set(tree.decision.tolist()) <= _DECISIONS,
-        # infinity parts the numbers from the missing values
+        # an infinite threshold separates numbers from missing values
         "a threshold is not a number": not (tree.threshold > -np.inf).all(),
         "a leaf value is not a finite number": not (np.abs(tree.value) <= LARGEST).all(),
-        "the rows of a leaf are not counted": len(tree.count) != leaves or _outside(tree.count, 0, 2**31),
+        "a leaf has no positive number of rows": len(tree.count) != leaves or _outside(tree.count, 0, 2**31),
         "there are too many rows": int(tree.count.sum()) >= 2**31,
     }
     _report(problems)
@@ -277,7 +277,7 @@ def _check_children(left: IntArray, right: IntArray, splits: int) -> None:
         }
     )
     level, depth = np.zeros(min(splits, 1), dtype=np.int64), 0
-    while level.size:  # ends, as children come after their parents
+    while level.size:  # ends, because children come after their parents
         level = np.concatenate([left[level], right[level]])
         level, depth = level[level >= 0], depth + 1
         _report({f"a tree is deeper than {MOST_DEPTH} splits": depth > MOST_DEPTH})

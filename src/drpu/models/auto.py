@@ -35,7 +35,7 @@ HELD, ENOUGH_HELD = (
 )  # fraction of the rows that determine the weights: a tenth if it has 400 positives
 MOST_HELD = 20_000  # more rows of either sample do not improve the weights
 REFIT_ROWS = 50_000  # with at most this many rows the members are fitted again to all rows
-FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted: rows of each sample
+FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted; rows of each sample
 WIDE = 1000  # sparse rows with more columns get a linear fit only
 FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error with few positives
 
@@ -72,11 +72,11 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     Attributes
     ----------
     members_ : list of RatioModel
-        The fitted members that count.
+        The fitted members with a weight above 0.
     weights_ : array of shape (n_members,)
-        Their weights. They sum to 1 where the members are averaged, and need not elsewhere.
+        Their weights. They sum to 1 if the members are averaged.
     constant_ : float
-        Added to the weighted sum; 0 where the members are averaged.
+        Added to the weighted sum; 0 if the members are averaged.
     """
 
     schema = Schema(
@@ -128,7 +128,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         return carve(pair, None, fraction, np.random.default_rng(seed), most=MOST_HELD)
 
     def _choose(self, pair: SamplePair, seeds: list[int]) -> list[RatioModel]:
-        """The members that suit the rows, not yet fitted."""
+        """The unfitted members that are suitable for the rows."""
         rows = pair.positive.rows
         smooth = ClassifierRatio() if is_sparse(rows) else FourierRatio(random_state=seeds[0])
         if n_rows(rows) < FEW or _is_wide(pair):
@@ -220,13 +220,13 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         return SamplePair(*(Sample(self._filled(s.rows, member), s.weight) for s in samples))
 
     def _filled(self, X: Rows, member: RatioModel, gaps: bool | None = None) -> Rows:
-        """Rows as the member can take them: the smooth one gets medians in gaps, and indicators."""
+        """Rows in the form that the member accepts: the smooth one gets medians and indicators."""
         if not member.accepts_nan and (has_gaps(X) if gaps is None else gaps):
             X = _fill_gaps(X, self.medians_)
         return X if member.accepts_categories or self.indicators_ is None else self.indicators_(X)
 
     def state(self) -> ModelState:
-        """The states of the members, their weights, and what fills the gaps."""
+        """The states of the members, their weights, and the values that replace missing ones."""
         return ModelState(
             self.kind,
             {
@@ -248,7 +248,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
             model.categories = model.indicators_.categories
         model.saw_gaps_, model.medians_ = bool(state.config["saw_gaps"]), state.arrays["medians"]
         model.members_ = [model_from_state(state.parts[str(i)]) for i in range(len(state.parts))]
-        start = cls._start(model.members_)  # the weights of states that name none
+        start = cls._start(model.members_)  # weights of states without weights
         model.weights_ = np.array(state.config.get("weights", start / start.sum()), dtype=np.float64)
         model.constant_ = float(state.config.get("constant", 0.0))
         if model.weights_.shape != (len(model.members_),):
@@ -268,21 +268,21 @@ def has_gaps(X: Rows) -> bool:
 
 
 def _large_forest(pair: SamplePair) -> dict[str, int]:
-    """Parameters of a forest on many rows: fewer and larger trees, which cost less to score."""
+    """Parameters of a forest on many rows: fewer and larger trees, which are faster to score."""
     rows = sum(min(len(sample), FOREST_ROWS) for sample in (pair.positive, pair.unlabeled))
     leaf = min(max(2, rows // 500), FOREST_LEAF)
     return {"n_trees": FOREST_TREES, "most_rows": FOREST_ROWS, "min_leaf": leaf}
 
 
 def _is_wide(pair: SamplePair) -> bool:
-    """Whether rows are sparse with so many columns that trees would take hours and learn little."""
+    """Whether rows are sparse with so many columns that trees would be slow and learn little."""
     return is_sparse(pair.positive.rows) and pair.positive.rows.shape[1] > WIDE
 
 
 def _medians(pair: SamplePair, rng: np.random.Generator) -> FloatArray:
-    """Median of each column without its gaps; 0 for a column of nothing else, and for sparse rows.
+    """Median of each column without missing values; 0 for a column without values, and for sparse rows.
 
-    Of more than 20,000 rows a sample of either kind stands for all.
+    If a sample has more than 20,000 rows, a random part of it is used.
     """
     if is_sparse(pair.positive.rows):
         return np.zeros(pair.positive.rows.shape[1])
@@ -302,7 +302,7 @@ def _fill_gaps(X: Rows, medians: FloatArray) -> Rows:
 
 def _warn_of_gaps() -> None:
     warnings.warn(
-        "the rows have missing values: the trees take them as they are, the smooth member sees column "
+        "the rows have missing values: the trees use them as they are, the smooth member gets column "
         "medians instead (zeros in sparse rows).",
         ImputationWarning,
         stacklevel=2,

@@ -40,15 +40,13 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     """
 
     kind: ClassVar[str]
-    schema: ClassVar[Schema | None] = None  # what its states must look like
+    schema: ClassVar[Schema | None] = None  # rules for its states
     named: ClassVar[bool] = False
     accepts_sparse: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = False
-    accepts_categories: ClassVar[bool] = False  # a parameter ``categories``: positions of columns of codes
-    accepts_frames: ClassVar[bool] = (
-        False  # data frames as they are, in :class:`drpu.tables.frames.FrameRows`
-    )
+    accepts_categories: ClassVar[bool] = False  # has a parameter ``categories``: positions of category codes
+    accepts_frames: ClassVar[bool] = False  # accepts data frames, as :class:`drpu.tables.frames.FrameRows`
     uses_holdout: ClassVar[bool] = False
     fits_in_threads: ClassVar[bool] = False  # whether several can be fitted at the same time in one process
 
@@ -145,9 +143,9 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         """A fitted model from its state; ``module`` makes the torch module of a custom network."""
 
     def contributions(self, X: Rows) -> FloatArray:
-        """How much each column adds to the score of checked rows; the last column is the base value."""
+        """Contribution of each column to the score of checked rows; the last column is the base value."""
         raise ParameterError(
-            f"a {type(self).__name__} gives no contributions of columns: use model='boosted', or "
+            f"a {type(self).__name__} has no contributions of columns: use model='boosted', or "
             "permutation_importance with AUCScorer for any model."
         )
 
@@ -172,7 +170,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
             return None
         if not self.uses_holdout:
             raise ParameterError(
-                f"holdout must be None for {type(self).__name__}, which chooses nothing by holdout rows."
+                f"holdout must be None for {type(self).__name__}, which does not use holdout rows."
             )
         if len(holdout) != 2:
             raise ParameterError(f"holdout must be a pair (positive, unlabeled), got {len(holdout)} parts.")

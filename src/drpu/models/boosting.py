@@ -33,13 +33,13 @@ __all__ = [
 ]
 
 _PATIENCE = 30
-_FEW = 20_000  # rows up to which trees are grown again with the held rows
-_ENOUGH_HELD = 200  # held positives from which the risk can choose the number of rounds
+_FEW = 20_000  # up to this number of rows, trees are trained again with the held-out rows
+_ENOUGH_HELD = 200  # held-out positives needed to choose the number of rounds by their risk
 _MIN_LEAF = 10
 
 
 class _Plan(NamedTuple):
-    """How trees are grown where the user leaves it open."""
+    """Settings of the trees that the user did not give."""
 
     rounds: int
     learning_rate: float
@@ -47,13 +47,13 @@ class _Plan(NamedTuple):
     column_share: float
 
 
-_FIXED = _Plan(150, 0.06, 8, 0.5)  # small and slow: nothing tells when to stop
-# A tree finds an interaction of three columns only if it sees all three: of half of the columns, one
-# tree in eight does.
+_FIXED = _Plan(150, 0.06, 8, 0.5)  # small trees and steps, because there is no early stopping
+# A tree can only find an interaction of three columns if it is trained on all three. With half of the
+# columns this holds for one tree in eight.
 _STOPPED = _Plan(1000, 0.05, 16, 1.0)
 _MOST = _Plan(2000, 0.05, 64, 1.0)
-_MANY = 10_000  # positives from which on trees grow with the square root of their number
-_MOST_HELD = 20_000  # rows of either sample: more would not choose the number of rounds better
+_MANY = 10_000  # above this number of positives, trees grow with its square root
+_MOST_HELD = 20_000  # rows of either sample; more do not improve the choice of the number of rounds
 
 
 class BoostedRatio(RatioModel, kind="boosted", named=True):
@@ -74,34 +74,34 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         Lower bound of the training prior for the non-negative correction, by default 0,
         which is none. With ``bregman`` only.
     n_rounds : int, optional
-        Number of trees: by default 150. Where early stopping decides it is the most there can be, by
-        default 1000, and up to 2000 above 10,000 positives.
+        Number of trees, by default 150. With early stopping it is the maximum, by default 1000, and up
+        to 2000 above 10,000 positives.
     learning_rate : float, optional
         Fraction of each tree that is added: by default 0.06, and 0.05 with early stopping.
     leaves : int, optional
-        Most leaves of a tree: by default 8. Where early stopping decides 16, and up to 64 above 10,000
-        positives.
+        Maximum number of leaves of a tree, by default 8. With early stopping it is 16, and up to 64 above
+        10,000 positives.
     min_leaf : int, optional
-        Fewest rows of a leaf (``log``), or the least unlabeled mass of a leaf counted in rows
-        at a ratio of 1 (``bregman``). By default 10, and less below 200 rows.
+        Minimum number of rows of a leaf (``log``), or its minimum unlabeled mass counted in rows
+        at a ratio of 1 (``bregman``). The default is 10, and less below 200 rows.
     l2 : float, optional
-        Hessian that is added to each leaf and shrinks its value: by default 20 for the
+        Added to the Hessian of each leaf, which shrinks its value: by default 20 for the
         logistic losses (``log``, ``bkl``), 50 for ``ukl`` and 300 for ``lsif``, whose
-        positive rows pull on a leaf without adding to its hessian.
+        positive rows contribute to the gradient of a leaf but not to its Hessian.
     row_share : float, default=0.7
-        Fraction of the rows that each tree sees.
+        Fraction of the rows that each tree is trained on.
     column_share : float, optional
-        Fraction of the columns that each tree sees: by default 0.5, and 1 with early stopping.
+        Fraction of the columns that each tree is trained on: by default 0.5, and 1 with early stopping.
     early_stopping : bool or "auto", default="auto"
-        Whether the uncorrected risk of holdout rows decides how many trees there are.
-        ``auto`` asks for 200 holdout positives: with fewer, noise would decide.
+        Whether the uncorrected risk of holdout rows determines the number of trees. ``auto`` does so
+        with at least 200 holdout positives, because with fewer the risk is too noisy.
     holdout : float, default=0.2
-        Fraction of the rows that early stopping holds out, when ``fit_ratio`` is given no
-        holdout rows, and at most 20,000 rows of either sample. Up to 20,000 rows the trees are then
-        grown again on all of them.
+        Fraction of the rows that early stopping holds out if ``fit_ratio`` is given no holdout rows, at
+        most 20,000 rows of either sample. With up to 20,000 rows, the trees are then trained again on
+        all of them.
     categories : sequence of int, default=()
-        Positions of the columns that hold category codes (whole numbers from 0), on which trees split
-        code by code. Tables with categories set it by themselves.
+        Positions of the columns with category codes (whole numbers from 0), where a split separates one
+        code from the others. Tables with categories set this parameter themselves.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -213,7 +213,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
 
     @classmethod
     def from_trees(cls, trees: str, columns: int) -> Self:
-        """A fitted model of trees whose sum is the log-ratio, in LightGBM's text."""
+        """A fitted model from trees in LightGBM's text format, whose sum is the log-ratio."""
         model = cls()
         model.loss_, model.offset_, model.n_features_in_ = LogLoss(), 0.0, columns
         model.trees_, model.booster_ = trees, own_trees(trees)
@@ -221,7 +221,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         return model
 
     def as_grown(self) -> dict[str, Any]:
-        """Parameters that grow trees like the fitted ones on other rows, with nothing left to choose."""
+        """Parameters to train trees like the fitted ones on other rows, with all choices fixed."""
         return {
             "n_rounds": self.n_rounds_,
             "learning_rate": self.learning_rate or self.plan_.learning_rate,
@@ -253,7 +253,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
             for name in ("generator", "link", "alpha"):
                 if getattr(self, name) is not None:
                     raise ParameterError(
-                        f"{name} must be None with loss='log', which has no use for it, "
+                        f"{name} must be None with loss='log', which does not use it, "
                         f"got {getattr(self, name)!r}: use loss='bregman'."
                     )
             return LogLoss()
@@ -292,7 +292,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     def _grow(
         self, loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], held: SamplePair | None = None
     ) -> tuple[Any, float]:
-        """Trees, and the lowest risk that they reach on held rows."""
+        """Trained trees, and their lowest risk on held-out rows."""
         import lightgbm
 
         min_leaf = self.min_leaf or max(1, min(_MIN_LEAF, len(pair) // 20))
@@ -327,7 +327,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         return self.loss_.log_ratio(np.asarray(raw, dtype=np.float64) + self.offset_)
 
     def contributions(self, X: Rows) -> FloatArray:
-        """LightGBM's own contributions of the columns; the last column holds the base value."""
+        """LightGBM's contributions of the columns; the last column is the base value."""
         threads = 0 if self.n_jobs == -1 else self.n_jobs
         found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=threads_here(threads))
         values = np.array(sparse.csr_matrix(found).toarray() if is_sparse(X) else found, dtype=np.float64)
@@ -340,7 +340,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         return boosted_scores(graph, self, X)
 
     def state(self) -> ModelState:
-        """The trees in LightGBM's own text, and what turns their sum into a ratio."""
+        """The trees in LightGBM's text format, and the values that map their sum to a ratio."""
         config = {"loss": self.loss, "offset": self.offset_, "n_features": self.n_features_in_}
         if isinstance(self.loss_, BregmanLoss):
             config |= {"generator": self.loss_.generator, "link": self.loss_.link, "alpha": self.loss_.alpha}
@@ -349,7 +349,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
 
     @classmethod
     def check_state(cls, state: ModelState) -> None:
-        """Raise unless the trees of ``state`` are sound."""
+        """Raise unless the trees of ``state`` are valid."""
         read_trees(state.blobs["trees"], columns=state.config["n_features"], averaged=False)
 
     @classmethod
@@ -375,7 +375,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
 
 
 def _stopped_plan(positives: int) -> _Plan:
-    """How trees are grown where held rows stop them: the more positives, the larger and the more."""
+    """Settings with early stopping: with more positives, trees are larger and more numerous."""
     growth = float(np.sqrt(max(1.0, positives / _MANY)))
     rounds, leaves = round(_STOPPED.rounds * growth), round(_STOPPED.leaves * growth)
     return _STOPPED._replace(rounds=min(rounds, _MOST.rounds), leaves=min(leaves, _MOST.leaves))
@@ -397,26 +397,26 @@ def _dataset(
 
 
 def own_trees(trees: str) -> Any:
-    """LightGBM's object from a text that it wrote in this process; texts from files are checked first."""
+    """A LightGBM booster from a text written in this process; texts from files have to be checked first."""
     import lightgbm
 
     return lightgbm.Booster(model_str=trees)
 
 
 def pair_rows(pair: SamplePair) -> Any:
-    """Rows of both samples as LightGBM takes them; dense ones as two blocks, which spares a copy."""
+    """Rows of both samples in the form that LightGBM accepts; dense rows as two blocks, to avoid a copy."""
     if is_sparse(pair.positive.rows) or is_sparse(pair.unlabeled.rows):
         return tree_rows(pair.stacked())
     return [np.ascontiguousarray(sample.rows) for sample in (pair.positive, pair.unlabeled)]
 
 
 def tree_rows(X: Rows) -> Rows:
-    """Rows as LightGBM takes them, which of sparse ones knows the older kind only."""
+    """Rows in the form that LightGBM accepts: sparse matrices, not sparse arrays."""
     return sparse.csr_matrix(X) if is_sparse(X) else X
 
 
 def category_columns(categories: Sequence[int], columns: int) -> Any:
-    """Positions of category codes, as a LightGBM data set takes them."""
+    """Positions of category codes, in the form that a LightGBM data set accepts."""
     for j in categories:
         if check_integer("categories", j, low=0) >= columns:
             raise ParameterError(f"categories must be positions of columns below {columns}, got {j!r}.")
@@ -424,8 +424,8 @@ def category_columns(categories: Sequence[int], columns: int) -> Any:
 
 
 def category_settings(categories: Sequence[int]) -> dict[str, Any]:
-    """Settings of splits on categories: one level against the others, as on an indicator column.
+    """Settings of splits on categories: one level against the others, as for an indicator column.
 
-    Sets of levels are chosen by the labels out of very many, which few positives do not bear.
+    Choosing among the very many sets of levels would overfit few positives.
     """
     return {"max_cat_to_onehot": 300} if len(categories) else {}

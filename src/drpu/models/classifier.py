@@ -94,17 +94,17 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
 
     @property
     def accepts_frames(self) -> bool:  # type: ignore[override]
-        """Whether the classifier is a pipeline, which gets data frames as they are (and did in training)."""
+        """Whether the classifier is a pipeline, which gets data frames unchanged (as in training)."""
         return getattr(self, "frames_", takes_frames(self.classifier))
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
-        """Whether the classifier takes sparse rows."""
+        """Whether the classifier accepts sparse rows."""
         return self.classifier is None or bool(get_tags(self.classifier).input_tags.sparse)
 
     @property
     def accepts_nan(self) -> bool:  # type: ignore[override]
-        """Whether the classifier takes missing values."""
+        """Whether the classifier accepts missing values."""
         return self.classifier is not None and bool(get_tags(self.classifier).input_tags.allow_nan)
 
     @property
@@ -174,7 +174,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
                 _log_odds(classifier, native_rows(X), smoothing) + offset
                 for classifier, offset in zip(self.classifiers_, self.offsets_, strict=True)
             ]
-        except ValueError as error:  # a step of the user's pipeline that cannot take these rows
+        except ValueError as error:  # a step of the user's pipeline that does not accept these rows
             raise DataError(f"X cannot be scored by the classifier: {error}") from error
         return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
 
@@ -194,7 +194,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
 
     @classmethod
     def check_state(cls, state: ModelState) -> None:
-        """Raise unless the classifiers of ``state`` are of known types and sound."""
+        """Raise unless the classifiers of ``state`` are of known types and valid."""
         read_estimators(state.blobs["classifiers"])
 
     @classmethod
@@ -217,7 +217,7 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         for classifier in classifiers:
             classes = list(getattr(classifier, "classes_", ()))
             if not hasattr(classifier, "predict_proba") or classes != [0, 1]:
-                raise DataError("state is not that of a ClassifierRatio: its classifiers must know 0 and 1.")
+                raise DataError("state is not that of a ClassifierRatio: its classes must be 0 and 1.")
             if getattr(classifier, "n_features_in_", None) != model.n_features_in_:
                 raise DataError("state is not that of a ClassifierRatio: its classifiers differ in columns.")
         if len(model.offsets_) != len(classifiers):
@@ -284,7 +284,7 @@ def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, Fl
         path.append(step)
     if not has_fit_parameter(last, "sample_weight"):
         raise ParameterError(
-            f"weights must be None with {type(last).__name__}, whose fit takes no sample_weight: "
+            f"weights must be None with {type(last).__name__}, whose fit has no sample_weight: "
             "use another classifier, or resample the rows by their weights."
         )
     return {"__".join([*path, "sample_weight"]): weight}

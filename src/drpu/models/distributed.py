@@ -1,4 +1,4 @@
-"""Density ratios that are fitted where the rows lie, on a cluster."""
+"""Density ratios that are fitted on the workers of a cluster."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkB
 
 @dataclass(frozen=True, slots=True)
 class FrameFit:
-    """All that a classifier takes from a fit on a cluster; ``named`` if columns have names of the user's."""
+    """The result of a fit on a cluster; ``named`` tells whether the user named the columns."""
 
     folds: FoldedRatio
     tails: ScoreTails
@@ -52,7 +52,7 @@ class FrameFit:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows on a worker; ``fold`` is -1 for rows that only train."""
+    """Rows on a worker; ``fold`` is -1 for rows that are used for training only."""
 
     rows: FloatArray
     positive: BoolArray
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class PartCounts:
-    """What a worker sends of the unlabeled rows that it has scored."""
+    """Counts of the unlabeled rows that a worker has scored, which it sends."""
 
     tails: ScoreTails
     grid: IntArray
@@ -84,16 +84,16 @@ class PartCounts:
 
 
 class RowsOnCluster(Protocol):
-    """The rows of a frame with their folds, as an engine holds them."""
+    """The rows of a frame with their folds, in the memory of an engine such as Dask."""
 
     columns: list[str]
     weighted: bool
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
-        """Rows and weight of shape (folds + 1, 2): by fold, the last line for -1; unlabeled, positive."""
+        """Rows and weights of shape (folds + 1, 2), by fold (the last for -1) and by unlabeled, positive."""
 
     def train(self, without: int, mass: tuple[float, float]) -> str:
-        """Trees in LightGBM's text of all rows but those of a fold, with the weight of a row of each kind."""
+        """Trees in LightGBM's text format, fitted without a fold; ``mass`` weights the rows of each kind."""
 
     def positive_scores(self, model: Any, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
         """Scores and weights of at most so many positives of a fold."""
@@ -102,17 +102,16 @@ class RowsOnCluster(Protocol):
         """Counts of the unlabeled rows of a fold."""
 
     def close(self) -> None:
-        """Give the memory of the workers back."""
+        """Free the memory of the workers."""
 
 
 class FrameRatio(RatioModel):
-    """Base of the models that learn from a distributed data frame.
+    """Base class of the models that are fitted to a distributed data frame.
 
-    The margin of boosted trees with the stock logistic loss, fitted with weights that give
-    positive and unlabeled rows equal masses, is the log-ratio. The constant comes from
-    counts of rows, never from an intercept. Folds come from a hash of each row, so that
-    a row keeps its fold however the frame is divided. Scores are counted on the workers:
-    models, scores of held-out positives and counts are all that travels.
+    The margin of boosted trees with the usual logistic loss is the log-ratio if weights give positive
+    and unlabeled rows equal totals. The constant comes from counts of rows, not from an intercept. The
+    fold of a row is computed from its hash, so it does not depend on the partitions of the frame. Scores
+    are counted on the workers; only models, scores of held-out positives and counts are sent.
     """
 
     accepts_nan: ClassVar[bool] = True
@@ -141,7 +140,7 @@ class FrameRatio(RatioModel):
         holdout: Any,
         read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
     ) -> FrameFit:
-        """Fold models and counts of the rows that each has not seen."""
+        """Fold models, and counts of the rows that each was not trained on."""
         if not isinstance(label, str) or not (weight is None or isinstance(weight, str)):
             raise ParameterError(
                 f"y and sample_weight must be names of columns with {type(self).__name__}, "
@@ -167,7 +166,7 @@ class FrameRatio(RatioModel):
         seen = np.delete(mass, fold, axis=0).sum(axis=0)
         if (seen <= 0).any():
             raise DataError("every fold must leave positive and unlabeled rows to train on: use fewer folds.")
-        # Equal masses that sum to the number of rows: the margin then needs no constant.
+        # Equal totals that sum to the number of rows: then the margin needs no constant.
         unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
         return BoostedRatio.from_trees(rows.train(fold, (unlabeled, positive)), len(rows.columns))
 
@@ -177,7 +176,7 @@ class FrameRatio(RatioModel):
 
     def _only_frames(self, *_: Any) -> NoReturn:
         raise DataTypeError(
-            f"{type(self).__name__} learns from a {self.engine} data frame, by "
+            f"{type(self).__name__} is fitted to a {self.engine} data frame, by "
             f"DRPUClassifier(model={type(self).__name__}(...)).fit(frame, y='label'); for rows in memory "
             "use BoostedRatio."
         )
@@ -189,17 +188,17 @@ class FrameRatio(RatioModel):
         self._only_frames()
 
     def state(self) -> ModelState:
-        """Not there: the fitted models are plain boosted trees, which have states."""
+        """Not supported: the fitted models are plain boosted trees, which have states."""
         self._only_frames()
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """Not there: the fitted models are plain boosted trees."""
+        """Not supported: the fitted models are plain boosted trees."""
         raise DataError(f"a {cls.__name__} has no state.")
 
 
 class Scored(Protocol):
-    """What counting needs of rows on a cluster."""
+    """Methods of rows on a cluster that counting needs."""
 
     weighted: bool
 
@@ -242,16 +241,16 @@ def settle_split(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float
 
 
 def engine_of(X: Any) -> str | None:
-    """The class that learns from a frame like ``X``, or None where its rows are in memory."""
+    """Name of the class that is fitted to frames like ``X``, or None if its rows are in memory."""
     return ENGINES.get(type(X).__module__.partition(".")[0])
 
 
 def refuse_frame(X: Any, name: str = "X") -> None:
-    """Raise for a frame on a cluster: it is never pulled into memory by the way."""
+    """Raise for a frame on a cluster, which is never loaded into memory implicitly."""
     engine = engine_of(X)
     if engine is not None:
         raise DataTypeError(
             f"{name} is a {type(X).__module__.partition('.')[0]} {type(X).__name__}, whose rows are not in "
-            f"memory. To fit where they lie use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), "
-            "to count or score them adapt, count_batches or score_batches, or bring them into memory."
+            f"memory. To fit on the cluster use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), "
+            "to count or score them use adapt, count_batches or score_batches, or load them into memory."
         )

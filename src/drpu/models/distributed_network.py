@@ -20,7 +20,7 @@ from drpu.models.rows import as_rows
 
 __all__ = ["DistributedNetwork"]
 
-STOPPING = 10  # one row in so many of the training rows chooses the epoch
+STOPPING = 10  # one of ten training rows is used to choose the epoch
 
 
 class DistributedNetwork(FrameRatio):
@@ -29,9 +29,9 @@ class DistributedNetwork(FrameRatio):
     Each process calls ``DRPUClassifier(model=DistributedNetwork()).fit(X, y)`` with its own
     rows; gradients are averaged by torch's DistributedDataParallel, and every process ends
     with the same classifier. The loss is the logistic loss of positive against unlabeled
-    rows with equal masses, so that the output is the log-ratio. A process may hold rows
-    of one kind only, or fewer rows than others. Rows never leave their process: gradients,
-    scores of held-out positives and counts do.
+    rows with equal totals, so that the output is the log-ratio. A process may have rows
+    of one kind only, or fewer rows than others. Rows never leave their process. Gradients,
+    scores of held-out positives and counts are exchanged.
 
     Parameters
     ----------
@@ -42,13 +42,13 @@ class DistributedNetwork(FrameRatio):
     batch_size : int, default=512
         Rows of a step, over all processes.
     learning_rate : float, default=0.003
-        At the start; it falls to 0 along a cosine.
+        Initial learning rate of AdamW; it decreases to 0 along a cosine.
     weight_decay : float, default=0.01
-        Of AdamW.
+        Weight decay of AdamW.
     backend : str, default="gloo"
-        How processes talk, where no group has been started yet: ``"nccl"`` for GPUs.
+        Backend of ``torch.distributed`` if no process group exists yet; use ``"nccl"`` for GPUs.
     most_levels : int, default=100000
-        Most held-out positives whose scores are kept as levels to count over.
+        Maximum number of held-out positives whose scores are kept as levels of the counts.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the weights: an integer, the same in all processes.
     """
@@ -77,7 +77,7 @@ class DistributedNetwork(FrameRatio):
         self.random_state = random_state
 
     def open(self, *_: Any) -> NoReturn:
-        """Not there: each process has its rows in memory."""
+        """Not supported: each process has its rows in memory."""
         self._only_frames()
 
     def fit_frame(
@@ -88,7 +88,7 @@ class DistributedNetwork(FrameRatio):
         holdout: Any,
         read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
     ) -> FrameFit:
-        """Fold models of the rows of all processes, and counts of the rows that each has not seen."""
+        """Fold models of the rows of all processes, and counts of the rows that each was not trained on."""
         self._check_parameters()
         self._join_group()
         from drpu.models._training.processes import gather
@@ -207,7 +207,7 @@ class _Counted:
         found = self.gather(self._scored(model, fold, positive=True))
         scores, weight = (np.concatenate(parts) for parts in zip(*found, strict=True))
         order = np.argsort(scores, kind="stable")
-        if len(scores) > most:  # as many quantiles: the same in every process
+        if len(scores) > most:  # quantiles instead, which are the same in every process
             order = order[np.linspace(0, len(scores) - 1, most).astype(np.int64)]
         return scores[order], weight[order]
 
@@ -226,7 +226,7 @@ class _Counted:
 
 
 def _folds(rows: FloatArray, split: int | float, salt: int) -> IntArray:
-    """Fold of each row by a hash of its values; -1 for rows that only train."""
+    """Fold of each row by a hash of its values; -1 for rows that are used for training only."""
     unit = (_hashed(rows, salt) >> np.uint64(11)).astype(np.float64) / 2**53
     if isinstance(split, float):
         return np.where(unit < split, 0, -1).astype(np.int64)

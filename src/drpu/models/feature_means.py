@@ -71,10 +71,10 @@ class FeatureMeans:
         return np.asarray(total / weight.sum())
 
     def prior(self, new: Sample, train_prior: float) -> float:
-        """Prior of ``new``, from the growth of the negatives since training."""
+        """Prior of ``new``, from the growth of the share of negatives since training."""
         gap = self.unlabeled - self.positive
         size = float(gap @ gap)
-        if size < 1e-20:  # positives and unlabeled rows are alike: nothing has been seen to move
+        if size < 1e-20:  # positives and unlabeled rows have equal means, so no change can be seen
             return train_prior
         growth = max(0.0, float((self.mean(new) - self.positive) @ gap) / size)
         return float(np.clip(1 - growth * (1 - train_prior), 0.0, 1.0))
@@ -93,7 +93,7 @@ class FeatureMeans:
 
     @classmethod
     def from_state(cls, state: ModelState) -> FeatureMeans:
-        """The object that gave ``state``; raises ``DataError`` where the arrays do not fit together."""
+        """The object restored from ``state``; raises ``DataError`` if its arrays do not fit together."""
         try:
             arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.arrays.items()}
             width = float(state.config["width"])
@@ -113,7 +113,7 @@ class FeatureMeans:
 
 
 def _checked(rows: Rows) -> Any:
-    """Rows that features can be computed of: two dimensions, numbers, no gaps."""
+    """Rows, if features can be computed from them: two dimensions, numbers, no missing values."""
     if is_sparse(rows):
         return rows
     array = np.asarray(rows)

@@ -27,7 +27,7 @@ from drpu.models.registry import model_from_state
 
 __all__ = ["FoldedRatio", "HeldOut", "cross_fit", "resolve_holdout"]
 
-FEWEST_TO_SPLIT = 4  # with fewer positives a fold would leave two or fewer to learn from
+FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
 MOST_TO_FOLD = 2000  # with more positives a single split is enough
 
@@ -77,27 +77,27 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
-        """Whether the models take sparse rows."""
+        """Whether the models accept sparse rows."""
         return self.models[0].accepts_sparse
 
     @property
     def accepts_nan(self) -> bool:  # type: ignore[override]
-        """Whether the models take missing values."""
+        """Whether the models accept missing values."""
         return self.models[0].accepts_nan
 
     @property
     def accepts_nd(self) -> bool:  # type: ignore[override]
-        """Whether the models take rows of more than one dimension."""
+        """Whether the models accept rows of more than one dimension."""
         return self.models[0].accepts_nd
 
     @property
     def accepts_categories(self) -> bool:  # type: ignore[override]
-        """Whether the models take category codes."""
+        """Whether the models accept category codes."""
         return self.models[0].accepts_categories
 
     @property
     def accepts_frames(self) -> bool:  # type: ignore[override]
-        """Whether the models take data frames as they are."""
+        """Whether the models accept data frames."""
         return self.models[0].accepts_frames
 
     def describe(self) -> str:
@@ -110,7 +110,7 @@ class FoldedRatio(RatioModel, kind="folds"):
         return np.column_stack([model.score_checked(X) for model in self.models])
 
     def _fit(self, *_: Any) -> None:
-        raise ParameterError("fold models are made by cross_fit, which keeps every model from its own fold.")
+        raise ParameterError("fold models are made by cross_fit, which fits every model without its fold.")
 
     def contributions(self, X: Rows) -> FloatArray:
         """The mean of the contributions in the fold models."""
@@ -133,8 +133,8 @@ class FoldedRatio(RatioModel, kind="folds"):
 def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped: bool = False) -> int | float:
     """Folds (an integer), a fraction to hold out, or 0 for no split at all.
 
-    ``n_positive`` and ``n_unlabeled`` count groups where rows are ``grouped``. Too few groups
-    mean fewer folds; too few rows are an error, since the user asked for more.
+    ``n_positive`` and ``n_unlabeled`` count groups if rows are ``grouped``. With too few groups
+    there are fewer folds; too few rows for the requested folds are an error.
     """
     few = min(n_positive, n_unlabeled)
     if grouped and few < 2 and not isinstance(holdout, str):
@@ -200,9 +200,9 @@ def cross_fit(
         return cross_fit(model, pair, holdout=0)
     jobs = effective_n_jobs(n_jobs)
     if len(splits) == 1 and jobs > 1 and getattr(model, "n_jobs", None) == 1:
-        model = clone(model).set_params(n_jobs=jobs)  # one fit: its own threads are all there is to use
+        model = clone(model).set_params(n_jobs=jobs)  # a single fit, so give it all threads
     work = (delayed(_fit_split)(clone(model), pair, *split) for split in splits)
-    # Threads share the rows, processes would copy them; LightGBM and BLAS run without the interpreter.
+    # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     backend = "threading" if model.fits_in_threads else None
     done = Parallel(n_jobs=min(jobs, len(splits)), backend=backend, return_as="generator")(work)
     with _each_warning_once():
@@ -223,7 +223,7 @@ def cross_fit(
 
 @contextmanager
 def _each_warning_once() -> Iterator[None]:
-    """Warnings of all folds, given once each after the last one: bars and warnings do not mix."""
+    """Give each warning of the folds once, after the last fold, so that none interrupts a progress bar."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         yield

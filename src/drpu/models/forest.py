@@ -29,11 +29,11 @@ class ForestRatio(RatioModel, kind="forest"):
     n_trees : int, default=150
         Number of trees.
     min_leaf : int, optional
-        Fewest rows of a leaf: by default 2, or a five-hundredth of the rows where that is more.
+        Minimum number of rows of a leaf: by default 2, or 1/500 of the rows if that is more.
     categories : sequence of int, default=()
-        Positions of the columns that hold category codes, as in :class:`drpu.BoostedRatio`.
+        Positions of the columns with category codes, as in :class:`drpu.BoostedRatio`.
     most_rows : int, optional
-        Rows of either sample beyond which a random sample of so many is used: by default all.
+        Maximum number of rows of either sample; of more, a random sample is used. The default is all rows.
     n_jobs : int, default=1
         Threads; -1 is one for each core.
     random_state : int, RandomState or None, default=None
@@ -41,8 +41,8 @@ class ForestRatio(RatioModel, kind="forest"):
 
     Notes
     -----
-    A leaf votes with its share of positives, and a share of 0 or 1 over all trees is
-    pulled in by a quarter of one tree's vote: no row is certain.
+    The prediction of a leaf is its share of positives, and predictions are averaged over the trees. A mean
+    of 0 or 1 is moved inwards by 1/4 of the weight of one tree, so that odds are finite.
     """
 
     schema = Schema(
@@ -96,18 +96,18 @@ class ForestRatio(RatioModel, kind="forest"):
             params=settings,
             categorical_feature=category_columns(self.categories, self.n_features_in_),
         )
-        # the booster as it was trained: LightGBM would write and read it once more to free its rows
+        # keep the booster, because LightGBM would write and read it again to free its rows
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         self.trees_ = grown.model_to_string()
         self.booster_ = own_trees(self.trees_)
         self.offset_ = pair.log_odds()
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
-        at_node = max(np.sqrt(columns), min(columns, 5))  # columns that a split chooses from
-        in_tree = min(columns, max(4 * at_node, 16))  # and those that a tree sees at all
+        at_node = max(np.sqrt(columns), min(columns, 5))  # number of columns that a split chooses from
+        in_tree = min(columns, max(4 * at_node, 16))  # number of columns of a tree
         leaf = self.min_leaf or max(2, rows // 500)
         return {
-            "objective": "regression",  # the mean of the flags: no link between a leaf and its share
+            "objective": "regression",  # a leaf predicts the mean of the flags
             "boosting": "rf",
             "extra_trees": True,
             "bagging_freq": 1,
@@ -116,7 +116,7 @@ class ForestRatio(RatioModel, kind="forest"):
             "feature_fraction_bynode": min(1.0, at_node / in_tree),
             "num_leaves": max(8, rows // leaf),
             "min_data_in_leaf": leaf,
-            "min_sum_hessian_in_leaf": 1e-3,  # at 0, LightGBM can choose a leaf without rows and give up
+            "min_sum_hessian_in_leaf": 1e-3,  # with 0, LightGBM may choose an empty leaf and stop
             "max_bin": 31,
             "min_data_in_bin": 1,
             "feature_pre_filter": False,
@@ -140,7 +140,7 @@ class ForestRatio(RatioModel, kind="forest"):
         return forest_scores(graph, self, X)
 
     def state(self) -> ModelState:
-        """The trees in LightGBM's own text, and the odds of the two samples."""
+        """The trees in LightGBM's text format, and the odds of the two samples."""
         config = {
             "n_trees": self.n_trees,
             "min_leaf": self.min_leaf,
@@ -152,7 +152,7 @@ class ForestRatio(RatioModel, kind="forest"):
 
     @classmethod
     def check_state(cls, state: ModelState) -> None:
-        """Raise unless the trees of ``state`` are sound."""
+        """Raise unless the trees of ``state`` are valid."""
         read_trees(state.blobs["trees"], columns=state.config["columns"], averaged=True)
 
     @classmethod

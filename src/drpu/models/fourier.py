@@ -20,20 +20,20 @@ from drpu.models.scaling import Scaling
 
 __all__ = ["FourierRatio"]
 
-_MOST_ROWS = 20_000  # rows of either sample beyond which a smooth fit of a few hundred numbers gains little
-_EXACT_ROWS = 10_000  # rows up to which the fit is made in float64
-_CHUNK = 256  # rows scored at a time: their cosines stay in the processor's cache
+_MOST_ROWS = 20_000  # more rows of either sample hardly improve a fit of a few hundred coefficients
+_EXACT_ROWS = 10_000  # the fit is computed in float64 up to this number of rows
+_CHUNK = 256  # rows scored at a time, so that their cosines fit into the cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
-_FAR = 3.0  # standard deviations at which columns are clipped: cosines have no use for outliers
-_LENGTH = 30.0  # squared length of a row of features: with C it sets the shrinkage
+_FAR = 3.0  # columns are clipped at this number of standard deviations
+_LENGTH = 30.0  # squared length of a row of features; together with C it determines the shrinkage
 
 
 class FourierRatio(RatioModel, kind="fourier"):
     """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
 
-    The cosines stand for Gaussian kernels whose widths are spread around the median
-    distance between rows, so that there is no width to choose. Only random numbers
-    and coefficients are kept, never rows.
+    The cosines approximate Gaussian kernels whose widths are spread around the median
+    distance between rows, so that no width has to be chosen. Random numbers and
+    coefficients are kept, but no rows.
 
     Parameters
     ----------
@@ -90,14 +90,14 @@ class FourierRatio(RatioModel, kind="fourier"):
         scores = np.empty(n_rows(X))
         for start in range(0, len(scores), _CHUNK):
             at = slice(start, start + _CHUNK)
-            # Cosines are many times faster in float32, and their sum in float64 is off by a millionth or
-            # so. einsum adds up a row alike in any batch, which a matrix product need not.
+            # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum sums
+            # a row in the same order in every batch, which a matrix product does not guarantee.
             angles = self._angles(X[at]).astype(np.float32)
             scores[at] = np.einsum("ij,j->i", np.cos(angles, out=angles).astype(np.float64), weights)
         return scores + self.intercept_
 
     def _features(self, X: Rows) -> FloatArray:
-        """Cosines to fit on, a chunk at a time; of many rows in float32, which takes half of the memory."""
+        """Cosines for the fit, computed in chunks; in float32 for many rows, to halve the memory."""
         dtype = np.float64 if n_rows(X) <= _EXACT_ROWS else np.float32
         features = np.empty((n_rows(X), len(self.phase_)), dtype=dtype)
         for start in range(0, len(features), _CHUNK):
@@ -110,12 +110,12 @@ class FourierRatio(RatioModel, kind="fourier"):
         step = self.step_
         Z /= step
         Z = np.rint(Z, out=Z)
-        Z *= step  # now the product is exact, whatever the order of its sums
+        Z *= step  # now the product is exact in any order of summation
         return np.asarray(Z @ self.frequencies_ + self.phase_)
 
     @property
     def step_(self) -> float:
-        """Step that standardised values are rounded to."""
+        """Standardised values are rounded to multiples of this step."""
         return row_step(self.n_features_in_, self.far_)
 
     def _amplitude(self) -> float:
@@ -146,7 +146,7 @@ class FourierRatio(RatioModel, kind="fourier"):
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state; states that lack the constants were made with 3 and 30."""
+        """A fitted model from its state; states without the constants were made with 3 and 30."""
         config, arrays = state.config, state.arrays
         model = cls(int(config["n_features"]), C=float(config["C"]))
         model.scaling_ = Scaling(arrays["shift"], arrays["scale"])

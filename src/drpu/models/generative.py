@@ -133,7 +133,7 @@ class ClassGenerators:
         SCHEMA.check(state)
         config, arrays = state.config, state.arrays
         noise, hidden, shape = config["noise"], tuple(config["hidden"]), tuple(config["shape"])
-        with torch.device("meta"):  # takes no memory, however large the network in the state is
+        with torch.device("meta"):  # uses no memory for networks of any size
             made = make_generator(shape, noise, hidden).state_dict()
         wanted = {k: tuple(v.shape) or (1,) for k, v in made.items()}
         modules = []

@@ -29,27 +29,27 @@ _SIZES = {"features": 300, "centroids": 100, "rows": 300}
 _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two rows
 _RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
 _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # if there are too few rows to choose
-_FEW, _DRAWS = 20_000, 5  # up to so many rows, the mean risk of several splits chooses
+_FEW, _DRAWS = 20_000, 5  # up to this number of rows, the mean risk of several splits is used to choose
 _CELLS = (
     2**14
-)  # of a block of features: 128 KiB stay in the cache, and no allocator maps fresh pages for them
+)  # bytes of a block of features: 128 KiB fit into the cache and are not mapped anew by the allocator
 
 
 def _phase_problem(state: ModelState, lengths: dict[str, int]) -> str | None:
-    """Random features have a phase each, and centres have none."""
+    """What is wrong with the phase: random features have one each, centres have none."""
     wanted = lengths["m"] if state.config["centres"] == "features" else 0
     return None if lengths["p"] == wanted else f"phase must have {wanted} numbers"
 
 
 class KernelRatio(RatioModel, kind="kernel", named=True):
-    r"""Density ratio linear in Gaussian basis functions: least squares, solved exactly.
+    r"""Density ratio that is linear in Gaussian basis functions, fitted by least squares in closed form.
 
     Parameters
     ----------
     centres : {"features", "centroids", "rows"}, default="centroids"
-        Where the basis comes from: random Fourier features of the Gaussian kernel,
-        Gaussian bumps on k-means centroids of at least five unlabeled rows, or bumps on
-        unlabeled rows. The last is what the paper uses; such a model holds training rows.
+        The basis: random Fourier features of the Gaussian kernel, Gaussian functions centred on
+        k-means centroids of at least five unlabeled rows, or centred on unlabeled rows. The paper
+        uses the last; such a model contains training rows.
     n_centres : int, optional
         Number of basis functions: by default 300, or 100 centroids. Centroids and
         rows can be fewer, as the sample allows.
@@ -58,22 +58,22 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
     ridge : float or "auto", default="auto"
         Weight of the squared coefficients.
     constant : bool, default=True
-        Whether a constant that is not shrunk joins the basis; the paper has none.
+        Whether the basis has a constant, which is not shrunk; the paper has none.
     standardize : bool, default=True
-        Whether columns are brought to mean 0 and variance 1 of the unlabeled rows.
+        Whether columns are scaled so that unlabeled rows have mean 0 and variance 1.
     holdout : float, default=0.2
-        Share of the rows kept out to choose width and ridge, when ``fit_ratio`` is given
-        no holdout rows; up to 20,000 rows five such draws choose together. The model is then
-        fitted to all rows.
+        Fraction of the rows held out to choose width and ridge if ``fit_ratio`` is given no holdout
+        rows. With up to 20,000 rows, the mean over five random splits is used. The model is then fitted
+        to all rows.
     random_state : int, RandomState or None, default=None
         Seed of the basis and of the split.
 
     Attributes
     ----------
     width_, ridge_ : float
-        What was chosen.
+        The width and the ridge in use.
     holdout_risk_ : float
-        Uncorrected least-squares risk of that choice, NaN where nothing was chosen.
+        Uncorrected least-squares risk of that choice, NaN if nothing was chosen.
     coef_ : array of shape (n_basis,)
         Coefficients of the centred basis functions.
 
@@ -84,11 +84,11 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
     .. math:: r(x) = 1 + w^\top \phi(x), \qquad
               w = (E_U[\phi\phi^\top] + \lambda I)^{-1} E_+[\phi]
 
-    minimises :math:`E_U[r^2]/2 - E_+[r] + \lambda |w|^2/2`: the constant is free, and as the
-    ridge grows the ratio tends to 1, which is no knowledge at all. Without it
-    :math:`r(x) = w^\top \phi(x)`, features are not centred, and the ratio tends to 0. One eigendecomposition
-    serves all ridges. Ratios below 0.01 follow the tangent of the logarithm
-    there, so that a fit below zero is a ratio of nearly 0 that still has a rank.
+    minimises :math:`E_U[r^2]/2 - E_+[r] + \lambda |w|^2/2`. The constant is not penalised, and as the
+    ridge grows the ratio tends to 1, that is, to no information. Without the constant
+    :math:`r(x) = w^\top \phi(x)`, features are not centred, and the ratio tends to 0. One
+    eigendecomposition is used for all ridges. Below a ratio of 0.01 the logarithm is continued by
+    its tangent, so that fitted values below zero become ratios close to 0 and keep their order.
 
     With fewer than five holdout rows of either kind nothing can be chosen: the width is
     then 0.65 times the median distance of two rows, and the ridge 0.1 times the mean
@@ -188,7 +188,7 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
         return Scaling.none(seen.unlabeled.rows.shape[1])
 
     def _choose(self, splits: list[tuple[SamplePair, SamplePair]], unit: float) -> tuple[float, float]:
-        """Width and ridge of the lowest risk on held rows; an automatic ridge is in feature variances."""
+        """Width and ridge of the lowest risk on held-out rows; an automatic ridge is in feature variances."""
         widths = [unit * width for width in _WIDTHS] if self.width == "auto" else [float(self.width)]
         ridges = list(_RIDGES) if self.ridge == "auto" else [float(self.ridge)]
         self.holdout_risk_ = np.nan
@@ -205,7 +205,7 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
     def _holdout_risks(
         self, train: SamplePair, held: SamplePair, widths: list[float], ridges: list[float]
     ) -> FloatArray:
-        """Uncorrected least-squares risk on the held rows, (widths, ridges)."""
+        """Uncorrected least-squares risk on the held-out rows, (widths, ridges)."""
         fits = []
         for width, moments in zip(widths, _moments(self.basis_, train, widths, self.constant), strict=True):
             unit = moments.unit if self.ridge == "auto" else 1.0
@@ -223,7 +223,7 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
     def _ratios(self, X: Rows) -> FloatArray:
         projected = self.basis_.project(X)
         phi = self.basis_.shape(projected, self.width_, out=projected)
-        # einsum adds up a row alike in any batch, which a matrix product need not
+        # einsum sums a row in the same order in every batch, which a matrix product does not guarantee
         return np.asarray(self.intercept_ + np.einsum("ij,j->i", phi, self.coef_))
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
@@ -270,11 +270,11 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
 
 @dataclass(frozen=True, slots=True)
 class _Moments:
-    """What the normal equations need of the features at one width."""
+    """Moments of the features at one width, for the normal equations."""
 
-    mean: FloatArray  # over the unlabeled rows, or 0 where there is no constant
+    mean: FloatArray  # over the unlabeled rows, or 0 without a constant
     covariance: FloatArray  # over the unlabeled rows, about that mean
-    gap: FloatArray  # mean over the positive rows, less that mean
+    gap: FloatArray  # mean over the positive rows minus that mean
 
     @property
     def unit(self) -> float:
@@ -282,14 +282,14 @@ class _Moments:
         return float(max(np.trace(self.covariance) / max(1, len(self.mean)), np.finfo(float).eps))
 
     def solve(self, ridges: Sequence[float]) -> FloatArray:
-        """Coefficients, one column a ridge, from one eigendecomposition."""
+        """Coefficients, one column per ridge, from one eigendecomposition."""
         values, vectors = linalg.eigh(self.covariance)
         spread = np.maximum(values, 0)[:, None] + np.asarray(ridges)
         return np.asarray(vectors @ ((vectors.T @ self.gap)[:, None] / spread))
 
 
 class _Fit(NamedTuple):
-    """Coefficients at one width, one column a ridge."""
+    """Coefficients at one width, one column per ridge."""
 
     width: float
     intercept: FloatArray
@@ -297,7 +297,7 @@ class _Fit(NamedTuple):
 
 
 def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float], centred: bool) -> list[_Moments]:
-    """Moments of the features at each width, a block of rows at a time."""
+    """Moments of the features at each width, computed in blocks of rows."""
     m = basis.size
     first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
     for part, weight in _blocks(pair.unlabeled, m):
@@ -334,14 +334,14 @@ def _means(
 def _splits(
     pair: SamplePair, holdout: SamplePair | None, fraction: float, rng: np.random.Generator
 ) -> list[tuple[SamplePair, SamplePair]]:
-    """Ways to keep rows out: the one given, or one drawn, or several where rows are few."""
+    """Splits into training and holdout rows: the given one, a random one, or several for few rows."""
     draws = 1 if holdout is not None or len(pair) > _FEW else _DRAWS
     splits = [carve(pair, holdout, fraction, rng) for _ in range(draws)]
     return [(split.train, split.held) for split in splits if split.held is not None]
 
 
 def _blocks(sample: Sample, m: int) -> Iterator[tuple[Rows, FloatArray]]:
-    """Rows and their weights, so few at a time that their features stay small."""
+    """Rows and their weights in blocks, to limit the size of their features."""
     X, weight = sample.rows, sample.weight
     step = max(1, _CELLS // max(1, m, 0 if is_sparse(X) else X.shape[1]))
     for start in range(0, len(sample), step):

@@ -29,20 +29,20 @@ __all__ = ["NetworkRatio"]
 class NetworkRatio(RatioModel, kind="network", named=True):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
 
-    Positive and unlabeled rows come in paired batches that both sweep once an
-    epoch. The weights are averaged along the way, and the epoch with the lowest
-    uncorrected risk on holdout rows is kept.
+    A step uses a batch of positive and a batch of unlabeled rows, and an epoch uses every row once. The
+    weights are averaged during training, and the epoch with the lowest uncorrected risk on holdout
+    rows is kept.
 
     Parameters
     ----------
     module : torch.nn.Module or callable, optional
-        A network that maps (n, ...) to (n,) or (n, 1), or a function that makes one.
+        A network that maps (n, ...) to (n,) or (n, 1), or a function that returns one.
         A network is copied and training starts from its weights; a function is called
         under a seeded generator. By default one of the networks that ``network`` names.
     network : {"auto", "perceptron", "resnet9"}, default="auto"
         A network of this library: a multilayer perceptron on standardised columns, or a residual
         network for images of shape (n, height, width) or (n, channels, height, width).
-        ``"auto"`` takes the residual network, with 16 channels in its first layer, for images with
+        ``"auto"`` uses the residual network, with 16 channels in its first layer, for images with
         sides of at least 16 pixels, and the perceptron for all other rows.
     augment : str or callable, optional
         Random changes of training rows that do not change their class. One or more of ``"shift"``,
@@ -69,7 +69,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         Widths of the perceptron's layers, (100, 100) when not given. For ``resnet9`` one number, the
         channels of its first layer: (64,) when not given, which makes 6.6 million weights.
     epochs : int or "auto", default="auto"
-        Sweeps over the rows; ``"auto"`` makes 20, and more where 20 are fewer
+        Passes over the rows; ``"auto"`` makes 20, and more if 20 would be fewer
         than 300 steps.
     batch_size : int or "auto", default="auto"
         Unlabeled rows in a step; ``"auto"`` is a hundredth of them, but between 100
@@ -78,7 +78,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     learning_rate : float, default=3e-3
         Step size of the optimiser, before its decay.
     optimizer : {"adamw", "adam"}, default="adamw"
-        How weights decay: by themselves, or as an L2 term inside the gradient.
+        Whether weight decay is decoupled (AdamW) or an L2 term of the gradient (Adam).
     betas : pair of float, default=(0.9, 0.999)
         Decay rates of the optimiser's two moments.
     weight_decay : float, default=1.0
@@ -108,7 +108,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     accumulate_gradients : bool, default=False
         Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
-        Where to train and score; ``"auto"`` is the GPU where there is one.
+        Device for training and scoring; ``"auto"`` is the GPU if there is one.
     dtype : {"float32", "tf32", "bfloat16", "float64"}, default="float32"
         Precision of products. Weights are kept in float32 unless it is ``float64``.
     random_state : int, RandomState or None, default=None
@@ -126,18 +126,17 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     best_epoch_ : int
         The epoch that was kept, counted from 1.
     history_ : dict of str to array
-        ``risk``, as reported by the corrected objective, and ``holdout_risk`` where
-        there was a holdout, by epoch.
+        ``risk``, as reported by the corrected objective, and ``holdout_risk`` if rows
+        were held out, by epoch.
 
     See Also
     --------
-    fit_many : Many of these at once.
+    fit_many : Trains several networks together.
 
     Notes
     -----
-    Networks overfit the uncorrected risk at once: the unlabeled term falls below what
-    any ratio could reach. The corrected risk stops descending there, which is what
-    makes them work.
+    Networks quickly overfit the uncorrected risk: its part for negatives, which is at least 0 for
+    every ratio in the population, becomes negative on the training rows. The corrected risk prevents this.
 
     Examples
     --------
@@ -221,14 +220,14 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         require("torch", extra="torch", for_="NetworkRatio")
         from drpu.models._training.ratio import fit_together
 
-        task = self._task(pair, holdout)  # which checks all parameters
+        task = self._task(pair, holdout)  # checks all parameters
         if check_integer("teachers", self.teachers, low=0):
             self._fit_in_rounds(pair, holdout)
             return
         if (self.rounds, self.students, bool(self.mixup)) != (1, 1, False):
             raise ParameterError(
-                "rounds, students and mixup must be left at their defaults without teachers, whose students "
-                "they are about: set teachers=3, for example."
+                "rounds, students and mixup must be left at their defaults without teachers, because they "
+                "apply to students: set teachers=3, for example."
             )
         (fitted,) = fit_together([task])
         self._take(fitted, pair.positive.rows.shape[1:])
@@ -262,10 +261,10 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         return network_scores(graph, self, X)
 
     def state(self) -> ModelState:
-        """What :meth:`from_state` needs to score rows as this model does.
+        """The state from which :meth:`from_state` makes a model with the same scores.
 
-        Weights and statistics of the network travel as arrays, the network of a user
-        does not: :meth:`from_state` has to be given a function that makes it.
+        Weights and statistics of the network are stored as arrays. The code of a custom network is
+        not stored: :meth:`from_state` needs a function that returns it.
         """
         bound = self.bound_ if np.isfinite(self.bound_) else None
         return network_state(self.kind, self, alpha=self.alpha_, bound=bound)
@@ -281,7 +280,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         state : ModelState
             What :meth:`state` returned.
         module : torch.nn.Module or callable, optional
-            The network, or a function that makes it; needed for all but the default one.
+            The network, or a function that returns it; needed for a custom network.
         """
         model = network_from_state(cls, state, module)
         model.n_features_in_ = model.input_shape_[0]

@@ -33,10 +33,9 @@ _RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers", "rounds", "stu
 class NetworkScore(ScoreModel, kind="network-score"):
     """Score from a neural network, trained for an objective by paired batches.
 
-    What the classifiers of nnPU, PUa and VPU train inside; with :func:`drpu.models.many.fit_many` a stack
-    of them can be trained at once, each for its own :class:`drpu.core.objective.ShiftedRisk`, say. The
-    parameters are those of :class:`drpu.NetworkRatio` and mean the same, less those that
-    only a density ratio has.
+    The classifiers of nnPU, PUa and VPU use it. With :func:`drpu.models.many.fit_many` several of them can
+    be trained together, for example each for its own :class:`drpu.core.objective.ShiftedRisk`. The
+    parameters are those of :class:`drpu.NetworkRatio`, without those that only a density ratio has.
 
     Attributes
     ----------
@@ -45,7 +44,7 @@ class NetworkScore(ScoreModel, kind="network-score"):
     best_epoch_ : int
         The epoch that was kept, counted from 1.
     history_ : dict of str to array
-        ``risk`` and, where there was a holdout, ``holdout_risk`` by epoch.
+        ``risk`` and, if rows were held out, ``holdout_risk`` by epoch.
     """
 
     schema = network_schema("NetworkScore")
@@ -106,11 +105,11 @@ class NetworkScore(ScoreModel, kind="network-score"):
         return self
 
     def score(self, X: Rows) -> FloatArray:
-        """Scores of rows, one float64 a row: the network's outputs."""
+        """Outputs of the network, one float64 per row."""
         from drpu.models._training.ratio import outputs
 
         if not hasattr(self, "module_"):
-            raise NotFittedError("NetworkScore has not learnt a score yet: train it by fit_many first.")
+            raise NotFittedError("this NetworkScore is not fitted yet: train it with fit_many first.")
         X = as_rows("X", X, sparse_ok=False, nd_ok=True)
         check_row_shape(self, X)
         return outputs(self.module_, X, self.scaling_, augment=self.augment if self.average_views else None)
@@ -123,7 +122,7 @@ class NetworkScore(ScoreModel, kind="network-score"):
         return network_from_state(cls, state, module)
 
     def _as_ratio(self) -> NetworkRatio:
-        """The same options where their checks live; nothing there that only a ratio has."""
+        """A NetworkRatio with the same options, for their checks; options of ratios have their defaults."""
         return NetworkRatio(**self.get_params(deep=False), alpha=0.0, head="exp")
 
     def _task(self, pair: SamplePair, holdout: SamplePair | None) -> Task:
@@ -138,12 +137,12 @@ class NetworkScore(ScoreModel, kind="network-score"):
 
 
 def from_ratio(model: NetworkRatio) -> NetworkScore:
-    """A network of scores with the options of ``model``, whose ratio-only ones must be the defaults."""
+    """A score network with the options of ``model``; options of ratios only must have their defaults."""
     params, plain = model.get_params(deep=False), NetworkRatio().get_params(deep=False)
     for name in _RATIO_ONLY:
         if params.pop(name) != plain[name]:
             raise ParameterError(
                 f"{name} must be left at its default in this model: it belongs to density ratios, "
-                "and the objective here is another one."
+                "and this network has another objective."
             )
     return NetworkScore(**params)

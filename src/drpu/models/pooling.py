@@ -1,8 +1,8 @@
 """Maxima of 2 by 2 pixels, with a fast gradient on a GPU.
 
-With the channels last, torch's own gradient of max pooling takes longer than the convolutions beside
-it. Two kernels, each of which reads and writes every pixel once, replace it. Torch's layer
-computes the same where there is no GPU or no Triton.
+With channels last, torch's gradient of max pooling takes longer than the convolutions of the same
+network. Two kernels, each of which reads and writes every pixel once, replace it. Without a GPU or
+without Triton, torch's layer is used, which computes the same.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ if triton is not None:
 
 
 class _Maximum(torch.autograd.Function):
-    """The layer on a GPU: the place of each maximum is all that the gradient needs."""
+    """The layer on a GPU; only the position of each maximum is stored for the gradient."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
@@ -99,7 +99,7 @@ class _Maximum(torch.autograd.Function):
 
 
 class MaxPool2(nn.Module):
-    """Maxima of 2 by 2 pixels; among equal pixels the first counts, and an odd last line is left out."""
+    """Maxima of 2 by 2 pixels; of equal pixels the first is used, and an odd last line is left out."""
 
     def forward(self, x: Tensor) -> Tensor:
         """Images of half the side."""

@@ -25,12 +25,12 @@ def model_from_state(state: ModelState, *, module: Any = None) -> RatioModel:
 
 
 def check_model_state(state: ModelState, base: type[Any] = RatioModel) -> None:
-    """Raise unless a model could be made of ``state``; none is made, and no backend is used.
+    """Raise unless a model could be restored from ``state``; no model is made, and no backend is used.
 
     Parameters
     ----------
     state : ModelState
-        From a file, so anything at all.
+        The content of a file, which may be anything.
     base : type, default=RatioModel
         The kind of model that it must be.
     """

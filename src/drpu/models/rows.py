@@ -1,4 +1,4 @@
-"""Rows in the form that models take: a float array or a sparse matrix."""
+"""Rows in the form that models accept: a float array or a sparse matrix."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["as_rows", "is_images"]
 def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False) -> Rows:
     """``X`` as a numeric array or CSR matrix, or an error that explains why it is not one."""
     if sparse.issparse(X) and not sparse_ok:
-        raise DataTypeError(f"{name} is sparse, which this model cannot take: pass {name}.toarray().")
+        raise DataTypeError(f"{name} is sparse, which this model does not support: pass {name}.toarray().")
     X = as_numpy(X)
     if nd_ok and is_images(X):
         return np.ascontiguousarray(X)

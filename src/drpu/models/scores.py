@@ -36,7 +36,7 @@ class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
     """A score g(x), fitted to a positive and an unlabeled sample for an objective."""
 
     kind: ClassVar[str]
-    schema: ClassVar[Schema | None] = None  # what its states must look like
+    schema: ClassVar[Schema | None] = None  # rules for its states
     accepts_sparse: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = False

@@ -21,9 +21,9 @@ from drpu.models.network import NetworkRatio
 
 __all__ = ["fit_in_rounds"]
 
-ENOUGH = 25  # held-out positives below which a calibration depends more on them than on the teachers
-TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # of the teachers in turn with alpha="auto"
-STACKED = 3_000_000  # weights of the networks that are trained at a time
+ENOUGH = 25  # with fewer held-out positives a calibration would be too noisy
+TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # values for the teachers in turn, with alpha="auto"
+STACKED = 3_000_000  # most network weights that are trained at a time
 
 
 def fit_in_rounds(model: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkRatio:
@@ -49,7 +49,7 @@ def fit_in_rounds(model: NetworkRatio, pair: SamplePair, holdout: SamplePair | N
             networks = list(fitted)
         else:
             scores = trial.score(fitted)
-    next(bar, None)  # lets the bar reach its end
+    next(bar, None)  # so that the progress bar ends at 100 %
     return _joined(networks)
 
 

@@ -1,4 +1,4 @@
-"""Trees of XGBoost as trees that drpu keeps, saves and scores."""
+"""Trees of XGBoost, converted to trees that drpu can save and score."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def _tree(tree: dict[str, Any]) -> Tree:
     left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
     condition = np.array(tree["split_conditions"], dtype=np.float64)
     leaf = left < 0
-    # splits and leaves have numbers of their own, in the order of the nodes
+    # splits and leaves are numbered separately, in the order of the nodes
     number = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(~leaf) - 1)
     split = ~leaf
     default_left = np.array(tree["default_left"]).astype(bool)
@@ -46,7 +46,7 @@ def _tree(tree: dict[str, Any]) -> Tree:
         left=number[left[split]].astype(np.int64),
         right=number[right[split]].astype(np.int64),
         value=condition[leaf],
-        count=np.ones(int(leaf.sum()), dtype=np.int64),  # which xgboost does not keep
+        count=np.ones(int(leaf.sum()), dtype=np.int64),  # XGBoost does not store it
         bounds=np.zeros(1, dtype=np.int64),  # no split on categories
         bits=np.empty(0, dtype=np.int64),
     )

@@ -1,4 +1,4 @@
-"""The report page and the pictures, made from counts alone; the displays are in ``drpu.plots``."""
+"""The HTML report and the plots, computed from counts only; the displays are in ``drpu.plots``."""
 
 from __future__ import annotations
 

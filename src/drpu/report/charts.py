@@ -42,7 +42,7 @@ def _top(value: float) -> float:
 
 
 def _priors(view: View) -> str:
-    """Training and new prior with their intervals, on an axis that ends where they do."""
+    """Training and new prior with their intervals, on an axis that ends above the largest limit."""
     train, test = view.train, view.prior if view.new is not None else None
     words = f"Training share {train}." + (f" New share {test}." if test is not None else "")
     top = _top(max(prior.high for prior in (train, test) if prior is not None))
@@ -87,7 +87,7 @@ def _scores(view: View) -> str:
     chart = Chart(
         "Score distributions",
         "Density of the score for held-out positives, training rows and new rows. "
-        "The first block gathers all scores below the positives.",
+        "The first block contains all scores below those of the positives.",
         (float(bins.edges[0]), float(bins.edges[-1])),
         (0, 1.15 * max(top, float(np.max([height[0] for height in heights])))),
         x_label="score (log of the ratio before calibration)",
@@ -106,8 +106,9 @@ def _ratio(view: View) -> str:
     top = min(1.4, max(1.3 * prior.high, 4 * curve.read[1]))
     chart = Chart(
         "Ratio curve",
-        f"Share of unlabeled rows over share of positives above each threshold. It was read at recall "
-        f"{curve.read[0]:.2f}, where it is {curve.read[1]:.3g}; the prior of the unlabeled rows is {prior}.",
+        f"Share of unlabeled rows over share of positives above each threshold. At recall "
+        f"{curve.read[0]:.2f}, where the prior was estimated, it is {curve.read[1]:.3g}; the prior of the "
+        f"unlabeled rows is {prior}.",
         UNIT, (0, top), x_label="share of positives above the threshold (recall)",
         y_label="unlabeled share / positive share", name="ratio",
     )  # fmt: skip
@@ -130,7 +131,7 @@ def _roc(view: View) -> str:
 
 
 def _gain(view: View) -> str:
-    """Share of the positives by share of the rows looked at, the best-scored first."""
+    """Share of the positives by share of the rows checked, in descending order of the score."""
     fitted, expected = view.fitted, view.expected
     gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, view.prior, new=view.new)
     reach = float(gain.share[int(np.searchsorted(gain.recall, 0.9))])

@@ -1,4 +1,4 @@
-"""The numbers that the what-if explorer of the page works on, as JSON."""
+"""The numbers that the what-if explorer of the page uses, as JSON."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from drpu.report.view import View
 
 __all__ = ["default_budget", "explorer_json"]
 
-MOST_LEVELS = 4000  # thresholds that the page carries; more would only make it heavier
-KNOTS = 12  # thresholds that are judged on counts that did not make them
+MOST_LEVELS = 4000  # thresholds in the page; more would only make the file larger
+KNOTS = 12  # thresholds at which performance is computed by cross-fitting
 _KNOTS = ("logRatio", "recall", "recallLow", "recallHigh", "wrong", "wrongLow", "wrongHigh")
 HALF = PriorEstimate.given(0.5)  # recall and false-positive rate do not depend on the test prior
 
@@ -33,7 +33,7 @@ _FIGURES = {
 
 
 def default_budget(view: View) -> int:
-    """Rows to look at before anybody says: those that are flagged."""
+    """Initial number of rows to check: those that are flagged."""
     flagged = round(float(view.expected.flagged) * view.rows) if view.flagged is None else view.flagged
     return min(max(1, flagged), view.rows)
 
@@ -76,7 +76,7 @@ def _kept_levels(n: int) -> IntArray:
 
 
 def _rates(view: View, levels: FloatArray) -> dict[str, FloatArray]:
-    """Recall and false-positive rate as counted, with a threshold at each level and with none flagged."""
+    """Recall and false-positive rate from the counts, with a threshold at each level and above all."""
     at = np.append(levels, np.inf)
     tails, prior = view.fitted.tails, view.fitted.unlabeled_prior.value
     found = expected_performance(tails, prior, HALF.value, at, cost=view.cost)
@@ -91,10 +91,10 @@ def _rates(view: View, levels: FloatArray) -> dict[str, FloatArray]:
 
 
 def _knots(view: View) -> dict[str, list[float]]:
-    """What cross-fitting adds to the counted rates at some thresholds, and how far the rates may be off.
+    """Corrections by cross-fitting to the counted rates at some thresholds, and limits of the rates.
 
-    A threshold that was chosen with the counts looks better on them than it is. Between the knots the
-    script interpolates; the thresholds of the page and of training are among them.
+    The counts overestimate the performance of a threshold that was chosen with the same counts. The script
+    interpolates between the knots, which include the thresholds of the page and of training.
     """
     log_ratios = view.fitted.level_log_ratios()
     some = np.unique(np.linspace(0, len(log_ratios) - 1, KNOTS).astype(np.int64))

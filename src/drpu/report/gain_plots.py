@@ -1,4 +1,4 @@
-"""Gain and lift curves: what looking at the best-scored rows finds."""
+"""Gain and lift curves: positives found when the rows with the highest scores are checked."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["GainDisplay", "LiftDisplay"]
 
 
 class GainDisplay(Display):
-    """Share of the positives found by the share of rows looked at, the best-scored first.
+    """Share of the positives found by the share of rows checked, in descending order of the score.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class GainDisplay(Display):
 
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
-        """The curve at the prior of the classifier; depths are counted where new rows are given."""
+        """The curve at the prior of the classifier; depths refer to new rows if they are given."""
         fitted = classifier.fitted_
         new = None if X is None else count_rows(classifier, X)
         prior = fitted.unlabeled_prior.value
@@ -52,7 +52,7 @@ class GainDisplay(Display):
 
 
 class LiftDisplay(GainDisplay):
-    """Positives found over those that as many random rows would hold."""
+    """Positives found, divided by the positives expected among as many random rows."""
 
     def _draw(self, ax: Any) -> None:
         gain = self.gain

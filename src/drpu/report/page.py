@@ -1,4 +1,4 @@
-"""The page: how many, how sure, what to do, and what would happen if."""
+"""The HTML report: the share of positives, its uncertainty, the decision, and a what-if explorer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The words of the page: what a reader asks first, what to be careful about, and the tables."""
+"""The texts of the page: the main results, the cautions and the tables."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIGURES = {
 }
 
 
-# -- how many, how sure, what to do ----------------------------------------------------------------
+# -- main results ----------------------------------------------------------------------------------
 
 
 def lead(view: View) -> str:
@@ -70,8 +70,8 @@ def _how_sure(view: View) -> tuple[str, str, str]:
         return question, "given", "The share was stated by a person, not estimated."
     if not prior.identified:
         words = (
-            "The data do not tell how many of the best-scored rows are negative. "
-            "True labels of about 100 rows do: see drpu audit."
+            "The data do not show how many of the rows with the highest scores are negative. "
+            "True labels of about 100 rows show it: see drpu audit."
         )
         return question, "upper bound only", words
     words = f"with {prior.level:.0%} confidence"
@@ -104,11 +104,11 @@ def _rows(view: View, part: float) -> str:
     return f"{round(part * view.rows):,}"
 
 
-# -- care ------------------------------------------------------------------------------------------
+# -- cautions --------------------------------------------------------------------------------------
 
 
 def notes(view: View) -> list[str]:
-    """What the reader should be careful about."""
+    """Cautions for the reader."""
     said = [" ".join(str(warning).split()) for warning in view.caught]
     tails = view.fitted.tails
     if tails.n_positive < FEW_POSITIVES and not any("[few-positives]" in note for note in said):
@@ -163,7 +163,7 @@ def _kept_threshold(view: View) -> Performance:
 
 
 def lift_words(view: View) -> str:
-    """What as many looks as there are positives would find."""
+    """Positives found when as many rows are checked as there are positives."""
     gain = gain_curve(view.fitted.tails, view.fitted.unlabeled_prior.value, view.prior, new=view.new)
     depth = min(max(view.prior.value, 0.001), 1.0)
     found = min(1.0, float(_at(gain.share, gain.recall, depth)))
@@ -211,7 +211,7 @@ def audit_table(view: View) -> list[dict[str, str]] | None:
 
 
 def facts(view: View) -> list[tuple[str, str]]:
-    """What was learnt, as names and values."""
+    """Facts about the fit and the new rows, as names and values."""
     fitted, classes = view.fitted, view.fitted.classes
     names = getattr(view.current, "feature_names_in_", None)
     columns = f"{view.current.n_features_in_} columns"
@@ -235,7 +235,7 @@ def facts(view: View) -> list[tuple[str, str]]:
     if view.new is None:
         return found
     test = view.current.shift_test_
-    verdict = "more than the prior has changed" if view.other_shift else "nothing speaks against it"
+    verdict = "more than the prior has changed" if view.other_shift else "no evidence against it"
     found += [
         ("New rows counted", f"{view.new.n:,.0f}"),
         ("New prior", f"{prior_words(view.prior)}, found by {view.prior.method}"),

@@ -1,4 +1,4 @@
-"""What a page is about: a classifier before and after it saw new rows."""
+"""The content of a page: a classifier before and after it is adapted to new rows."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ from drpu.exceptions import DRPUWarning, ShiftWarning
 
 __all__ = ["View", "look"]
 
-ROWS = 10_000  # rows that a page without new rows speaks of
+ROWS = 10_000  # number of rows in the texts of a page without new rows
 
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """A classifier before and after new rows were seen.
+    """A classifier before and after it is adapted to new rows.
 
     Attributes
     ----------
     fitted : FittedRatio
-        What training left.
+        The fitted state of the classifier.
     before, current : classifier
-        At the training prior, and as the page describes it.
+        The classifier at the training prior, and as the page describes it.
     new : ScoreTails or None
         Counts of the new rows.
     flagged : int or None
-        How many of them are called positive.
+        Number of new rows that are classified as positive.
     groups : GroupPriors or None
         Priors of groups of the new rows.
     unaudited : classifier or None
-        The same without the answers of an audit, where there was one.
+        The classifier without the answers of the audit, if there was one.
     caught : tuple of Warning
-        What the library warned of on the way.
+        Warnings of the library during the adaptation.
     """
 
     fitted: FittedRatio
@@ -63,18 +63,18 @@ class View:
 
     @property
     def prior(self) -> PriorEstimate:
-        """Prior that the page is about."""
+        """Prior that the page describes."""
         found: PriorEstimate = self.current.test_prior_
         return found
 
     @property
     def cost(self) -> float:
-        """False-positive cost that the page starts with."""
+        """False-positive cost that the page shows at first."""
         return float(self.current.cost_)
 
     @property
     def amounts(self) -> Costs:
-        """The cost as two amounts; a miss costs 1 where none were given."""
+        """The cost as two amounts; if none were given, a miss costs 1."""
         cost = self.current.cost_
         return cost if isinstance(cost, Costs) else Costs(self.cost / (1 - self.cost), 1.0)
 
@@ -85,18 +85,18 @@ class View:
 
     @property
     def rows(self) -> int:
-        """How many rows the page speaks of."""
+        """Number of rows in the texts of the page."""
         return ROWS if self.new is None else max(1, round(self.new.n))
 
     @property
     def expected(self) -> Performance:
-        """What to expect there."""
+        """Expected performance at the prior of the page."""
         performance: Performance = self.current.expected_performance()
         return performance
 
     @property
     def moved(self) -> str:
-        """What happened to the prior, in words that the intervals bear out."""
+        """A verb for the change of the prior, as far as the intervals support it."""
         if self.prior.low > self.train.high:
             return "rose"
         return "fell" if self.prior.high < self.train.low else "open"
@@ -119,7 +119,7 @@ class View:
     def judged(
         self, ratio: float, prior: PriorEstimate | None = None
     ) -> tuple[Performance, Performance, Performance]:
-        """Expected performance and its limits with the threshold ``ratio``, at the prior of the page."""
+        """Expected performance with its limits for the threshold ``ratio``, at the prior of the page."""
         fitted = self.fitted
         made = ratio if fitted.calibration is not None else None
         models = len(fitted.model.models)

@@ -1,4 +1,4 @@
-"""Numbers as people read them."""
+"""Numbers as text for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["number", "prior_words", "share", "share_range"]
 
 
 def share(value: float) -> str:
-    """A share in percent: one decimal, and below one percent two digits that mean something.
+    """A share in percent with one decimal; below one percent, with two significant digits.
 
     Examples
     --------
@@ -35,7 +35,7 @@ def number(value: float) -> str:
 
 
 def prior_words(prior: Any) -> str:
-    """A prior in words: its value and limits, or the bound where it is not identified."""
+    """A prior as text: its value and limits, or the bound if it is not identified."""
     if prior.method == "given":
         return f"{share(prior.value)} (given)"
     if not prior.identified:

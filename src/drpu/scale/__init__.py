@@ -1,1 +1,1 @@
-"""Batches, streams and clusters: sums of counts."""
+"""Counting, scoring and fitting in batches, in streams and on clusters."""

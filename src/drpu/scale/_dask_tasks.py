@@ -1,4 +1,4 @@
-"""What runs on the workers of a Dask cluster while trees are grown there."""
+"""Tasks for the workers of a Dask cluster while trees are trained there."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from drpu.models.distributed import Part, PartCounts
 
 __all__ = ["MOST_LABELS", "Plan", "fold_of"]
 
-MOST_LABELS = 100  # values of the label column beyond which it is no label
+MOST_LABELS = 100  # a column with more values than this is not a label
 
 
 class Plan:
-    """How partitions become rows with folds and places."""
+    """How the rows of partitions are assigned to folds and workers."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class Plan:
         self.positive, self.held, self.salt = positive, held, salt
 
     def pieces(self, part: Any, places: int) -> list[Part]:
-        """The rows of a partition by the place that the hash sends them to."""
+        """The rows of a partition, grouped by the worker that their hash assigns them to."""
         import pandas as pd
 
         rows = part[self.columns].to_numpy()
@@ -57,7 +57,7 @@ def fold_of(hashed: np.ndarray[Any, np.dtype[np.uint64]], held: int | float) -> 
 
 
 def values(column: Any) -> tuple[list[Any], list[int]]:
-    """Distinct labels of a partition and how often each occurs; few enough to send."""
+    """Distinct labels of a partition with their counts, limited in number."""
     found = column.value_counts(dropna=False).head(MOST_LABELS + 1)
     return found.index.tolist(), found.tolist()
 
@@ -89,7 +89,7 @@ def dtype(part: Part) -> Any:
 
 
 def train_rows(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
-    """Rows that a fold leaves."""
+    """Training rows of a fold."""
     return np.asarray(part.rows[part.fold != without])
 
 
@@ -99,7 +99,7 @@ def train_flags(part: Part, without: int, mass: tuple[float, float]) -> FloatArr
 
 
 def train_weights(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
-    """Their weights, which give both kinds equal masses."""
+    """Their weights, scaled so that positive and unlabeled rows have equal totals."""
     seen = part.take(part.fold != without)
     weight = np.where(seen.positive, mass[1], mass[0])
     return weight if seen.weight is None else weight * seen.weight

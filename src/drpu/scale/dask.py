@@ -15,7 +15,7 @@ from drpu.scale.tables import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 __all__ = ["count", "score"]
 
-FAN = 16  # counts added in one task, so that no worker holds those of all partitions
+FAN = 16  # counts added in one task, so that no worker holds the counts of all partitions
 
 
 def count(

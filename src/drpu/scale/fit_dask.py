@@ -23,18 +23,17 @@ from drpu.scale._dask_tasks import MOST_LABELS, Plan
 __all__ = ["DaskBoosted"]
 
 LOCK = "drpu-lightgbm"  # concurrent fits would wait for each other's sockets forever
-WATCH = 0.5  # seconds between two looks at the workers while trees are grown
-FAN = 16  # results that are added up at once
+WATCH = 0.5  # seconds between two checks of the workers during training
+FAN = 16  # results added in one task
 
 
 class DaskBoosted(FrameRatio):
-    """Density ratio of boosted trees (LightGBM), fitted where the partitions of a Dask frame lie.
+    """Density ratio of boosted trees (LightGBM), fitted on the workers that hold a Dask data frame.
 
-    Give it to a classifier: ``DRPUClassifier(model=DaskBoosted()).fit(frame, y="label")``.
-    The rows are shuffled among the workers first, since label-sorted partitions ruin
-    distributed boosting; then LightGBM's own Dask interface grows the trees. If a worker is
-    lost, its rows are read again and the trees are grown anew. The fitted classifier is like
-    any other: it needs neither Dask nor a cluster.
+    Use it as the model of a classifier: ``DRPUClassifier(model=DaskBoosted()).fit(frame, y="label")``.
+    The rows are shuffled among the workers first, because distributed boosting fails on partitions that are
+    sorted by label. LightGBM's Dask interface then trains the trees. If a worker is lost, its rows are read
+    again and training is repeated. The fitted classifier needs neither Dask nor a cluster.
 
     Parameters
     ----------
@@ -49,15 +48,15 @@ class DaskBoosted(FrameRatio):
     l2 : float, default=20.0
         Added to the hessian of each leaf, which shrinks its value.
     key : str, optional
-        Column that names a row, whose hash decides its fold; it is no feature. By default all
-        features are hashed, so equal rows share a fold.
+        Column that identifies a row. Its hash determines the fold of the row, and it is not a feature.
+        By default all features are hashed, so equal rows are in the same fold.
     most_levels : int, default=100000
-        Most held-out positives whose scores are kept as levels to count over; of more, a
-        random sample.
+        Maximum number of held-out positives whose scores are kept as levels of the counts. If there are more,
+        a random sample of them is kept.
     retries : int, default=2
-        How often a fit starts again after a worker was lost.
+        How often a fit is repeated after a worker was lost.
     client : distributed.Client, optional
-        By default the current one.
+        The Dask client; by default the current one.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the trees.
     """
@@ -175,26 +174,26 @@ class DaskRows:
             if trees is not None:
                 return trees
         raise ClusterError(
-            f"workers were lost in each of {self.model.retries + 1} attempts to grow trees: look at their "
-            "memory limits, or raise retries."
+            f"workers were lost in each of {self.model.retries + 1} attempts to train trees: check their "
+            "memory limits, or increase retries."
         )
 
     def _try(self, without: int, mass: tuple[float, float]) -> str | None:
-        """Trees, or None where a worker was lost on the way."""
+        """The trees, or None if a worker was lost during training."""
         require("lightgbm", extra="dask", for_="DaskBoosted")
         from lightgbm.dask import DaskLGBMRegressor
 
         arrays = self._arrays(without, mass)
-        # A regressor, since each worker of the classifier wants to see both labels.
+        # A regressor, because the classifier requires both labels on each worker.
         grower = DaskLGBMRegressor(client=self.client, time_out=2, **self.model.settings(self.plan.salt))
         outcome: dict[str, Any] = {}
 
         def grow() -> None:
             try:
-                with warnings.catch_warnings():  # of parameters of its own that LightGBM sets and then drops
+                with warnings.catch_warnings():  # LightGBM warns about parameters that it sets itself
                     warnings.filterwarnings("ignore", "Parameter .* will be ignored")
                     outcome["trees"] = grower.fit(arrays[0], arrays[1], sample_weight=arrays[2]).booster_
-            except BaseException as error:  # handed to the caller, who knows whether a worker was lost
+            except BaseException as error:  # the caller finds out whether a worker was lost
                 outcome["error"] = error
 
         before, tasks = self._alive(), set(self.client.futures)
@@ -209,7 +208,7 @@ class DaskRows:
             return text
         self._give_up(set(self.client.futures) - tasks)
         thread.join(10)
-        # A broken connection tells the survivors of a lost worker before the scheduler knows.
+        # The other workers see the broken connection before the scheduler notices the lost worker.
         if lost or "ocket" in str(outcome.get("error")):
             return None
         raise ClusterError(f"LightGBM failed on the Dask cluster: {outcome['error']}") from outcome["error"]
@@ -267,7 +266,7 @@ class DaskRows:
 
 
 def feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
-    """Columns to learn from: all but those that have another role, and all of them numbers."""
+    """Feature columns: all columns without another role; raises unless all of them are numeric."""
     if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
         raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
     have = list(frame.columns)
@@ -282,7 +281,7 @@ def feature_columns(frame: Any, label: str, weight: str | None, key: str | None)
             "or leave it out of the frame."
         )
     if not columns:
-        raise DataError("the frame has no columns to learn from beside the label.")
+        raise DataError("the frame has no feature columns besides the label.")
     return columns
 
 
@@ -308,14 +307,14 @@ def _label_counts(
             name = None if value != value else value  # NaN is not equal to itself
             total[name] = total.get(name, 0) + count
     if len(total) > MOST_LABELS:
-        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: labels are two.")
+        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")
     names = [value for value in total if value is not None]
     labels = np.array(names) if len(names) == len(total) else np.array([*names, None], dtype=object)
     return labels, np.array([total[name] for name in labels.tolist()], dtype=np.int64)
 
 
 class _one_at_a_time:  # noqa: N801
-    """One fit at a time on a cluster, whoever starts it; the lease of a lost client runs out."""
+    """Allow one fit at a time on a cluster, from any client; the lock of a lost client expires."""
 
     def __init__(self, client: Any) -> None:
         distributed = require("distributed", extra="dask", for_="DaskBoosted")

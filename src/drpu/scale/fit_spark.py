@@ -21,20 +21,19 @@ from drpu.scale.spark import add_up, share
 __all__ = ["SparkBoosted"]
 
 FLAG, FOLD, WEIGHT, MASS = (f"__drpu_{name}" for name in ("flag", "fold", "weight", "mass"))
-UNITS = 2**24  # steps of the unit interval that a hash chooses from
+UNITS = 2**24  # steps of the unit interval that a hash is mapped to
 MOST_LABELS = 100
 NUMBERS = {"byte", "short", "integer", "long", "float", "double", "boolean", "decimal"}
 
-_one_at_a_time = threading.Lock()  # fits of one driver; executors take barrier stages one by one
+_one_at_a_time = threading.Lock()  # one fit per driver, because executors run barrier stages one by one
 
 
 class SparkBoosted(FrameRatio):
     """Density ratio of boosted trees (XGBoost), fitted on the executors of a Spark cluster.
 
-    Give it to a classifier: ``DRPUClassifier(model=SparkBoosted()).fit(frame, y="label")``.
-    XGBoost's own Spark estimator grows the trees, on rows that are shuffled first. They are
-    kept in the form of LightGBM, so the fitted classifier is like any other and needs
-    neither Spark nor XGBoost.
+    Use it as the model of a classifier: ``DRPUClassifier(model=SparkBoosted()).fit(frame, y="label")``.
+    The rows are shuffled first, and XGBoost's Spark estimator trains the trees. They are stored in the format
+    of LightGBM, so the fitted classifier needs neither Spark nor XGBoost.
 
     Parameters
     ----------
@@ -45,18 +44,18 @@ class SparkBoosted(FrameRatio):
     leaves : int, default=31
         Most leaves of a tree.
     min_mass : float, default=5.0
-        Least hessian of a leaf: a quarter for each row of an even chance.
+        Minimum sum of the hessian in a leaf. A row with probability 1/2 contributes 1/4.
     l2 : float, default=20.0
         Added to the hessian of each leaf, which shrinks its value.
     key : str, optional
-        Column that names a row, whose hash decides its fold; it is no feature. By default all
-        features are hashed, so equal rows share a fold.
+        Column that identifies a row. Its hash determines the fold of the row, and it is not a feature.
+        By default all features are hashed, so equal rows are in the same fold.
     n_workers : int, optional
-        Tasks that grow trees together, which have to run at the same time: by default the
+        Number of tasks that train trees together. They have to run at the same time. The default is the
         default parallelism of the session.
     most_levels : int, default=100000
-        Most held-out positives whose scores are kept as levels to count over; of more, a
-        random sample.
+        Maximum number of held-out positives whose scores are kept as levels of the counts. If there are more,
+        a random sample of them is kept.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the trees.
     """
@@ -117,10 +116,10 @@ class SparkBoosted(FrameRatio):
             "max_bin": 64,
             "min_child_weight": self.min_mass,
             "reg_lambda": self.l2,
-            "base_score": 0.5,  # else XGBoost puts an estimate of its own into the margin
+            "base_score": 0.5,  # otherwise XGBoost adds its own estimate to the margin
             "seed": self.salt() % 2**31,
             "num_workers": workers,
-            "repartition_random_shuffle": True,  # label-sorted partitions would ruin the trees
+            "repartition_random_shuffle": True,  # training fails on partitions that are sorted by label
             "missing": float("nan"),
             "verbosity": 0,
         }
@@ -171,7 +170,7 @@ class SparkRows:
         try:
             with _one_at_a_time:
                 grown = grower.fit(seen.withColumn(MASS, F.col(WEIGHT) * factor))
-        except Exception as error:  # whatever a stage of Spark can die of
+        except Exception as error:  # a stage of Spark can fail with any error
             raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
         raw = grown.get_booster().save_raw("json")
         return trees_from_xgboost(raw, len(self.columns)).text()
@@ -237,14 +236,14 @@ def _feature_columns(frame: Any, label: str, weight: str | None, key: str | None
             "leave it out of the frame."
         )
     if not columns:
-        raise DataError("the frame has no columns to learn from beside the label.")
+        raise DataError("the frame has no feature columns besides the label.")
     return columns
 
 
 def _label_counts(frame: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
     lines = frame.groupBy(label).count().limit(MOST_LABELS + 1).collect()
     if len(lines) > MOST_LABELS:
-        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: labels are two.")
+        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")
     values = [None if line[label] != line[label] else line[label] for line in lines]
     labels = np.array(values, dtype=object if None in values else None)
     return labels, np.array([line["count"] for line in lines], dtype=np.int64)
@@ -260,7 +259,7 @@ def _with_folds(
     held: int | float,
     salt: int,
 ) -> Any:
-    """Features as doubles with NaN in the gaps, and the flag, the fold and the weight of each row."""
+    """Features as doubles with NaN for missing values, and the flag, fold and weight of each row."""
     F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
     hashed = F.xxhash64(F.lit(salt), *(F.col(name) for name in (columns if key is None else [key])))
     unit = F.pmod(hashed, F.lit(UNITS)) / F.lit(float(UNITS))

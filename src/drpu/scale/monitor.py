@@ -22,7 +22,7 @@ from drpu.exceptions import DataError, ParameterError
 __all__ = ["PriorMonitor", "PriorReading"]
 
 
-# One for all monitors: a lock of its own would keep a monitor from being pickled.
+# One lock for all monitors, because a monitor with its own lock could not be pickled.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
@@ -41,13 +41,13 @@ class PriorReading:
     prior : PriorEstimate
         Prior of the window.
     moved : bool
-        Whether the prior that the classifier works at lies outside the interval of this
-        window. Each reading is a new test: over many readings of a quiet stream some are
-        true by chance. Use ``alarm`` for a decision.
+        Whether the current prior of the classifier lies outside the interval of this window. Each reading
+        is a new test, so over many readings of an unchanged stream some are true by chance. Use ``alarm``
+        for a decision.
     alarm : bool
-        Whether the prior has moved, by a test that may be looked at after every batch: over
-        a whole quiet stream the chance of a false alarm is at most ``alpha``. It stays
-        raised until :meth:`PriorMonitor.reset_alarm`.
+        Whether the prior has changed, by a test that may be repeated after every batch: over a whole
+        unchanged stream the probability of a false alarm is at most ``alpha``. It stays true until
+        :meth:`PriorMonitor.reset_alarm`.
     shift : MixtureTest
         Test that the window is a mixture of the two training classes, that is, that only the
         prior has changed.
@@ -91,9 +91,9 @@ class PriorMonitor:
     keep : int, default=1000
         Readings to keep in ``readings``.
     alpha : float, default=0.05
-        Chance that the alarm is ever raised while the prior stays where the classifier
-        works. It holds for independent rows without weights; rows that depend on those
-        before them raise it more often.
+        Bound on the probability that the alarm is ever raised while the prior equals that of the
+        classifier. It holds for independent rows without weights. If rows depend on earlier rows, false
+        alarms are more frequent.
 
     Attributes
     ----------
@@ -102,8 +102,8 @@ class PriorMonitor:
     tails : ScoreTails
         Counts of the window.
     alarm : PriorAlarm
-        The test behind ``PriorReading.alarm``, with its ``evidence`` and ``level``. It looks at
-        all rows since it was set, whatever the window.
+        The test behind ``PriorReading.alarm``, with its ``evidence`` and ``level``. It uses
+        all rows since it was started or reset, for any window.
 
     Examples
     --------
@@ -150,8 +150,7 @@ class PriorMonitor:
     def update(self, X: Rows | ScoreTails, *, when: Any = None, sample_weight: Any = None) -> PriorReading:
         """Count a batch, drop old batches from the window, and estimate the prior.
 
-        A batch is counted as a whole or, where this raises or is interrupted, not at all. Threads
-        may share a monitor.
+        If this raises or is interrupted, nothing of the batch is counted. Threads may share a monitor.
 
         Parameters
         ----------
@@ -170,7 +169,7 @@ class PriorMonitor:
             batch = self.classifier._own_counts(X, sample_weight).copy()
         else:
             batch = self.classifier.count(X, sample_weight=sample_weight)
-        with _LOCK:  # threads may share a monitor: each batch is added to what the others left
+        with _LOCK:  # threads may share a monitor
             return self._read(batch, when)
 
     def _read(self, batch: ScoreTails, when: Any) -> PriorReading:
@@ -189,7 +188,7 @@ class PriorMonitor:
             moved_columns=fitted.moved_columns(tails, prior),
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
-        # One step: an interrupted update has counted nothing and may be repeated.
+        # One assignment: an interrupted update has counted nothing and may be repeated.
         vars(self).update(_batches=batches, tails=tails, alarm=alarm, readings=readings, _seen=self._seen + 1)
         return reading
 

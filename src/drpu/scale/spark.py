@@ -1,4 +1,4 @@
-"""Spark data frames: executors count and score, the driver adds up counts."""
+"""Spark data frames: executors count and score their rows, and the driver adds the counts."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from drpu.scale.tables import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 __all__ = ["count", "score"]
 
-TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # of labels; the others are strings
-DEPTH = 2  # levels of the tree in which executors add up counts before the driver does
+TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # types of labels; other labels are strings
+DEPTH = 2  # levels of the tree in which executors add counts before the driver adds the rest
 
 
 def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weight: str | None) -> ScoreTails:
-    """Counts of all partitions in one job; executors add them up, the driver gets a few."""
+    """Counts of all partitions in one job; executors add most of them, the driver adds the rest."""
     require("pyarrow", extra="data", for_="counting a Spark data frame")
     names = wanted_columns(list(frame.columns), classifier, columns, weight)
     warn_of_ignored(frame.columns, classifier, columns, weight)
@@ -38,23 +38,23 @@ def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weig
 
 
 class _Here:
-    """What a broadcast variable looks like where there is none: it travels with the function."""
+    """Replacement for a broadcast variable: the value is pickled with the function."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
 
 def share(frame: Any, value: Any) -> Any:
-    """``value``, sent to each executor once: ``.value`` of the result. With Spark Connect, to each task."""
+    """An object whose ``.value`` is ``value``, sent once to each executor; to each task by Spark Connect."""
     context = getattr(frame.sparkSession, "sparkContext", None) if _is_classic(frame) else None
     return _Here(value) if context is None else context.broadcast(value)
 
 
 def add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], nothing: Any) -> Any:
-    """The sum of what ``summarize`` makes of the batches of all partitions, in one job.
+    """The sum of the results of ``summarize`` for the batches of all partitions, in one job.
 
-    The sums of the partitions are added up on the executors, in a tree; with Spark Connect, which
-    has no such thing, on the driver.
+    The sums of the partitions are added on the executors, in a tree. Spark Connect has no such operation;
+    there they are added on the driver.
     """
 
     def of_partition(batches: Iterator[Any]) -> Iterator[Any]:
@@ -74,25 +74,25 @@ def add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], noth
 
 
 def _plus(a: Any, b: Any) -> Any:
-    """The sum of two summaries; None is that of no rows."""
+    """The sum of two summaries; None is the summary of no rows."""
     if a is None or b is None:
         return b if a is None else a
     return a + b
 
 
 def _is_classic(frame: Any) -> bool:
-    """Whether the session has a driver of its own, and is not Spark Connect."""
+    """Whether the session has its own driver, that is, does not use Spark Connect."""
     return "connect" not in type(frame).__module__
 
 
 def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> Any:
-    """The frame with the outputs of each row beside its own columns."""
+    """The frame with the outputs of each row as additional columns."""
     require("pyarrow", extra="data", for_="scoring a Spark data frame")
     types = require("pyspark.sql.types", extra="spark", for_="scoring a Spark data frame")
     names = wanted_columns(list(frame.columns), classifier, columns, None)
     taken = [name for name in OUTPUTS if name in frame.columns]
     if taken:
-        raise DataError(f"source has a column {taken[0]!r} already, which the scores would need: rename it.")
+        raise DataError(f"source has a column {taken[0]!r} already, which an output needs: rename it.")
     warn_of_ignored(frame.columns, classifier, columns, None)
     kind = TYPES.get(classifier.classes_.dtype.kind, "string")
     shared = share(frame, classifier)

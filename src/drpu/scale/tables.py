@@ -1,4 +1,4 @@
-"""The columns that a classifier wants, out of a batch that may be a table."""
+"""The columns that a classifier needs, from a batch that may be a table."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from drpu.tables.alignment import warn_of_extra
 __all__ = ["OUTPUTS", "Picked", "column_names", "is_table", "pick", "wanted_columns", "warn_of_ignored"]
 
 
-OUTPUTS = ("label", "probability", "ratio", "score")  # of a classifier, by the names of their columns
+OUTPUTS = ("label", "probability", "ratio", "score")  # names of the output columns
 
 
 @dataclass(frozen=True, slots=True)
 class Picked:
-    """Rows of a batch as the classifier takes them, with their weights."""
+    """Rows of a batch in the form that the classifier accepts, with their weights."""
 
     rows: Any
     weight: FloatArray | None
@@ -39,25 +39,26 @@ def column_names(batch: Any) -> list[Any]:
 
 
 def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str | None) -> Picked:
-    """The wanted columns of a batch; a batch without names is taken whole."""
+    """The wanted columns of a batch; all columns if the batch has no names."""
     if not is_table(batch):
         for name, value in (("columns", columns), ("weight", weight)):
             if value is not None:
                 raise ParameterError(f"{name} must be None for batches without column names, got {value!r}.")
         return Picked(batch, None, _length(batch))
     if hasattr(batch, "num_rows") and not hasattr(batch, "to_batches"):
-        batch = sys.modules["pyarrow"].Table.from_batches([batch])  # whose names scikit-learn can read
+        # scikit-learn can read the names of a table, but not those of a batch
+        batch = sys.modules["pyarrow"].Table.from_batches([batch])
     have = column_names(batch)
     rows = _select(batch, wanted_columns(have, classifier, columns, weight))
     if not hasattr(classifier, "feature_names_in_") and getattr(classifier, "table_", None) is None:
-        rows = np.asarray(rows)  # names that training did not have say nothing
+        rows = np.asarray(rows)  # training had no names, so these are dropped
     return Picked(rows, None if weight is None else _column(batch, weight), int(batch.shape[0]))
 
 
 def wanted_columns(
     have: Sequence[str], classifier: Any, columns: Sequence[str] | None, weight: str | None
 ) -> list[str]:
-    """Columns to read of those that there are, in the order of training."""
+    """The available columns that have to be read, in the order of training."""
     if columns is not None:
         wanted = list(columns)
     elif hasattr(classifier, "feature_names_in_"):

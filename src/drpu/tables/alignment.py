@@ -1,4 +1,4 @@
-"""Columns of a table found by name: any order, no gaps, and extra ones ignored with a warning."""
+"""Columns of a table found by name, in any order; extra columns are ignored with a warning."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from drpu.tables.frames import Frame
 
 __all__ = ["aligned", "columns_named", "warn_of_extra"]
 
-SHOWN = 8  # names that a message lists
+SHOWN = 8  # maximum number of names in a message
 
 
 def aligned(
     frame: Frame, names: Sequence[str], *, named: bool, optional: frozenset[str] = frozenset()
 ) -> Frame:
-    """The columns called ``names`` of a frame, in that order; by position where there are no names.
+    """The columns of a frame called ``names``, in that order; by position if there are no names.
 
     Columns in ``optional`` may be absent.
     """

@@ -1,4 +1,4 @@
-"""What one column of a table holds: numbers, dates, categories, identifiers or free text."""
+"""The kind of a column of a table: numbers, dates, categories, identifiers or free text."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ __all__ = ["CATEGORY", "DATE", "NUMBER", "Column", "is_missing", "level_name", "
 
 NUMBER, DATE, CATEGORY = "number", "date", "category"
 
-FEWEST = 20  # values below which "all are different" says nothing about a column
-ID_SHARE = 0.95  # share of different values from which a column of strings is an identifier
-TEXT_SHARE = 0.5  # the same for strings with spaces: messages repeat themselves more often than identifiers
+FEWEST = 20  # with fewer values, "all are different" is no sign of an identifier
+ID_SHARE = 0.95  # strings with at least this share of different values are identifiers
+TEXT_SHARE = 0.5  # the same for strings with spaces, which are free text
 
 _DAY = 86_400.0
 _PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d{0,14})?(\.\d*)?([eE][+-]?\d{1,3})?")
@@ -32,9 +32,9 @@ _ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:?\d\d.*)?)?")
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column as training sees it: its kind, and numbers or level names for the rows.
+    """One column of the training table: its kind, and numbers or level names for the rows.
 
-    ``levels`` holds one name for each row, None for a gap, and is None itself for numbers and dates.
+    ``levels`` has one name for each row, None for a missing value. It is None for numbers and dates.
     """
 
     kind: str
@@ -45,7 +45,7 @@ class Column:
 
 
 def read_column(name: str, parts: Sequence[nw.Series[Any]]) -> Column:
-    """The column of a training table, whose rows may come in several parts."""
+    """The column of a training table, whose rows may be given in several parts."""
     dtypes = [part.dtype for part in parts]
     if all(_is_number(dtype) for dtype in dtypes):
         numbers = [_numeric(part) for part in parts]
@@ -66,16 +66,16 @@ def read_numbers(name: str, kind: str, series: nw.Series[Any]) -> FloatArray:
     if kind == DATE and _is_time(series.dtype):
         return _days(series)
     if kind == DATE and _is_number(series.dtype):
-        raise DataTypeError(f"column {name!r} held dates in training and holds numbers here.")
+        raise DataTypeError(f"column {name!r} had dates in training and has numbers here.")
     read = _number if kind == NUMBER else _day
     try:
         return np.array(_mapped(series.to_list(), read, gap=math.nan), dtype=np.float64)
     except (TypeError, ValueError) as error:
-        raise DataError(f"column {name!r} held {kind}s in training, here {error}") from error
+        raise DataError(f"column {name!r} had {kind}s in training; here {error}") from error
 
 
 def is_missing(value: Any) -> bool:
-    """Whether a value is a gap: None, NaN, NA, NaT, or a string of nothing but spaces."""
+    """Whether a value is missing: None, NaN, NA, NaT, or a string of spaces only."""
     if value is None:
         return True
     if isinstance(value, str):
@@ -88,14 +88,14 @@ def is_missing(value: Any) -> bool:
 
 
 def level_name(value: Any) -> str:
-    """The name under which a value of a category is known: 1, 1.0 and "1" are the same level."""
+    """The name of the level of a value: 1, 1.0 and "1" are the same level."""
     if isinstance(value, (float, np.floating)) and float(value).is_integer():
         return str(int(value))
     return str(value)
 
 
 def _read_values(name: str, parts: list[list[Any]]) -> Column:
-    """The kind of a column by its values."""
+    """The kind of a column, from its values."""
     values = [value for part in parts for value in part]
     distinct = [value for value in dict.fromkeys(map(_hashable(name), values)) if not is_missing(value)]
     texts = [isinstance(value, str) for value in distinct]
@@ -128,7 +128,7 @@ def _strings(values: list[Any], distinct: list[str]) -> tuple[bool, bool]:
 
 
 def _counts_up(parts: list[FloatArray]) -> bool:
-    """Whether whole numbers are all different, and rise or fall from row to row in each part."""
+    """Whether whole numbers are all different and monotone in each part, as row numbers are."""
     numbers = np.concatenate(parts)
     if len(numbers) < FEWEST or np.isnan(numbers).any():
         return False
@@ -150,7 +150,7 @@ def _hashable(name: str) -> Callable[[Any], Any]:
 
 
 def _mapped(values: Iterable[Any], read: Callable[[Any], Any], gap: Any = None) -> list[Any]:
-    """``read`` of each value, called once for each different one."""
+    """The result of ``read`` for each value; it is called once for each different value."""
     known: dict[Any, Any] = {}
     found = []
     for value in values:
@@ -159,7 +159,7 @@ def _mapped(values: Iterable[Any], read: Callable[[Any], Any], gap: Any = None) 
         except KeyError:
             known[value] = gap if is_missing(value) else read(value)
             found.append(known[value])
-        except TypeError:  # what cannot be hashed is neither a number nor a name
+        except TypeError:  # a value that cannot be hashed is neither a number nor a name
             raise TypeError(f"a value is of type {type(value).__name__}.") from None
     return found
 
@@ -185,7 +185,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _day(value: Any) -> float:
-    """Days since 1970-01-01; a time zone is taken into account, without one it is UTC."""
+    """Days since 1970-01-01, in UTC; a date without a time zone is taken as UTC."""
     if isinstance(value, str):
         if not _ISO_DATE.fullmatch(value.strip()):
             raise ValueError(f"a value is not a date as in 2026-06-30: {value[:40]!r}.")
@@ -216,7 +216,7 @@ def _is_category(dtype: Any) -> bool:
 
 
 def _numeric(series: nw.Series[Any]) -> FloatArray:
-    """Numbers with NaN for gaps."""
+    """Numbers, with NaN for missing values."""
     if series.dtype not in (nw.Float64, nw.Float32):
         series = series.cast(nw.Float64)
     return np.asarray(series.to_numpy(), dtype=np.float64)
@@ -238,6 +238,6 @@ def _time_of_day(value: dt.time) -> float:
 
 
 def counted(levels: Iterable[str | None]) -> list[tuple[str, int]]:
-    """Levels and their rows, the most frequent first, equal ones by name."""
+    """Levels with their numbers of rows, in order of frequency, and by name if equally frequent."""
     counts = Counter(level for level in levels if level is not None)
     return sorted(counts.items(), key=lambda item: (-item[1], item[0]))

@@ -36,17 +36,18 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["FIRST", "MISSING", "OTHER", "ColumnPlan", "TableEncoder"]
 
-MISSING, OTHER, FIRST = 0, 1, 2  # codes of a gap, of rare and unseen levels, of the most frequent level
+# Codes of a missing value, of rare and unseen levels, and of the most frequent level.
+MISSING, OTHER, FIRST = 0, 1, 2
 LEFT_OUT = "left out"
-FEWEST_ROWS = 5  # rows below which a level is rare
-MOST_LEVELS = 255  # levels that a column keeps; the others count as rare
-MANY_UNSEEN = 0.2  # share of rows with unseen levels that deserves a warning
-ENOUGH_ROWS = 50  # rows from which that share says anything
+FEWEST_ROWS = 5  # a level with fewer rows is rare
+MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
+MANY_UNSEEN = 0.2  # share of rows with unseen levels that causes a warning
+ENOUGH_ROWS = 50  # minimum number of rows for that warning
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnPlan:
-    """How one column is read: its name, its kind and, for a category, its levels by frequency."""
+    """Name and kind of one column and, for a category, its levels by frequency."""
 
     name: str
     kind: str
@@ -56,7 +57,7 @@ class ColumnPlan:
 
 @dataclass(frozen=True, slots=True)
 class TableEncoder:
-    """Reads the columns of a table by name and gives numbers and category codes.
+    """Reads the columns of a table by name and returns numbers and category codes.
 
     Attributes
     ----------
@@ -65,17 +66,17 @@ class TableEncoder:
     named : bool
         Whether columns are found by name; otherwise by position.
     indicators : Indicators or None
-        Where they are given, categories come out as indicator columns instead of codes.
+        If given, categories become indicator columns instead of codes.
     salt : str or None
-        Where it is given, levels are salted SHA-256 digests of the values.
+        If given, levels are salted SHA-256 digests of the values.
 
     Notes
     -----
     Numbers and booleans stay numbers, and so do strings that are all plain numbers. Dates, and strings
     that are all dates as in 2026-06-30, become days since 1970-01-01, durations and times of the day
-    days. Other strings and declared categories become codes: 0 for a gap, 1 for a rare or unseen level, and
-    2, 3, ... for the levels by frequency. A level is rare below 5 rows, or where 255 others are more
-    frequent. No label is used anywhere.
+    days. Other strings and declared categories become codes: 0 for a missing value, 1 for a rare or
+    unseen level, and 2, 3, ... for the levels by frequency. A level is rare if it has fewer than 5 rows, or
+    if 255 others are more frequent. Labels are not used.
     """
 
     columns: tuple[ColumnPlan, ...]
@@ -85,7 +86,7 @@ class TableEncoder:
 
     @classmethod
     def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:
-        """The encoder of a training table and its encoded rows; the rows may come in several parts.
+        """The encoder of a training table and its encoded rows; the rows may be given in several parts.
 
         With ``expand`` categories become indicator columns, otherwise codes.
         """
@@ -106,12 +107,12 @@ class TableEncoder:
 
     @classmethod
     def numbers(cls, names: Sequence[str]) -> Self:
-        """An encoder of named columns that all hold numbers."""
+        """An encoder of named columns that are all numeric."""
         return cls(tuple(ColumnPlan(str(name), NUMBER) for name in names), named=True)
 
     @property
     def used(self) -> tuple[ColumnPlan, ...]:
-        """The columns that are learnt from."""
+        """The columns that are used as features."""
         return tuple(plan for plan in self.columns if plan.kind != LEFT_OUT)
 
     @property
@@ -128,7 +129,7 @@ class TableEncoder:
 
     @property
     def plain(self) -> bool:
-        """Whether every column is a number that is taken as it is."""
+        """Whether every column is numeric and is used unchanged."""
         return all(plan.kind == NUMBER for plan in self.columns)
 
     def transform(self, frame: Frame) -> FloatArray:
@@ -142,7 +143,7 @@ class TableEncoder:
         return self._expanded(_matrix(values, [frame.select([at[plan.name] for plan in self.used])]))
 
     def check_array(self) -> None:
-        """Raise where an array cannot stand for the table: where some columns do not hold numbers."""
+        """Raise if an array cannot replace the table, because some columns are not numeric."""
         others = [plan.name for plan in self.used if plan.kind != NUMBER]
         if others:
             raise DataTypeError(
@@ -156,7 +157,7 @@ class TableEncoder:
         return X if len(keep) == len(self.columns) else X[:, keep]
 
     def hashed(self, salt: str | None = None) -> TableEncoder:
-        """The same encoder with digests in the place of levels."""
+        """The same encoder with digests in place of levels."""
         if self.salt is not None:
             return self
         salt = salt or secrets.token_hex(16)
@@ -169,12 +170,12 @@ class TableEncoder:
     def without_rare(self, rows: int) -> TableEncoder:
         """The same encoder without the levels of fewer than ``rows`` training rows.
 
-        The levels that stay keep their codes, as they are the more frequent ones.
+        The other levels keep their codes, because codes are in order of frequency.
         """
         return replace(self, columns=tuple(_cut(plan, rows) for plan in self.columns))
 
     def kept_values(self) -> dict[str, int]:
-        """How many values each category column keeps."""
+        """Number of values that each category column keeps."""
         return {plan.name: len(plan.levels) for plan in self.used if plan.levels}
 
     def state(self) -> dict[str, Any]:
@@ -197,7 +198,7 @@ class TableEncoder:
                 or not (salt is None or isinstance(salt, str))
                 or not isinstance(state["named"], bool)
             ):
-                raise DataError("the columns of a table encoder are not as they should be.")
+                raise DataError("the columns of a table encoder have a wrong form.")
             if len({plan.name for plan in plans}) != len(plans):
                 raise DataError("a table encoder names a column twice.")
             if all(plan.kind == LEFT_OUT for plan in plans):
@@ -244,8 +245,8 @@ class TableEncoder:
         many = [f"{name!r} ({share:.0%})" for name, share in shares.items() if share > MANY_UNSEEN]
         if many:
             warnings.warn(
-                f"many rows hold levels that training did not keep, in {', '.join(many[:8])}: they count "
-                "as rare levels. Look whether the coding of the column has changed.",
+                f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
+                "as rare levels. Check whether the coding of the column has changed.",
                 UnseenLevelsWarning,
                 stacklevel=2,
             )
@@ -282,7 +283,7 @@ def _cut(plan: ColumnPlan, rows: int) -> ColumnPlan:
 
 
 def _matrix(values: list[FloatArray], parts: list[Frame]) -> FloatArray:
-    """The columns side by side; single precision only where all of them have it."""
+    """The columns side by side, in single precision only if all of them have it."""
     single = all(dtype == nw.Float32 for part in parts for dtype in part.columns.schema.values())
     matrix = np.empty((sum(map(len, parts)), len(values)), dtype=np.float32 if single else np.float64)
     for j, column in enumerate(values):
@@ -291,14 +292,14 @@ def _matrix(values: list[FloatArray], parts: list[Frame]) -> FloatArray:
 
 
 def _left_out(names: list[str], read: list[Column]) -> set[str]:
-    """Columns that look like identifiers, but never the last one that is left."""
+    """Columns that look like identifiers; at least one column is always kept."""
     ids = [name for name, column in zip(names, read, strict=True) if column.is_id]
     if len(ids) == len(names):
         ids = ids[:-1]
     if ids:
         warnings.warn(
-            f"{columns_named(ids)}: every row has a value of its own, as in an identifier, which says "
-            "nothing about new rows. Left out; drop it from X, or declare it a category to keep it.",
+            f"{columns_named(ids)}: every row has a different value, as in an identifier, which says "
+            "nothing about new rows. It is left out: drop it from X, or declare it a category to keep it.",
             IdColumnWarning,
             stacklevel=2,
         )
@@ -324,7 +325,7 @@ def _plan_from_state(column: dict[str, Any]) -> ColumnPlan:
     name, kind, levels = column["name"], column["kind"], column.get("levels", [])
     texts = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
     if not isinstance(name, str) or kind not in (NUMBER, DATE, CATEGORY, LEFT_OUT) or not texts:
-        raise DataError(f"a column of a table encoder is not as it should be: {name!r}.")
+        raise DataError(f"a column of a table encoder has a wrong form: {name!r}.")
     if len(set(levels)) != len(levels) or len(levels) > MOST_LEVELS:
-        raise DataError(f"the levels of column {name!r} are not as they should be.")
+        raise DataError(f"the levels of column {name!r} have a wrong form.")
     return ColumnPlan(name, kind, tuple(levels))

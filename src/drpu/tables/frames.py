@@ -32,7 +32,7 @@ __all__ = [
 class Frame:
     """A data frame, and whether its columns have names.
 
-    A pandas frame whose columns are numbered has no names: its columns count by position.
+    A pandas frame with integer column labels has no names: its columns are found by position.
     """
 
     columns: nw.DataFrame[Any]
@@ -40,7 +40,7 @@ class Frame:
 
     @property
     def names(self) -> list[str]:
-        """Names of the columns; their positions as text where they have none."""
+        """Names of the columns, or their positions as text if they have no names."""
         return [str(name) for name in self.columns.columns]
 
     def __len__(self) -> int:
@@ -63,7 +63,7 @@ class FrameRows:
 
     @classmethod
     def of(cls, frame: Frame) -> FrameRows:
-        """The rows of a frame; an Arrow table becomes a pandas one, which transformers can read."""
+        """The rows of a frame; an Arrow table becomes a pandas frame, which transformers can read."""
         columns = frame.columns
         if columns.implementation.is_pyarrow():
             return cls(columns.to_pandas())
@@ -79,7 +79,7 @@ class FrameRows:
         return FrameRows(take_frame(self.native, index))
 
     def keys(self) -> IntArray:
-        """One number for each row, equal where the rows are equal, the same in every process."""
+        """One number for each row; equal rows have equal numbers, in every process."""
         frame = nw.from_native(self.native, eager_only=True)
         columns = [map(str, frame[name].to_list()) for name in frame.columns]
         texts = map("\x1f".join, zip(*columns, strict=True))
@@ -92,7 +92,7 @@ class FrameRows:
 
 
 def native_rows(X: Any) -> Any:
-    """The data frame in :class:`FrameRows`, and any other rows as they are."""
+    """The data frame in :class:`FrameRows`; other rows are returned unchanged."""
     return X.native if isinstance(X, FrameRows) else X
 
 
@@ -115,8 +115,8 @@ def read_frame(X: Any) -> Frame:
     texts = [isinstance(name, str) for name in frame.columns]
     if any(texts) and not all(texts):
         raise DataError(
-            "the columns of X must be named by strings only, or not at all, "
-            "got names of both kinds: X.columns = X.columns.astype(str) makes them strings."
+            "the names of the columns of X must all be strings, or none of them, "
+            "got both: X.columns = X.columns.astype(str) makes them strings."
         )
     return Frame(frame, named=bool(texts) and all(texts))
 
@@ -128,7 +128,7 @@ def collected(X: Any) -> Any:
         return X
     warnings.warn(
         "X is a lazy frame: all of its rows were collected into memory. "
-        "For tables that do not fit, pass Parquet files to count_batches.",
+        "For tables that do not fit into memory, pass Parquet files to count_batches.",
         CollectedWarning,
         stacklevel=3,
     )
@@ -136,7 +136,7 @@ def collected(X: Any) -> Any:
 
 
 def take_frame(X: Any, index: Any) -> Any:
-    """The rows of a data frame at ``index`` (integers, a mask or a slice), in the library that it came in."""
+    """The rows of a data frame at ``index`` (integers, a mask or a slice), as a frame of the same library."""
     if isinstance(index, np.ndarray) and index.dtype == bool:
         index = np.flatnonzero(index)
     return nw.from_native(X, eager_only=True)[index].to_native()
@@ -148,7 +148,7 @@ def stack_frames(parts: Sequence[Any]) -> Any:
         stacked = nw.concat([nw.from_native(part, eager_only=True) for part in parts])
         return nw.maybe_reset_index(stacked).to_native()
     except (NarwhalsError, TypeError) as error:
-        raise DataError(f"the tables cannot be put one below the other: {error}") from error
+        raise DataError(f"the tables cannot be concatenated: {error}") from error
 
 
 def _is_record_batch(X: Any) -> bool:

@@ -13,7 +13,7 @@ from drpu.exceptions import DataError
 
 __all__ = ["MOST_INDICATORS", "Indicators"]
 
-MOST_INDICATORS = 30  # columns that a category becomes; its other codes share one more
+MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class Indicators:
     categories : tuple of int
         Positions of the categories.
     codes : tuple of tuples of int
-        Codes of each category that have a column of their own.
+        For each category, the codes that have their own column.
     rest : tuple of bool
-        Whether the other codes of a category share one more column, which is so where training had some.
-        Otherwise an unknown code has a 0 in every column of its category.
+        Whether the other codes of a category share one more column. This is the case if training had such
+        codes. Otherwise an unknown code has a 0 in every column of its category.
     """
 
     n_columns: int
@@ -67,7 +67,7 @@ class Indicators:
 
     @property
     def n_out(self) -> int:
-        """Number of columns that come out."""
+        """Number of columns of the result."""
         return self.n_columns - len(self.categories) + sum(map(len, self.codes)) + sum(self.rest)
 
     def state(self) -> dict[str, Any]:
@@ -91,7 +91,7 @@ class Indicators:
             raise DataError(f"state is not that of indicators: {error!r}.") from error
         inside = all(0 <= j < n_columns for j in categories) and len(set(categories)) == len(categories)
         if not inside or not len(codes) == len(rest) == len(categories) or not all(codes):
-            raise DataError("the categories of indicators are not as they should be.")
+            raise DataError("the categories of indicators have a wrong form.")
         if any(list(kept) != sorted(set(kept)) for kept in codes):
             raise DataError("the codes of indicators must be sorted and different.")
         return cls(n_columns, categories, codes, rest)

@@ -1,1 +1,1 @@
-"""The commands, one a module. Each imports the library only when it runs, so that help is quick."""
+"""The commands, one in each module. A command imports the library only when it runs, so help is fast."""

@@ -16,7 +16,7 @@ __all__ = ["adapt"]
 def adapt(
     artifact: given.Artifact,
     data: given.Data,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Where to write the outcome.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")] = None,
     columns: given.Columns = None,
     drop: given.Drop = None,
     cost: given.Cost = None,
@@ -31,7 +31,7 @@ def adapt(
     decimal: given.Decimal = ".",
     json: given.Json = False,
 ) -> None:
-    """Find the share of positives in new rows and move the classifier there.
+    """Estimate the share of positives in new rows and adapt the classifier to it.
 
     Examples
     --------

@@ -16,7 +16,7 @@ def audit(
     artifact: given.Artifact,
     data: given.Data,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to fill in, such as to-label.csv.")],
-    n: Annotated[int | None, typer.Option("--n", "-n", help="Number of rows to look at.")] = None,
+    n: Annotated[int | None, typer.Option("--n", "-n", help="Number of rows to label.")] = None,
     width: Annotated[
         float | None, typer.Option(help="Instead of --n: width that the interval of the prior should have.")
     ] = None,
@@ -27,7 +27,7 @@ def audit(
     columns: given.Columns = None,
     drop: given.Drop = None,
     keep: Annotated[
-        str | None, typer.Option(help="Columns to show beside the question; all if left out.")
+        str | None, typer.Option(help="Columns to write beside the column to fill in; all if left out.")
     ] = None,
     level: given.Level = 0.95,
     seed: Annotated[int, typer.Option(help="Seed of the choice of rows.", min=0, max=2**32 - 1)] = 0,
@@ -36,7 +36,7 @@ def audit(
     decimal: given.Decimal = ".",
     json: given.Json = False,
 ) -> None:
-    """Choose rows whose true labels tell the most, and write them with a column to fill in.
+    """Choose the rows whose true labels are most informative, and write them with a column to fill in.
 
     Fill in the column drpu_label with 1 and 0, or with the labels of training; leave it empty where there is
     no answer. Then give the file to drpu adapt --audit.
@@ -71,7 +71,7 @@ def audit(
         )  # fmt: skip
         return
     show.say(
-        f"{plan.n:,} rows to look at; the interval of the prior is expected to be "
+        f"{plan.n:,} rows to label; the interval of the prior is expected to be "
         f"{show.share(plan.expected_width)} wide",
         aside=out == PIPE,
     )

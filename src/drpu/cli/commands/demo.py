@@ -19,7 +19,7 @@ def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("demo"),
     json: given.Json = False,
 ) -> None:
-    """Train on digits, change the share of even ones, and show how the classifier follows.
+    """Train on images of digits, change the share of even ones, and show the adapted classifier.
 
     Example
 

@@ -36,8 +36,8 @@ def evaluate(
 ) -> None:
     """Accuracy, precision, recall and cost from true labels, with intervals.
 
-    The labels come from a file that drpu audit wrote and somebody filled in, or from a column of DATA, whose
-    rows are then taken as a random sample.
+    The labels come from a file that drpu audit wrote and that has been filled in, or from a column of DATA,
+    whose rows are then treated as a random sample.
 
     Examples
     --------
@@ -74,7 +74,7 @@ def evaluate(
 
 def _figure(name: str, figure: Any) -> str:
     if figure.value != figure.value:
-        return "no answered row tells"
+        return "cannot be computed from these labels"
     if name == "cost":
         return f"{figure.value:.3g} ({figure.low:.3g} to {figure.high:.3g})"
     return f"{show.share(figure.value)} ({show.share(figure.low)} to {show.share(figure.high)})"

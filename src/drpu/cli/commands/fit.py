@@ -16,7 +16,7 @@ __all__ = ["fit"]
 
 def fit(
     train: given.Data,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where to write the classifier.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="File to write the classifier to.")],
     label: Annotated[
         str | None, typer.Option("--label", "-l", help="Column that marks labelled positives with 1.")
     ] = None,
@@ -34,7 +34,7 @@ def fit(
         str,
         typer.Option(
             help="case-control: unlabeled rows are a sample of the population. "
-            "single-sample: labels were given to some rows of it."
+            "single-sample: some rows of one sample are labelled."
         ),
     ] = "case-control",
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
@@ -57,7 +57,7 @@ def fit(
     decimal: given.Decimal = ".",
     json: given.Json = False,
 ) -> None:
-    """Learn a classifier from labelled positives and unlabeled rows.
+    """Fit a classifier to labelled positives and unlabeled rows.
 
     Examples
     --------
@@ -110,9 +110,7 @@ def fit(
     if json:
         show.as_json(result)
         return
-    show.say(
-        f"learnt from {result['positives']:,.0f} positives and {result['unlabeled']:,.0f} unlabeled rows"
-    )
+    show.say(f"fitted to {result['positives']:,.0f} positives and {result['unlabeled']:,.0f} unlabeled rows")
     show.facts(
         {
             "share of positives": show.prior(classifier.prior_),

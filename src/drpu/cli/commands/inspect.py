@@ -15,11 +15,11 @@ __all__ = ["inspect"]
 def inspect(
     artifact: given.Artifact,
     expected: Annotated[
-        bool, typer.Option("--expected", help="Load the model as well, and say what to expect of it.")
+        bool, typer.Option("--expected", help="Also load the model and show its expected performance.")
     ] = False,
     json: given.Json = False,
 ) -> None:
-    """Say what a saved classifier is, without any data and without loading its model.
+    """Describe a saved classifier, without any data and without loading its model.
 
     Examples
     --------
@@ -38,7 +38,7 @@ def inspect(
 
 
 def _expected(artifact: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """What needs the model: for JSON, and for people."""
+    """The figures that need the model: for JSON, and as text."""
     from drpu.cli.facts import standing
     from drpu.cli.rows import load_classifier
 

@@ -16,8 +16,8 @@ __all__ = ["predict"]
 def predict(
     artifact: given.Artifact,
     data: given.Data,
-    out: Annotated[str, typer.Option("--out", "-o", help="Where to write; - is CSV to the pipe.")] = PIPE,
-    adapt: Annotated[bool, typer.Option("--adapt", help="Find the share of positives first.")] = False,
+    out: Annotated[str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")] = PIPE,
+    adapt: Annotated[bool, typer.Option("--adapt", help="Estimate the share of positives first.")] = False,
     prior: Annotated[float | None, typer.Option(help="The share of positives, if you know it.")] = None,
     cost: given.Cost = None,
     false_alarm: given.FalseAlarm = None,
@@ -27,9 +27,9 @@ def predict(
     drop: given.Drop = None,
     keep: Annotated[
         str | None,
-        typer.Option(help="Columns to carry over: id,date; all if left out.", show_default=False),
+        typer.Option(help="Input columns to keep in the output: id,date; default all.", show_default=False),
     ] = None,
-    prefix: Annotated[str, typer.Option(help="Start of the names of the new columns.")] = "drpu_",
+    prefix: Annotated[str, typer.Option(help="Prefix of the names of the new columns.")] = "drpu_",
     level: given.Level = 0.95,
     sep: given.Sep = None,
     encoding: given.Encoding = None,
@@ -49,7 +49,7 @@ def predict(
     cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
     """
     if adapt and prior is not None:
-        raise typer.BadParameter("--adapt finds the prior and --prior gives it: choose one.")
+        raise typer.BadParameter("--adapt estimates the prior and --prior sets it: give one of them.")
     from drpu.cli.facts import standing
     from drpu.cli.reading import read
     from drpu.cli.rows import answers_for, chosen_budget, chosen_cost, kept_columns, load_classifier, rows_for

@@ -32,7 +32,7 @@ def report(
     decimal: given.Decimal = ".",
     json: given.Json = False,
 ) -> None:
-    """Write one self-contained page: what was learnt, what changed, and what if.
+    """Write a self-contained HTML page: the fit, the change in new rows, and a what-if explorer.
 
     Examples
     --------
@@ -50,7 +50,7 @@ def report(
     from drpu.report import write_report
 
     if data is None and (by is not None or audit is not None):
-        raise typer.BadParameter("--by and --audit are about new rows: give a file of them.")
+        raise typer.BadParameter("--by and --audit need new rows: give a file with them.")
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data, audit])
     classifier = load_classifier(artifact)

@@ -19,7 +19,7 @@ def verify(
         str | None, typer.Option(help="SHA-256 digest that the file must have.", show_default=False)
     ] = None,
     public_key: Annotated[
-        Path | None, typer.Option(help="Public key of the one who must have signed it.", show_default=False)
+        Path | None, typer.Option(help="Public key of the expected signer.", show_default=False)
     ] = None,
     signature: Annotated[
         Path | None,
@@ -27,14 +27,14 @@ def verify(
     ] = None,
     max_bytes: Annotated[
         int | None,
-        typer.Option(help="Most bytes that the file may have or grow to.", min=1, show_default=False),
+        typer.Option(help="Maximum bytes of the file and of its content.", min=1, show_default=False),
     ] = None,
     json: given.Json = False,
 ) -> None:
-    """Check a saved classifier without making one: sizes, names, digests, types, states and trees.
+    """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
 
-    Digests within the file guard against accidents. Against a stranger, give the digest that you know, or the
-    public key of the one who signed it.
+    Digests inside the file detect accidental damage only. To detect a file that was changed on purpose, give
+    the digest that you expect, or the public key of the signer.
 
     Examples
     --------

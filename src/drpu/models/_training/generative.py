@@ -175,7 +175,7 @@ class _Perceptrons(nn.Module):
         """Outputs of shape (lines, n) for three lines of real rows, or four generated lines with JUDGES."""
         out = rows.flatten(2)
         for i, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            if len(rows) == len(JUDGES):  # slices, as the gradient of an index is slow
+            if len(rows) == len(JUDGES):  # slices, because the gradient of indexing is slow
                 weight, bias = (torch.cat([part[:2], part[1:]]) for part in (weight, bias))
             out = torch.baddbmm(bias, F.leaky_relu(out, SLOPE) if i else out, weight)
         return out.squeeze(2)

@@ -34,7 +34,7 @@ SCORING_NUMBERS = 2**21  # numbers in one scoring call on a CPU, to limit memory
 
 
 def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
-    """How many rows of a shape to score in one call."""
+    """Number of rows of a shape to score in one call."""
     if len(shape) == 1:
         return SCORING_ROWS
     if device.type != "cpu":
@@ -42,9 +42,9 @@ def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
     return min(SCORING_ROWS, max(64, SCORING_NUMBERS // max(1, math.prod(shape))))
 
 
-# Outputs of both samples and their weights, (models, batch) each, to one risk a model.
+# From outputs of both samples and their weights, (models, batch) each, to one risk per model.
 Objective: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Risk]
-# The same as a number to choose the epoch by.
+# The same, as the number by which the epoch is chosen.
 Criterion: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 # The loss of a step, for objectives that need several forward passes.
 Loss: TypeAlias = Callable[[Forward, Batch], Risk]
@@ -112,19 +112,19 @@ class Training:
     positive, unlabeled : Pool
         Training rows of each model.
     loss : Loss
-        What a step descends.
+        The loss that a step decreases.
     settings : Settings
     seeds : sequence of int
-        One a model; a model's batches depend on its own seed alone.
+        One per model. The batches of a model depend on its own seed only.
     holdout : pair of Pool, optional
-        Rows to measure on after each epoch. Where ``settings`` say so they choose the
-        epoch; otherwise the last one stands.
+        Rows on which the criterion is computed after each epoch. If ``settings`` ask for early stopping,
+        the epoch with the lowest criterion is kept, otherwise the last one.
     criterion : Criterion, optional
-        Lower is better; read on the holdout rows after each epoch.
+        Computed on the holdout rows after each epoch; lower is better.
     on_epoch : callable, optional
-        Called with the number of each epoch, from 1, when it is over.
+        Called after each epoch with its number, counted from 1.
     augment : callable, optional
-        Changes the rows of each training batch at random; rows that are scored stay as they are.
+        Changes the rows of each training batch at random; it is not applied to rows that are scored.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class Training:
         self.total_risk = torch.zeros(len(stack), dtype=stack.dtype, device=stack.device)
 
     def run(self) -> Outcome:
-        """Train for all epochs and give back each model's best one."""
+        """Train for all epochs and return the weights that were kept for each model."""
         settings, stack = self.settings, self.stack
         device = stack.device
         generators = [torch.Generator(device).manual_seed(seed) for seed in self.seeds]
@@ -195,7 +195,7 @@ class Training:
         )
 
     def epoch(self, advance: Recorded, generators: Sequence[torch.Generator]) -> Tensor:
-        """Sweep both samples once; the mean reported risk of each model, still on the device."""
+        """Train on both samples once; the mean reported risk of each model, as a tensor on the device."""
         self.stack.train()
         self.total_risk.zero_()
         if self.positive.index is self.unlabeled.index:
@@ -207,7 +207,7 @@ class Training:
         return self.total_risk / self.n_steps
 
     def step(self, positive: Tensor, unlabeled: Tensor) -> None:
-        """Descend on the batch at these positions; nothing here waits for the device."""
+        """Make one step on the batch at these positions, without waiting for the device."""
         batch = take_batch(self.positive, self.unlabeled, positive, unlabeled)
         if self.augment is not None:
             batch = batch.changed(self.augment)
@@ -221,7 +221,7 @@ class Training:
         self.total_risk += risk.value.detach()
 
     def measure(self) -> Tensor:
-        """The criterion on the holdout rows, one value a model."""
+        """The criterion on the holdout rows, one value per model."""
         assert self.holdout is not None
         assert self.criterion is not None
         positive, unlabeled = self.holdout
@@ -236,7 +236,7 @@ class Training:
         return torch.cat([self.stack(pool.take(part)[0], *self.current()).double() for part in parts], dim=1)
 
     def current(self) -> tuple[Tensor, Mapping[str, Tensor]]:
-        """The weights that score now: the average where there is one."""
+        """The weights for scoring: their moving average if there is one, otherwise the current ones."""
         if self.average:
             return self.average.weights, self.average.fixed
         return self.stack.weights, self.stack.fixed

@@ -1,9 +1,8 @@
-"""What happens to the weights of a stack after each step.
+"""Updates of the weights of a stack after each step.
 
-Weights are a matrix with one line a model. A step reads its number from a tensor on
-the device and its settings from tables computed beforehand, so that it never waits
-for the host and can be recorded once and replayed. On the host itself there is nothing
-to wait for, and torch's fused kernel does the same in one pass over the weights.
+Weights are a matrix with one row per model. A step reads its number from a tensor on the device and its
+settings from tables computed beforehand, so it never waits for the host and can be recorded once and
+replayed. On a CPU torch's fused kernel does the same in one pass over the weights.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class Trained:
-    """The network of the best epoch, and the loss on held rows after each."""
+    """The network of the best epoch, and the loss on held-out rows after each epoch."""
 
     module: nn.Module
     best_epoch: int
@@ -67,12 +67,12 @@ def train_together(
     weight_decay: float,
     seed: int,
 ) -> Trained:
-    """Descend on the logistic loss of positive against unlabeled rows of all processes.
+    """Minimise the logistic loss of positive against unlabeled rows of all processes.
 
-    A process takes rows in proportion to those it has, so that a batch of all processes is
-    a sample of all rows, even where one has positives only, or no rows at all.
+    In each step a process uses rows in proportion to the number that it has, so that a batch of all
+    processes is a sample of all rows, even if one process has positives only, or no rows.
     """
-    # Normalisation over the rows of one process would differ between them: it stays an affine map.
+    # Batch statistics would differ between processes, so normalisation stays an affine map.
     _freeze_norms(module)
     parallel = DistributedDataParallel(module, broadcast_buffers=False)
     optimizer = torch.optim.AdamW(module.parameters(), lr=learning_rate, weight_decay=weight_decay)
@@ -103,7 +103,7 @@ def _freeze_norms(module: nn.Module) -> None:
 
 
 def _batches(n: int, steps: int, order: torch.Generator) -> Iterator[Tensor]:
-    """The rows of an epoch in as many parts as all processes take, empty ones among them."""
+    """The rows of an epoch in parts, equally many in all processes; parts may be empty."""
     yield from torch.randperm(n, generator=order).tensor_split(steps)
 
 

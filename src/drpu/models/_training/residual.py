@@ -16,8 +16,8 @@ __all__ = ["LEAST_SIDE", "WIDTH", "Ensemble", "ResNet9", "Residual", "image_shap
 
 WIDTH = 64  # channels of the first layer; 6.6 million weights
 SAMPLED = 8192  # rows that the mean and spread of pixels are computed from
-LEAST_SIDE = 8  # pixels that are left of a side after three poolings: at least one
-MOST_CHANNELS = 16  # more look like a side of an image whose channels come last
+LEAST_SIDE = 8  # smallest side, of which one pixel is left after three poolings
+MOST_CHANNELS = 16  # a larger first axis is probably a side of an image with channels last
 
 
 def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
@@ -39,13 +39,13 @@ class ResNet9(nn.Module):
     """Eight convolutions in two residual blocks and four other layers, and one linear layer.
 
     Pixels are standardised by the mean and spread of each channel, which are buffers and so belong
-    to the state. On a GPU the channels go last, where its matrix units read them faster. The linear
-    layer is computed in full precision, because priors are read from the order of its outputs.
+    to the state. On a GPU the memory format is channels last, which is faster. The linear layer is
+    computed in full precision, because priors are estimated from the order of its outputs.
 
     Parameters
     ----------
     shape : sequence of int
-        Of a row: (height, width) or (channels, height, width).
+        Shape of a row: (height, width) or (channels, height, width).
     width : int, default=64
         Channels of the first layer; the others have 2, 4 and 8 times as many.
     start : float, default=0.0
@@ -74,7 +74,7 @@ class ResNet9(nn.Module):
 
     def standardise(self, rows: Any) -> None:
         """Set mean and spread of each channel from rows that the network will receive."""
-        every = -(-len(rows) // SAMPLED)  # evenly spaced rows: their order may follow their classes
+        every = -(-len(rows) // SAMPLED)  # evenly spaced rows, because they may be sorted by class
         images = as_floats(torch.as_tensor(rows[::every]), torch.float32).reshape(
             -1, self.channels, *rows.shape[-2:]
         )
@@ -120,7 +120,7 @@ class Ensemble(nn.Module):
 
 
 def _convolution(channels: int, to: int, *, pool: bool = False) -> list[nn.Module]:
-    """Convolution, batch norm and ReLU, which see fewer pixels where pooling comes before them."""
+    """Convolution, batch norm and ReLU; with pooling, before the batch norm to save time."""
     return [
         nn.Conv2d(channels, to, 3, padding=1, bias=False),
         *([MaxPool2()] if pool else []),

@@ -11,11 +11,11 @@ from drpu._optional import require
 
 __all__ = ["Graph"]
 
-OPSET, OPSET_ML, IR = 17, 3, 8  # old enough for runtimes in use
+OPSET, OPSET_ML, IR = 17, 3, 8  # old enough for the runtimes in use
 
 
 class Graph:
-    """Nodes and constants in float64, in the order in which they were asked for."""
+    """Nodes and constants in float64, in the order in which they were added."""
 
     def __init__(self) -> None:
         self.onnx = require("onnx", extra="onnx", for_="export_onnx")
@@ -29,7 +29,7 @@ class Graph:
         return name
 
     def op(self, kind: str, *inputs: Any, output: str | None = None, **attributes: Any) -> str:
-        """The name of what an operator gives; numbers and arrays among its inputs become constants."""
+        """Add an operator and return the name of its result; numbers and arrays become constants."""
         domain = attributes.pop("domain", "")
         names = [x if isinstance(x, str) else self.constant(x) for x in inputs]
         name = output or f"n{len(self._nodes)}"
@@ -41,7 +41,7 @@ class Graph:
         return self.op("ReduceSum", x, self.constant([axis], np.int64), keepdims=int(keep))
 
     def mean(self, *parts: str, weights: Sequence[float] | None = None) -> str:
-        """Mean of the parts; the operator of that name is not everywhere in float64."""
+        """Mean of the parts; not all runtimes have the operator Mean in float64."""
         if weights is not None:
             parts = tuple(self.op("Mul", part, weight) for part, weight in zip(parts, weights, strict=True))
         total = parts[0]

@@ -1,4 +1,4 @@
-"""Outputs of networks, as nodes of a graph: layers in a row, residual networks, and means of them."""
+"""Outputs of networks as nodes of a graph: sequential and residual networks, and means of them."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ def _output(graph: Graph, module: Any, shape: Sequence[int], x: str) -> str:
         return _residual_network(graph, module, shape, x)
     if not isinstance(module, nn.Sequential):
         raise ArtifactError(
-            "only networks of layers in a row (torch.nn.Sequential) and the networks of drpu can be exported "
+            "only sequential networks (torch.nn.Sequential) and the networks of drpu can be exported "
             f"with their calibration, got a {type(module).__name__}: export the module itself with "
             "torch.onnx and keep the rest in Python."
         )
     if len(shape) > 1 and not isinstance(module[0], nn.Flatten):
         raise ArtifactError(
-            "layers in a row can be exported for rows of numbers, or with torch.nn.Flatten as the first "
+            "a sequential network can be exported for rows of numbers, or with torch.nn.Flatten as the first "
             f"layer, got rows of shape {tuple(shape)}: export the module itself with torch.onnx and keep the "
             "rest in Python."
         )
@@ -98,7 +98,7 @@ def _viewed(graph: Graph, views: Sequence[Any], shape: Sequence[int], x: str) ->
 
 
 def _residual_network(graph: Graph, module: Any, shape: Sequence[int], x: str) -> str:
-    """A ResNet9: convolutions in float32, which is all that runtimes offer, the rest in float64."""
+    """A ResNet9, with convolutions in float32, because runtimes have no others, and the rest in float64."""
     from drpu.models._training.residual import image_shape
 
     op = graph.op
@@ -137,7 +137,7 @@ def _image_layer(graph: Graph, layer: Any, x: str) -> str:
 
 
 def _normalisation(layer: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
-    """Factor and summand of a fitted batch norm."""
+    """Scale and shift of a fitted batch norm."""
     scale = weights.get("weight", 1.0) / np.sqrt(weights["running_var"] + layer.eps)
     return scale, weights.get("bias", 0.0) - weights["running_mean"] * scale
 

@@ -31,7 +31,7 @@ def kernel_scores(graph: Graph, model: Any, X: str) -> str:
     z = op("Div", op("Sub", X, basis.scaling.shift), basis.scaling.scale)
     inner = op("MatMul", z, basis.points.T)
     if basis.kind == "features":
-        # A cosine, by the sine that every runtime has in float64.
+        # The cosine is computed by the sine, which every runtime has in float64.
         wave = op("Sin", op("Add", op("Div", inner, model.width_), basis.phase + np.pi / 2))
         phi = op("Mul", wave, np.sqrt(2 / basis.size))
     else:
@@ -85,7 +85,7 @@ def forest_scores(graph: Graph, model: Any, X: str) -> str:
     return op("Sub", op("Log", odds), model.offset_)
 
 
-# -- waves ------------------------------------------------------------------------------------------
+# -- cosines ----------------------------------------------------------------------------------------
 
 
 def fourier_scores(graph: Graph, model: Any, X: str) -> str:
@@ -95,7 +95,8 @@ def fourier_scores(graph: Graph, model: Any, X: str) -> str:
     z = op("Min", op("Max", z, [[-model.far_]]), [[model.far_]])
     z = op("Mul", op("Round", op("Div", z, model.step_)), model.step_)
     waves = op("Add", op("MatMul", z, model.frequencies_), model.phase_)
-    # Python takes the cosines in float32, too: the same rounding keeps rows on their side of a step.
+    # Python also computes the cosines in float32. With the same rounding, rows near a step of the
+    # calibration stay on the same side.
     cosines = graph.double(op("Cos", op("Cast", waves, to=single)))
     weights = (model.coefficients_ * model._amplitude())[:, None]
     return op("Add", op("MatMul", cosines, weights), model.intercept_)

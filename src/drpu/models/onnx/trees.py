@@ -15,8 +15,8 @@ __all__ = ["tree_sum"]
 def tree_sum(graph: Graph, booster: Any, X: str) -> str:
     """The sum of the trees for each row, of shape (rows, 1) in float64.
 
-    The operator adds up in float64 and rounds the sum to float32. Each leaf is therefore split into a
-    multiple of a power of two, whose sums float32 holds exactly, and a small rest, summed beside it.
+    The operator sums in float64 and rounds the sum to float32. Each leaf value is therefore split into a
+    multiple of a power of two, whose sums are exact in float32, and a small remainder, summed separately.
     """
     trees = booster.dump_model()["tree_info"]
     sets = _category_sets(trees)
@@ -56,18 +56,18 @@ def tree_sum(graph: Graph, booster: Any, X: str) -> str:
 
 
 def _split(weights: Any, trees: int) -> tuple[Any, Any]:
-    """Multiples of a power of two whose sum over all trees has at most 23 bits, and what is left."""
+    """Multiples of a power of two whose sum over all trees has at most 23 bits, and the remainders."""
     most = max(float(np.abs(weights).max()) * trees, 1e-30)
     step = 2.0 ** (np.ceil(np.log2(most)) - 23)
     whole = np.round(weights / step) * step
     return whole, weights - whole
 
 
-Sets = dict[tuple[int, str], None]  # a column and the codes that a split sends to the left, once each
+Sets = dict[tuple[int, str], None]  # a column and the codes that a split sends to the left
 
 
 def _category_sets(trees: list[dict[str, Any]]) -> Sets:
-    """The splits on categories, each set of codes once."""
+    """The splits on categories, without repeated sets of codes."""
     found: Sets = {}
     waiting = [tree["tree_structure"] for tree in trees]
     while waiting:
@@ -86,9 +86,9 @@ def _places(sets: Sets, booster: Any) -> dict[tuple[int, str], int]:
 
 
 def _with_members(graph: Graph, X: str, sets: Sets) -> str:
-    """The rows with a column for each set of codes: 1 where the code is in it.
+    """The rows with a column for each set of codes, which is 1 if the code is in the set.
 
-    The operator has a mode for equality, but runtimes merge such nodes, not always rightly.
+    The operator has a mode for equality, but runtimes merge such nodes, and not always correctly.
     """
     if not sets:
         return X
@@ -119,8 +119,8 @@ def _grow(
         below, above = above, below
     else:
         if part["decision_type"] != "<=" or part["missing_type"] == "Zero":
-            raise ArtifactError("these trees read zeros as gaps, which the export to ONNX does not know.")
-        # Without missing values in training, LightGBM reads a later one as 0.
+            raise ArtifactError("these trees treat zeros as missing values, which ONNX export cannot do.")
+        # If training had no missing values, LightGBM treats a later one as 0.
         left = part["default_left"] if part["missing_type"] == "NaN" else part["threshold"] >= 0
         row |= {"feature": part["split_feature"], "missing": int(left), "value": float(part["threshold"])}
     row["yes"] = _grow(below, tree, own, rows, places)

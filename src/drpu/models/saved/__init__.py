@@ -1,1 +1,1 @@
-"""scikit-learn estimators in files: which ones, how they are written, and how they are read safely."""
+"""Safe storage of scikit-learn estimators: the allowed types, writing, and reading with checks."""

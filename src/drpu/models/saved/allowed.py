@@ -1,9 +1,9 @@
-"""The scikit-learn types that an artifact may hold, and what each keeps of the training rows.
+"""The scikit-learn types that an artifact may contain, and what each keeps of the training rows.
 
-The list is closed. A type is on it for three reasons: its ``predict_proba`` or ``transform``
-cannot be made to misbehave by what a file says (see :mod:`drpu.models.saved.checks`), it can
-be built from plain data, and it is known what it keeps of the training rows. Whatever is not on
-the list is refused when a classifier is saved and again when a file is read.
+The list is closed. A type on the list satisfies three conditions: no content of a file can make its
+``predict_proba`` or ``transform`` unsafe (see :mod:`drpu.models.saved.checks`), it can be built from plain
+data, and it is known what it keeps of the training rows. All other types are refused when a classifier is
+saved and when a file is read.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ ROW_FREE = frozenset(
         "sklearn.feature_selection._variance_threshold.VarianceThreshold",
         "sklearn.impute._base.MissingIndicator",
         "sklearn.impute._base.SimpleImputer",
-        "sklearn.isotonic.IsotonicRegression",  # of scores, in a CalibratedClassifierCV
+        "sklearn.isotonic.IsotonicRegression",  # maps scores, in a CalibratedClassifierCV
         "sklearn.kernel_approximation.RBFSampler",
         "sklearn.linear_model._logistic.LogisticRegression",
         "sklearn.linear_model._logistic.LogisticRegressionCV",
@@ -67,7 +67,7 @@ ROW_FREE = frozenset(
         "sklearn.preprocessing._data.RobustScaler",
         "sklearn.preprocessing._data.StandardScaler",
         "sklearn.preprocessing._function_transformer.FunctionTransformer",
-        "sklearn.preprocessing._label.LabelBinarizer",  # of the labels 0 and 1
+        "sklearn.preprocessing._label.LabelBinarizer",  # maps the labels 0 and 1
         "sklearn.preprocessing._label.LabelEncoder",
         "sklearn.preprocessing._polynomial.PolynomialFeatures",
         "sklearn.svm._classes.LinearSVC",
@@ -77,7 +77,7 @@ ROW_FREE = frozenset(
     }
 )
 
-# Types that keep a mean for each class: row-free once a class has several rows.
+# Types that keep a mean for each class, which reveals no row if the class has several.
 MEANS = frozenset(
     {
         "sklearn.discriminant_analysis.LinearDiscriminantAnalysis",
@@ -88,11 +88,11 @@ MEANS = frozenset(
         "sklearn.naive_bayes.MultinomialNB",
     }
 )
-ENOUGH = 5  # rows behind a mean, below which it says too much about each of them
+ENOUGH = 5  # a mean of fewer rows would reveal too much about them
 
-# Types that keep values of the training rows, and which. They are written with ``keep_rows=True`` only.
+# Types that keep values of the training rows, and these values. Written with ``keep_rows=True`` only.
 VALUES = {
-    "sklearn.cluster._kmeans.KMeans": "cluster centres, which are rows where a cluster has one",
+    "sklearn.cluster._kmeans.KMeans": "cluster centres, which are rows if a cluster has only one",
     "sklearn.gaussian_process._gpc.GaussianProcessClassifier": "training rows",
     "sklearn.gaussian_process._gpc._BinaryGaussianProcessClassifierLaplace": "training rows",
     "sklearn.impute._knn.KNNImputer": "training rows",
@@ -108,7 +108,7 @@ VALUES = {
     "sklearn.svm._classes.SVC": "training rows",
 }
 
-# Parts of the above that are no estimators of their own.
+# Parts of the above that are not estimators.
 _PARTS = frozenset(
     {
         "sklearn.gaussian_process.kernels.ConstantKernel",
@@ -123,12 +123,12 @@ TYPES = ROW_FREE | MEANS | VALUES.keys() | _PARTS
 
 
 def type_name(thing: Any) -> str:
-    """The name of a type as a file spells it."""
+    """The name of a type as in a file."""
     return f"{type(thing).__module__}.{type(thing).__qualname__}"
 
 
 def parts_of(thing: Any) -> Iterator[BaseEstimator]:
-    """Every estimator inside ``thing``, fitted or not, however deep."""
+    """Every estimator inside ``thing``, fitted or not, at any depth."""
     waiting, seen = [thing], set()
     while waiting:
         part = waiting.pop()

@@ -1,10 +1,9 @@
-"""What must hold in an estimator from a file before it may score rows.
+"""Checks of an estimator from a file, before it may score rows.
 
-scikit-learn checks the arguments of its users and trusts its own attributes. Three kinds of them
-reach compiled code that reads memory by them: trees, the trees of histogram gradient
-boosting, and support vectors. These are checked in full. Elsewhere NumPy checks shapes by
-itself, and a wrong one shows when the loaded model scores its first rows, which is
-done before a loaded model is handed out.
+scikit-learn checks the arguments of its users but not its own attributes. Compiled code accesses memory
+by three kinds of attributes: trees, the trees of histogram gradient boosting, and support vectors. These
+are checked completely. In other estimators NumPy checks shapes, and a wrong shape causes an error when the
+loaded model scores its first rows, which is done before ``load`` returns it.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from drpu.models.saved.allowed import type_name
 
 __all__ = ["MOST_DEPTH", "check_estimator", "check_forest", "refuse"]
 
-MOST_DEPTH = 1000  # splits on the way to a leaf: bounds the time that a row takes in a tree
+MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
 MOST_THREADS = 1024
-MOST_FEATURES = 1_000_000  # that a transformer may make of the columns
+MOST_FEATURES = 1_000_000  # largest number of columns of the result of a transformer
 _FINITE = frozenset(
     {
         "a_", "b_", "center_", "class_prior_", "cluster_centers_", "coef_", "coefs_", "components_",
         "intercept_", "intercepts_", "lambdas_", "mean_", "means_", "scale_", "theta_", "var_",
     }
 )  # fmt: skip
-# Sizes of the arrays that predictions are gathered in.
+# Attributes that determine the sizes of arrays of predictions.
 _SMALL = {"n_classes_": (1, 2), "n_outputs_": (1,), "n_trees_per_iteration_": (1,)}
 
 
 def refuse(name: str, problem: str) -> ArtifactError:
-    """The error for a part of a file that does not hold together."""
+    """The error for an inconsistent part of a file."""
     return ArtifactError(f"the saved {name} is damaged: {problem}.")
 
 
 def check_estimator(estimator: Any) -> None:
-    """Raise unless ``estimator`` can be trusted with rows; its parts are checked on their own."""
+    """Raise unless it is safe to score rows with ``estimator``; its parts are checked separately."""
     name, values = type(estimator).__name__, vars(estimator)
     for attribute in _FINITE & values.keys():
         _check_finite(name, attribute, values[attribute])
@@ -53,7 +52,7 @@ def check_estimator(estimator: Any) -> None:
             raise refuse(name, f"{attribute} must be {allowed[-1]}")
     if values.get("kw_args") or values.get("inv_kw_args"):
         raise refuse(name, "arguments of a function are not supported in artifacts")
-    # An estimator that was never fitted is a parameter of another one and scores nothing.
+    # An unfitted estimator is a parameter of another one and does not score rows.
     fitted = any(attribute.startswith("_") or attribute.endswith("_") for attribute in values)
     if fitted and type_name(estimator) in _CHECKS:
         columns = values.get("n_features_in_")
@@ -76,7 +75,7 @@ def check_forest(name: str, left: IntArray, right: IntArray, leaf: np.ndarray[An
     if (children <= np.tile(parents, 2)).any():
         raise refuse(name, "a node of a tree comes before its parent")
     level, depth = np.zeros(1, dtype=np.int64), 0
-    while True:  # ends, as children come after their parents
+    while True:  # ends, because children come after their parents
         level = level[~leaf[level]]
         if not level.size:
             return
@@ -122,7 +121,7 @@ def _check_tree(estimator: Any, columns: int) -> None:
 
 
 def _check_members(estimator: Any, columns: int) -> None:
-    """A forest, or the stages of gradient boosting, whose trees are handed to compiled code directly."""
+    """Check a forest or the stages of gradient boosting, whose trees are passed to compiled code directly."""
     name = type(estimator).__name__
     members = np.asarray(estimator.estimators_, dtype=object)
     if members.size == 0 or (members.ndim == 2 and members.shape[1] != 1) or members.ndim > 2:
@@ -142,7 +141,7 @@ def _check_boosting(estimator: Any, columns: int) -> None:
 
 
 def _check_start(name: str, start: Any) -> None:
-    """What boosting starts from: compiled code adds to its array, and trusts it to have all rows."""
+    """Check the initial estimator of boosting: compiled code adds to its result without a check."""
     if isinstance(start, str) and start == "zero":
         return
     prior: Any = getattr(start, "class_prior_", None)
@@ -235,7 +234,7 @@ def _check_support(estimator: Any, columns: int) -> None:
 
 
 def _check_neighbours(estimator: Any, columns: int) -> None:
-    """Fit again: the search tree of a file is not read."""
+    """Check the rows and fit again, because the search tree of a file is not read."""
     name, rows, label = type(estimator).__name__, estimator._fit_X, estimator._y
     if not _is_array(rows, (len(label), columns)) or not np.isfinite(rows).all():
         raise refuse(name, "its rows must be finite numbers in its columns")
@@ -257,7 +256,7 @@ def _check_powers(estimator: Any, columns: int) -> None:
         for d in range(max(low, 1), high + 1)
     ) + bool(estimator.include_bias)
     if powers != estimator.n_output_features_ or powers > MOST_FEATURES:
-        raise refuse(type(estimator).__name__, f"it must make at most {MOST_FEATURES} features, as it says")
+        raise refuse(type(estimator).__name__, f"n_output_features_ must be right, at most {MOST_FEATURES}")
 
 
 def _check_centres(estimator: Any, columns: int) -> None:

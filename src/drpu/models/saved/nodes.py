@@ -1,4 +1,4 @@
-"""Nodes of the archives that skops writes: what both the writer and the reader know of them."""
+"""Facts about the nodes in archives of skops that the writer and the reader share."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["NONE", "SCHEMA", "Node", "is_dropped"]
 Node = dict[str, Any]
 
 SCHEMA = "schema.json"
-# What predictions do not need: replaced by None when written, and when an older file has it.
+# Values that predictions do not need. They are replaced by None in writing, and in reading older files.
 _DROPPED = ("LossNode", "RandomStateNode", "RandomGeneratorNode")
 _DROPPED_MODULES = (
     "scipy._lib.array_api_compat.numpy._aliases",

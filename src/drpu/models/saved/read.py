@@ -1,4 +1,4 @@
-"""scikit-learn estimators from bytes that may say anything.
+"""scikit-learn estimators read from bytes that are not trusted.
 
 The bytes are an archive in the format of skops, see :mod:`drpu.models.saved.write`, but
 skops does not read it. The types that a node may have are a closed list
@@ -26,9 +26,9 @@ from drpu.models.saved.nodes import SCHEMA, Node, is_dropped
 
 __all__ = ["read_estimators"]
 
-MOST_DEPTH = 200  # of nodes within nodes; a pipeline in a stack in a bagging needs about sixty
+MOST_DEPTH = 200  # most levels of nodes; a pipeline in a stack in a bagging needs about sixty
 MOST_NODES = 2_000_000
-MOST_RATIO = 1100  # of sizes after and before decompression: deflate cannot honestly do more
+MOST_RATIO = 1100  # largest ratio of sizes after and before decompression; deflate cannot exceed about 1030
 
 _FUNCTIONS = {
     f"numpy.{name}": getattr(np, name)
@@ -46,9 +46,9 @@ _FUNCTIONS = {
         "square",
     )
 }
-# Where NumPy keeps its functions, in its versions.
+# Modules of NumPy's functions in its different versions.
 _UFUNCS = ("numpy", "numpy.core._multiarray_umath", "numpy._core._multiarray_umath")
-_TESTS = "sklearn.feature_selection._univariate_selection"  # of SelectKBest, by name
+_TESTS = "sklearn.feature_selection._univariate_selection"  # functions of SelectKBest, by name
 _SCALARS = {
     f"numpy.{name}": getattr(np, name)
     for name in ("bool_", "float32", "float64", "int32", "int64", "uint8", "uint32", "uint64")
@@ -64,13 +64,13 @@ _CONTAINERS = {"builtins.dict", "collections.OrderedDict", "sklearn.utils._bunch
 
 
 def read_estimators(archive: bytes) -> list[Any]:
-    """The estimators of an archive, checked; raises ``ArtifactError`` for whatever else the bytes are."""
+    """The checked estimators of an archive; raises ``ArtifactError`` for all other bytes."""
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as opened:
             files = _read_files(opened, len(archive))
         schema = json.loads(files.pop(SCHEMA))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of attributes that another version of scikit-learn had
+            warnings.simplefilter("ignore")  # about attributes of another version of scikit-learn
             found = _Reader(files).node(schema)
             if not isinstance(found, list) or not found:
                 raise ArtifactError("the classifiers cannot be read: the archive must hold a list of them.")
@@ -78,7 +78,7 @@ def read_estimators(archive: bytes) -> list[Any]:
                 check_estimator(part)
     except ArtifactError:
         raise
-    except Exception as error:  # whatever a damaged archive makes zipfile, json, NumPy or scikit-learn raise
+    except Exception as error:  # a damaged archive can cause any error
         raise ArtifactError(f"the classifiers cannot be read: {error!r:.300}") from error
     return found
 
@@ -87,9 +87,9 @@ def _read_files(archive: zipfile.ZipFile, size: int) -> dict[str, bytes]:
     entries = archive.infolist()
     names = [entry.filename for entry in entries]
     if len(set(names)) != len(names) or SCHEMA not in names:
-        raise ArtifactError("the classifiers cannot be read: the archive has doubled or missing files.")
+        raise ArtifactError("the classifiers cannot be read: the archive has duplicate or missing files.")
     if sum(entry.file_size for entry in entries) > MOST_RATIO * size:
-        raise ArtifactError("the classifiers cannot be read: the archive grows beyond what it can hold.")
+        raise ArtifactError("the classifiers cannot be read: the content of the archive is too large.")
     return {entry.filename: _read_file(archive, entry) for entry in entries}
 
 
@@ -97,7 +97,7 @@ def _read_file(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     with archive.open(entry) as file:
         content = file.read(entry.file_size + 1)
     if len(content) != entry.file_size:
-        raise ArtifactError("the classifiers cannot be read: a file is not as long as it says.")
+        raise ArtifactError("the classifiers cannot be read: the length of a file is not the stated one.")
     return content
 
 
@@ -246,7 +246,7 @@ def _with_attributes(cls: Any, attributes: dict[Any, Any]) -> Any:
             raise refuse(cls.__name__, f"it cannot have the attribute {str(name)[:40]!r}")
     attributes.pop("_sklearn_version", None)
     made = object.__new__(cls)
-    if cls.__name__ == "IsotonicRegression":  # makes its interpolation from its thresholds
+    if cls.__name__ == "IsotonicRegression":  # builds its interpolation from its thresholds
         made.__setstate__(attributes)
     else:
         made.__dict__.update(attributes)
@@ -254,7 +254,7 @@ def _with_attributes(cls: Any, attributes: dict[Any, Any]) -> Any:
 
 
 def _read_array(content: bytes) -> Any:
-    """An array from a ``.npy`` file, whose header is compared with its size before memory is taken."""
+    """An array from a ``.npy`` file, whose header is compared with its size before memory is allocated."""
     file = io.BytesIO(content)
     version = np.lib.format.read_magic(file)
     read_header = {
@@ -271,13 +271,13 @@ def _read_array(content: bytes) -> Any:
     for length in shape:
         count *= int(length)
     if count * dtype.itemsize != len(content) - file.tell() or any(length < 0 for length in shape):
-        raise ArtifactError("the classifiers cannot be read: an array is not as long as it says.")
+        raise ArtifactError("the classifiers cannot be read: the length of an array is not the stated one.")
     file.seek(0)
     return np.load(file, allow_pickle=False)
 
 
 def _spline(content: dict[str, Any]) -> Any:
-    """A spline made anew, by which SciPy checks that its parts agree."""
+    """A new spline; SciPy checks that its parts agree."""
     from scipy.interpolate import BSpline
 
     t, c, k = (content[name] if name in content else content[f"_{name}"] for name in "tck")
@@ -287,7 +287,7 @@ def _spline(content: dict[str, Any]) -> Any:
 
 
 def _tree(columns: Any, classes: Any, outputs: Any, state: Any) -> Any:
-    """A tree of scikit-learn, whose memory is read without checks later, from checked arrays."""
+    """A tree of scikit-learn from checked arrays, because later its memory is read without checks."""
     from sklearn.tree._tree import Tree
 
     template = Tree(1, np.array([1], dtype=np.intp), 1).__getstate__()["nodes"].dtype

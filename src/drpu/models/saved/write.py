@@ -1,9 +1,8 @@
-"""scikit-learn estimators as bytes, the same bytes for the same estimators.
+"""scikit-learn estimators written as bytes; equal estimators give equal bytes.
 
 The archive is a zip file with ``schema.json``, a tree of typed nodes, and one ``.npy`` file for each
-array. skops writes it. Here the identities of objects, which skops uses as names, are
-replaced by numbers, and what predictions do not need is left out: random states,
-optimisers, search trees.
+array. skops writes it. Here the identities of objects, which skops uses as names, are replaced by
+numbers, and values that predictions do not need are left out: random states, optimisers, search trees.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ def write_estimators(estimators: list[Any]) -> bytes:
     strange = sorted({type_name(part) for part in parts_of(estimators)} - TYPES)
     if strange:
         raise ArtifactError(
-            f"an artifact cannot hold {strange[0]}, which is not among the types that can be read back "
+            f"an artifact cannot contain {strange[0]}, which is not among the types that can be read back "
             "safely: choose another estimator, or keep this classifier in the process that fitted it."
         )
     from skops import io as skops
@@ -36,14 +35,14 @@ def write_estimators(estimators: list[Any]) -> bytes:
         writer = _Writer(archive)
         schema = writer.node(json.loads(archive.read(SCHEMA)))
     out = io.BytesIO()
-    with zipfile.ZipFile(out, "w") as archive:  # not compressed: the file around it is
+    with zipfile.ZipFile(out, "w") as archive:  # not compressed, because the artifact that contains it is
         for name, content in {SCHEMA: json.dumps(schema).encode(), **writer.files}.items():
             archive.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), content)
     return out.getvalue()
 
 
 class _Writer:
-    """Copies nodes; identities and files get numbers in the order in which they come."""
+    """Copies nodes and numbers identities and files in the order of their occurrence."""
 
     def __init__(self, archive: zipfile.ZipFile) -> None:
         self.archive = archive
@@ -76,7 +75,7 @@ class _Writer:
 
 
 def _without_padding(content: bytes) -> bytes:
-    """The array with zeros between the fields of its records, where memory had whatever was there."""
+    """The array with zeros in the padding between the fields of its records, which is undefined in memory."""
     array = np.load(io.BytesIO(content), allow_pickle=False)
     if array.dtype.names is None:
         return content
