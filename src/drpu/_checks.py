@@ -103,8 +103,8 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
 
 
 def unit_weights(weight: FloatArray) -> FloatArray:
-    """Weights with mean 1 over the rows that have any: multiplying all by a constant changes nothing."""
+    """Weights with mean 1 over the rows of non-zero weight, so that a constant factor has no effect."""
     mantissa, exponent = np.frexp(weight / weight.max())
-    # Thirty bits: the constant leaves a difference in the last bit, which could decide a tie in a tree.
+    # Rounded to 30 bits: a constant factor changes the last bits, which could decide a tie in a tree.
     relative = np.ldexp(np.round(mantissa * 2.0**30), exponent - 30)
     return np.asarray(relative / relative[relative > 0].mean())

@@ -1,8 +1,8 @@
 """Predictions in a forked process.
 
-The threads of OpenMP, which LightGBM and torch compute with, do not live on in a forked child, and
-work that is given to them there waits for ever. So a child uses one thread. A new process
-(``multiprocessing.get_context("spawn")``) has all of them.
+LightGBM and torch compute with the threads of OpenMP. These do not exist in a forked child, and work that
+is given to them there never ends. So a child uses one thread. A new process
+(``multiprocessing.get_context("spawn")``) can use all of them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What drpu says while it works: the logger ``drpu``, and a handler for those who ask by ``verbose``."""
+"""Progress messages: the logger ``drpu``, and a handler that is used with ``verbose``."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _LOGGER = logging.getLogger("drpu")
 
 
 class _BesideBars(logging.Handler):
-    """Writes lines above a progress bar, never through it."""
+    """Writes lines above a progress bar, so that they do not mix."""
 
     def emit(self, record: logging.LogRecord) -> None:
         line = f"drpu: {self.format(record)}"
@@ -23,7 +23,7 @@ class _BesideBars(logging.Handler):
 
 
 def inform(message: str) -> None:
-    """Log ``message`` at level INFO; on the standard error where no logging is configured."""
+    """Log ``message`` at level INFO; to the standard error if no logging is configured."""
     if not _LOGGER.hasHandlers():
         _LOGGER.addHandler(_BesideBars())
         _LOGGER.setLevel(logging.INFO)

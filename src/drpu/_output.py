@@ -1,17 +1,17 @@
-"""The one way in which drpu writes files: a file appears complete or not at all.
+"""Writing of files: a file appears complete or not at all.
 
 Every output of the library and of the command line goes through :func:`output_file` (for
-content that is written in pieces) or :func:`write_output` (for content that is at hand).
-Both promise the following.
+content that is written in pieces) or :func:`write_output` (for content in memory).
+Both guarantee the following.
 
 * The content is written to a temporary file in the folder of the target, flushed to the
   disk, and renamed over the target. A reader sees the old file or the new one. A full disk,
   an exception or a killed process leaves the old file as it was.
 * Only regular files are written. A folder, device, pipe or socket is refused. A symbolic link
   is followed: the file that it points to is replaced, and the link stays.
-* An existing target keeps its permissions, and its owner where the system allows that.
-* An output that is also an input is refused, by whatever name it is reached.
-* Temporary files that killed writers left in the same folder are removed. A living writer
+* An existing target keeps its permissions, and its owner if the system allows this.
+* An output that is also an input is refused, under any name.
+* Temporary files that killed writers left in the same folder are removed. A running writer
   holds a lock on its temporary file, so no writer removes the file of another.
 """
 
@@ -38,9 +38,9 @@ __all__ = ["check_output", "output_file", "write_output"]
 
 StrPath = str | os.PathLike[str]
 
-# ".NAME.PID.RANDOM.drpu-part": hidden, named after its target, and nothing that a user would write.
+# ".NAME.PID.RANDOM.drpu-part": hidden, named after its target, and not a name that users choose.
 _TEMPORARY = re.compile(r"^\..+\.\d+\.[0-9a-f]{16}\.drpu-part$")
-_NAME_PART = 40  # characters of the target's name in it: four bytes each at most, of 255 in all
+_NAME_PART = 40  # characters of the name of the target; each has at most 4 bytes, and a file name at most 255
 
 
 def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
@@ -54,7 +54,7 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     path : path-like
         The output.
     inputs : iterable of path-like
-        Files that the output is made from. Those that do not exist are passed over.
+        Files that the output is made from. Those that do not exist are ignored.
 
     Raises
     ------
@@ -140,13 +140,13 @@ def _same_file(target: Path, found: os.stat_result | None, source: StrPath) -> b
         return True
     try:
         return found is not None and os.path.samestat(found, os.stat(source))
-    except OSError:  # an input that cannot be reached is reported by whoever reads it
+    except OSError:  # an input that cannot be accessed is reported when it is read
         return False
 
 
 def _open_temporary(target: Path) -> tuple[Path, IO[bytes]]:
     """A new file beside ``target``, locked for as long as it is open."""
-    mode = 0o600 if target.exists() else 0o666  # the second is narrowed by the umask
+    mode = 0o600 if target.exists() else 0o666  # the umask applies to the second
     while True:
         name = f".{target.name[:_NAME_PART]}.{os.getpid()}.{secrets.token_hex(8)}.drpu-part"
         temporary = target.with_name(name)
@@ -155,7 +155,7 @@ def _open_temporary(target: Path) -> tuple[Path, IO[bytes]]:
         if fcntl is None:
             return temporary, file
         # Another writer may have seen the file before it was locked and removed it: then try again.
-        # Where the file system has no locks, nothing is ever removed there either.
+        # If the file system has no locks, no temporary file is ever removed.
         with suppress(OSError):
             fcntl.flock(file, fcntl.LOCK_EX)
         if temporary.exists():
@@ -164,14 +164,14 @@ def _open_temporary(target: Path) -> tuple[Path, IO[bytes]]:
 
 
 def _clear_stale(folder: Path) -> None:
-    """Remove the temporary files that no living writer holds."""
+    """Remove the temporary files that no running writer has locked."""
     try:
         with os.scandir(folder) as entries:
             names = [entry.path for entry in entries if _TEMPORARY.match(entry.name) and _is_ours(entry)]
     except OSError:  # a folder that can be written but not listed
         return
     for name in names:
-        with suppress(OSError):  # held, or removed by somebody else in the meantime
+        with suppress(OSError):  # locked, or removed by another process in the meantime
             if fcntl is None:
                 os.unlink(name)
                 continue
@@ -198,8 +198,8 @@ def _take_permissions(descriptor: int, target: Path) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename last through a loss of power."""
-    if os.name == "nt":  # folders cannot be opened there, and the rename is written through
+    """Write the rename to the disk, so that it survives a loss of power."""
+    if os.name == "nt":  # folders cannot be opened on Windows, where renames are written at once
         return
     try:
         descriptor = os.open(folder, os.O_RDONLY)
@@ -208,7 +208,7 @@ def _sync_folder(folder: Path) -> None:
     try:
         os.fsync(descriptor)
     except OSError as error:
-        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # network file systems that cannot do it
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems do not support it
             raise
     finally:
         os.close(descriptor)
@@ -221,6 +221,6 @@ def _kind(mode: int) -> str:
         "a block device": stat.S_ISBLK,
         "a pipe": stat.S_ISFIFO,
         "a socket": stat.S_ISSOCK,
-        "a symbolic link that leads nowhere": stat.S_ISLNK,
+        "a symbolic link to a missing file": stat.S_ISLNK,
     }
-    return next((name for name, holds in kinds.items() if holds(mode)), "no file of a known kind")
+    return next((name for name, holds in kinds.items() if holds(mode)), "a file of an unknown kind")

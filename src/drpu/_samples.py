@@ -59,7 +59,7 @@ class Sample:
 
     @property
     def n_independent(self) -> int:
-        """Number of groups; the number of rows where there are none."""
+        """Number of groups, or the number of rows if there are no groups."""
         return len(self) if self.groups is None else len(np.unique(self.groups))
 
     def take(self, index: Any) -> Sample:

@@ -1,7 +1,7 @@
 """Schemas of states: each kind declares one, which is checked before a state is used.
 
-A kind declares its numbers, texts and arrays; lengths of arrays are letters, and the same letter is
-the same length everywhere in the state::
+A kind declares its numbers, texts and arrays. Lengths of arrays are letters, and arrays with the same letter
+must have the same length::
 
     LINE = Schema(
         "line",
@@ -37,7 +37,7 @@ __all__ = [
     "damaged",
 ]
 
-LARGEST = 1e100  # of a number: sums and products of a few of them stay finite
+LARGEST = 1e100  # largest absolute value, so that sums and products of a few numbers are finite
 MOST_ITEMS = 10_000_000
 
 
@@ -45,7 +45,7 @@ class Field(Protocol):
     """A rule for one value of a state."""
 
     def check(self, value: Any) -> str | None:
-        """What the value must be, where it is something else."""
+        """The rule that the value violates, or None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text, one of ``choices`` where there are some."""
+    """A text; one of ``choices`` if they are given."""
 
     choices: Collection[str] | None = None
     most: int = 10_000
@@ -118,7 +118,7 @@ class List:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """A dictionary, whose values somebody else checks."""
+    """A dictionary, whose values are checked elsewhere."""
 
     def check(self, value: Any) -> str | None:
         return None if isinstance(value, dict) else "a dictionary"
@@ -126,7 +126,7 @@ class Dictionary:
 
 @dataclass(frozen=True, slots=True)
 class Optional:
-    """A value that may be null, or not be there."""
+    """A value that may be null or missing."""
 
     item: Field
 
@@ -145,14 +145,14 @@ class Array:
     optional: bool = False
 
     def check(self, value: Any, lengths: dict[str, int]) -> str | None:
-        """What the array must be, where it is something else; lengths that are met first are taken down."""
+        """The rule that the array violates, or None; new letters are added to ``lengths``."""
         if not isinstance(value, np.ndarray) or value.dtype.kind not in self.kinds:
             return "an array of numbers"
         if value.ndim != len(self.shape):
             return f"an array of {len(self.shape)} dimensions"
         for letter, length in zip(self.shape, value.shape, strict=True):
             if lengths.setdefault(letter, length) != length:
-                return f"an array of length {lengths[letter]}, as the others are, not {length}"
+                return f"an array of length {lengths[letter]}, like the others, not {length}"
         if self.finite and value.size and not np.abs(value).max() <= LARGEST:  # which no NaN is
             return "finite"
         if not (value > self.above).all():
@@ -167,13 +167,13 @@ class Schema:
     Attributes
     ----------
     name : str
-        What messages call it.
+        Name of the kind in messages.
     config : mapping of str to rules
-        Numbers and texts. Settings that are not named here are not looked at.
+        Numbers and texts. Settings that are not named here are not checked.
     arrays : mapping of str to Array
-        The arrays; there may be no others, except those that ``more_arrays`` matches.
+        The arrays; others are not allowed, except those that ``more_arrays`` matches.
     blobs : collection of str
-        Names of the blobs; there may be no others.
+        Names of the blobs; others are not allowed.
     parts : collection of str, or None
         Names of the inner states. None allows "0", "1", ... up to any number, and at least one.
     more_arrays : str
@@ -191,7 +191,7 @@ class Schema:
     also: Callable[[ModelState, dict[str, int]], str | None] | None = None
 
     def check(self, state: ModelState) -> dict[str, int]:
-        """The lengths behind the letters; raises ``DataError`` where the state breaks a rule."""
+        """The length of each letter; raises ``DataError`` if the state violates a rule."""
         for key, rule in self.config.items():
             if key not in state.config and not isinstance(rule, Optional):
                 raise damaged(self.name, f"{key} is missing")
@@ -214,7 +214,7 @@ class Schema:
                 raise damaged(self.name, f"{key} must be {wrong}")
         for key in state.arrays.keys() - self.arrays.keys():
             if not re.fullmatch(self.more_arrays, key, re.S):
-                raise damaged(self.name, f"it has no use for an array {key[:100]!r}")
+                raise damaged(self.name, f"it must not have an array {key[:100]!r}")
         return lengths
 
     def _check_names(self, state: ModelState) -> None:
@@ -229,5 +229,5 @@ class Schema:
 
 
 def damaged(name: str, problem: str) -> DataError:
-    """The error for a state that breaks a rule."""
+    """The error for a state that violates a rule."""
     return DataError(f"the state is not that of a {name}: {problem}.")

@@ -1,4 +1,4 @@
-"""The state of fitted objects, in the one form that artifacts and workers use."""
+"""The state of fitted objects, in the form that artifacts and workers use."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ModelState:
     parts: dict[str, ModelState] = field(default_factory=dict)
 
     def replaced(self, **values: Any) -> ModelState:
-        """A copy with other values: those that are arrays here stay arrays, the rest is ``config``."""
+        """A copy with other values: values of arrays replace arrays, the others belong to ``config``."""
         arrays = {name: value for name, value in values.items() if name in self.arrays}
         config = {name: value for name, value in values.items() if name not in self.arrays}
         return replace(self, config=self.config | config, arrays=self.arrays | arrays)
@@ -64,13 +64,13 @@ def declared(package: str) -> dict[str, type[Any]]:
     return _DECLARED.get(package, {})
 
 
-# Modules that declare no class and import torch, which not every installation has.
+# Modules that declare no class, and import torch, which is optional.
 _WITHOUT_KINDS = frozenset({"drpu.models.pooling"})
 
 
 @cache
 def _import_public(package: str) -> None:
-    """Import the public modules of a package; looking for them again would cost milliseconds."""
+    """Import the public modules of a package once, because searching for them takes milliseconds."""
     for module in iter_modules(import_module(package).__path__):
         name = f"{package}.{module.name}"
         if not module.name.startswith("_") and name not in _WITHOUT_KINDS:
@@ -80,8 +80,8 @@ def _import_public(package: str) -> None:
 def class_of(package: str, state: ModelState, base: type[Any]) -> type[Any]:
     """The subclass of ``base`` in ``package`` that reads ``state``.
 
-    A class may declare in ``schema`` what its states must look like, see :mod:`drpu._schema`;
-    ``state`` has been checked against it when this returns.
+    A class may have a ``schema`` with the rules for its states, see :mod:`drpu._schema`. This function
+    checks ``state`` against it.
     """
     known = _DECLARED.get(package, {})
     if state.kind not in known:

@@ -10,7 +10,7 @@
     │   └── LabelError                   labels that do not mark positive and unlabeled rows
     ├── DataTypeError (TypeError)        data of an unsupported type
     ├── ArtifactError (ValueError)       a file that cannot be written or read
-    ├── ClusterError (RuntimeError)      a cluster that is not there, or that failed
+    ├── ClusterError (RuntimeError)      a cluster that is missing, or that failed
     └── MissingExtraError (ImportError)  an optional dependency is not installed
 
     DRPUWarning (UserWarning)            each class has a ``code``
@@ -84,7 +84,7 @@ class PriorError(ParameterError):
 
 
 class OutputError(ParameterError):
-    """A path that must not be written: no regular file, or one of the inputs."""
+    """A path that must not be written: it is not a regular file, or it is one of the inputs."""
 
 
 class DataError(DRPUError, ValueError):
@@ -108,7 +108,7 @@ class MissingExtraError(DRPUError, ImportError):
 
 
 class ClusterError(DRPUError, RuntimeError):
-    """A cluster that is not there, or that failed while it worked."""
+    """A cluster that is missing, or that failed during a computation."""
 
 
 class DRPUWarning(UserWarning):
@@ -127,7 +127,7 @@ class FewPositivesWarning(DRPUWarning):
 
 
 class FewRowsWarning(DRPUWarning):
-    """Too few new rows for their prior, and what is expected of them, to be more than rough."""
+    """There are few new rows, so their prior and the expected performance are rough."""
 
     code = "few-rows"
 
@@ -181,7 +181,7 @@ class PositiveLabelWarning(DRPUWarning):
 
 
 class MorePositivesWarning(DRPUWarning):
-    """There are more labelled positives than unlabeled rows, so the labels may be the wrong way round."""
+    """There are more labelled positives than unlabeled rows, so the labels may be exchanged."""
 
     code = "more-positives"
 
@@ -199,13 +199,13 @@ class ExtraColumnsWarning(DRPUWarning):
 
 
 class UnseenLevelsWarning(DRPUWarning):
-    """Many rows hold levels of a category that training did not keep."""
+    """Many rows have levels of a category that training did not keep."""
 
     code = "unseen-levels"
 
 
 class KeptValuesWarning(DRPUWarning):
-    """A file holds values of columns: the levels of categories."""
+    """A file contains values of columns: the levels of categories."""
 
     code = "kept-values"
 
@@ -223,6 +223,6 @@ class MissingAnswersWarning(DRPUWarning):
 
 
 class LabelledSampleWarning(DRPUWarning):
-    """The labelled positives do not look like a fair sample of all positives."""
+    """The labelled positives do not look like a random sample of all positives."""
 
     code = "labelled-sample"

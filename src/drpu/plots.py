@@ -1,7 +1,7 @@
-"""Display objects: pictures of priors, scores, calibration and expected performance.
+"""Display objects: plots of priors, scores, calibration and expected performance.
 
-Each has ``from_classifier`` or ``from_estimator``-like constructors and ``plot(ax)``, as the
-displays of scikit-learn have. They need matplotlib, the extra ``report``.
+Each has a constructor ``from_classifier`` and a method ``plot(ax)``, like the displays of scikit-learn. They
+need matplotlib, which the extra ``report`` installs.
 """
 
 from __future__ import annotations

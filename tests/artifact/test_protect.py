@@ -155,7 +155,7 @@ def test_a_protected_artifact_is_saved_as_it_is_and_not_protected_again(exact, t
     save(back, tmp_path / "b")
     assert contents(tmp_path / "a") == contents(tmp_path / "b")
     for again in FORMS.values():
-        with pytest.raises(ParameterError, match="Save it as it is"):
+        with pytest.raises(ParameterError, match="Save it without levels"):
             save(back, tmp_path / "c", **again)
 
 

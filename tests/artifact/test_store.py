@@ -255,7 +255,7 @@ def _set(*keys):
     ("change", "message"),
     [
         (_set("schema", 99), "schema 99, this drpu reads up to"),
-        (_set("schema", "one"), "not a number"),
+        (_set("schema", "one"), "not an integer"),
         (_set("format", "other"), "not written by drpu"),
         (_set("parts", "arrays.safetensors", "sha256", "keep"), "has been changed"),
         (_set("state", "kind", "Nonsense"), "kind must be one of"),

@@ -46,7 +46,7 @@ def test_amounts_survive_copies():
         (1, -2, "miss must be a finite amount above 0, got -2"),
         (1, float("inf"), "miss must be"),
         ("5", 1, "false_alarm must be a number"),
-        (1e-300, 1e300, "that far apart"),
+        (1e-300, 1e300, "differ that much"),
     ],
 )
 def test_amounts_that_mean_nothing_are_refused(false_alarm, miss, words):

@@ -30,7 +30,7 @@ BLOBS = "blobs/"
 MAX_BYTES = 2**30
 MOST_MANIFEST = 2**24
 MOST_PARTS = 10_000
-MOST_RATIO = 100  # of the sizes of a part after and before decompression
+MOST_RATIO = 100  # largest ratio of the sizes of a part after and before decompression
 _SLACK = 2**16  # bytes that a part may have beyond that ratio: short texts compress well
 _NAME = re.compile(r"^(manifest\.json|arrays\.safetensors|blobs/[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*)$")
 _LOCAL_HEADER = 30
@@ -40,19 +40,19 @@ _STRANGE = 0x1 | 0x8 | 0x20 | 0x40 | 0x2000  # encrypted, sizes given afterwards
 def read_bytes(
     path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES, expected_sha256: str | None = None
 ) -> bytes:
-    """The bytes of a file that is a regular file, not too large, and the expected one where that is known."""
+    """The bytes of a regular file that is not too large and has the expected digest, if one is given."""
     with open(path, "rb", opener=_open_without_waiting) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise ArtifactError(
-                f"{os.fspath(path)!r} cannot be read as a drpu artifact: it is no regular file."
+                f"{os.fspath(path)!r} cannot be read as a drpu artifact: it is not a regular file."
             )
         if found.st_size > max_bytes:
             raise ArtifactError(
                 f"{os.fspath(path)!r} has {found.st_size} bytes, more than max_bytes={max_bytes}: "
                 "pass a larger max_bytes if you trust the file."
             )
-        content = file.read(found.st_size)  # memory for all that is asked for is taken at once
+        content = file.read(found.st_size)  # not max_bytes, because read allocates as much as it is given
     if expected_sha256 is not None:
         digest = hashlib.sha256(content).hexdigest()
         if not hmac.compare_digest(digest, expected_sha256.lower()):
@@ -64,12 +64,12 @@ def read_bytes(
 
 
 def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a path without blocking, which a pipe without a writer would do."""
+    """Open a path without waiting, as opening a pipe without a writer would."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def open_container(content: bytes, *, max_bytes: int = MAX_BYTES) -> dict[str, bytes]:
-    """The parts of an archive, the manifest among them; raises ``ArtifactError`` for any other bytes."""
+    """The parts of an archive, including the manifest; raises ``ArtifactError`` for other bytes."""
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
             entries = _checked_entries(archive, content, max_bytes)
@@ -110,8 +110,8 @@ def _check_entry(entry: zipfile.ZipInfo) -> None:
         )
     if entry.file_size > MOST_RATIO * entry.compress_size + _SLACK:
         raise ArtifactError(
-            f"part {entry.filename!r} of the artifact would grow from {entry.compress_size} "
-            f"to {entry.file_size} bytes, which no saved classifier does."
+            f"part {entry.filename!r} of the artifact would expand from {entry.compress_size} "
+            f"to {entry.file_size} bytes, which is not possible for a saved classifier."
         )
     if entry.filename == MANIFEST and entry.file_size > MOST_MANIFEST:
         raise ArtifactError(f"the manifest of the artifact has more than {MOST_MANIFEST} bytes.")
@@ -122,9 +122,7 @@ def _check_layout(archive: zipfile.ZipFile, entries: Iterable[zipfile.ZipInfo], 
     end = 0
     for entry in sorted(entries, key=lambda entry: entry.header_offset):
         if entry.header_offset != end:
-            raise ArtifactError(
-                "the parts of the artifact overlap, or bytes that belong to none lie between."
-            )
+            raise ArtifactError("the parts of the artifact overlap, or there are other bytes between them.")
         lengths = content[end + 26 : end + _LOCAL_HEADER]
         extra = int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
         end += _LOCAL_HEADER + extra + entry.compress_size
@@ -136,7 +134,7 @@ def _read_part(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
     with archive.open(entry) as file:
         part = file.read(entry.file_size + 1)
     if len(part) != entry.file_size:
-        raise ArtifactError(f"part {entry.filename!r} of the artifact is not as long as it says.")
+        raise ArtifactError(f"part {entry.filename!r} of the artifact does not have the stated length.")
     return part
 
 

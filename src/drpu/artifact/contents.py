@@ -1,4 +1,4 @@
-"""What an artifact says about the training data, in words for its manifest."""
+"""Description of the values in an artifact that come from training data, for its manifest."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from drpu._state import ModelState
 
 __all__ = ["contents", "kept_values"]
 
-# What each kind of model keeps: numbers that were learnt from many rows.
+# Values that each kind of model keeps, all learnt from many rows.
 _STATISTICS = {
     "auto": "medians of the columns",
     "boosted": "thresholds of splits and values of leaves",
@@ -20,7 +20,7 @@ _STATISTICS = {
     "linear-score": "means and standard deviations of the columns, coefficients",
     "network": "means and standard deviations of the columns, weights of networks",
     "network-score": "means and standard deviations of the columns, weights of networks",
-    "generators": "weights of networks that make rows up",
+    "generators": "weights of networks that generate rows",
 }
 _SCORES = {
     None: "the score of every held-out positive, and counts of unlabeled rows between them",
@@ -30,7 +30,7 @@ _SCORES = {
 
 
 def contents(classifier: Any, state: ModelState) -> dict[str, Any]:
-    """What the state of a classifier holds: values of rows, scores, statistics and names."""
+    """Description of a classifier's state: values of rows, scores, statistics and names."""
     kept = kept_values(classifier)
     found: dict[str, Any] = {
         "training_rows": any("row" in values for values in kept.values()),

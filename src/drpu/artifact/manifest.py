@@ -1,4 +1,4 @@
-"""The readable half of an artifact: what it is, what wrote it, and what its parts must hash to."""
+"""The manifest of an artifact: its kind, the versions that wrote it, and the digests of its parts."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 FORMAT = "drpu"
-MOST_DEPTH = 64  # of JSON within JSON; a stack of models in folds needs about twenty
+MOST_DEPTH = 64  # most levels of nested JSON; a stack of models in folds needs about twenty
 
 _VERSION = re.compile(r"^[0-9A-Za-z.+_-]{1,40}$")
 
@@ -41,7 +41,7 @@ def digest(part: bytes) -> str:
 
 
 def write_manifest(tree: dict[str, Any], parts: dict[str, bytes], contents: dict[str, Any]) -> bytes:
-    """Manifest of an artifact made of ``parts``, as JSON; ``contents`` says what values are inside."""
+    """Manifest of an artifact made of ``parts``, as JSON; ``contents`` describes its values."""
     manifest = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -59,23 +59,23 @@ def write_manifest(tree: dict[str, Any], parts: dict[str, bytes], contents: dict
 
 
 def read_manifest(text: bytes) -> dict[str, Any]:
-    """The manifest, once its format and schema are known to be ours."""
+    """The manifest, after its format and schema have been checked."""
     manifest = _read_json(text)
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
         raise ArtifactError("this file was not written by drpu.save.")
     schema = manifest.get("schema")
     if type(schema) is not int or schema < 1:
-        raise ArtifactError(f"the artifact has schema {schema!r:.100}, which is not a number from 1 on.")
+        raise ArtifactError(f"the artifact has schema {schema!r:.100}, which is not an integer above 0.")
     if schema > SCHEMA:
         raise ArtifactError(
             f"the artifact has schema {schema}, this drpu reads up to {SCHEMA}: "
-            f"it was written by drpu {written_with(manifest, 'drpu')}, upgrade to that."
+            f"it was written by drpu {written_with(manifest, 'drpu')}, upgrade to that version."
         )
     return manifest
 
 
 def written_with(manifest: dict[str, Any], package: str) -> str:
-    """Version of ``package`` that wrote the artifact, as far as it is known."""
+    """Version of ``package`` that wrote the artifact, if the manifest has it."""
     versions = manifest.get("versions")
     found = versions.get(package) if isinstance(versions, dict) else None
     return found if isinstance(found, str) and _VERSION.match(found) else "of an unknown version"
@@ -121,11 +121,11 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def flatten(state: ModelState, path: str = "") -> tuple[dict[str, Any], Arrays, Blobs]:
-    """A JSON tree with the names of arrays and blobs, which come beside it."""
+    """A JSON tree with the names of arrays and blobs, and the arrays and blobs by name."""
     arrays = {f"{path}{name}": np.ascontiguousarray(array) for name, array in state.arrays.items()}
     blobs = {f"{path}{name}": blob for name, blob in state.blobs.items()}
     tree: dict[str, Any] = {
@@ -143,7 +143,7 @@ def flatten(state: ModelState, path: str = "") -> tuple[dict[str, Any], Arrays, 
 
 
 def unflatten(tree: Any, arrays: Arrays, blobs: Blobs) -> ModelState:
-    """The state that :func:`flatten` took apart; every array and blob must belong to it."""
+    """The state from which :func:`flatten` made ``tree``; every array and blob must belong to it."""
     used: set[str] = set()
     state = _node(tree, arrays, blobs, "", used)
     left = sorted((arrays.keys() | blobs.keys()) - used)
@@ -164,9 +164,7 @@ def _node(tree: Any, arrays: Arrays, blobs: Blobs, path: str, used: set[str]) ->
     found: list[dict[str, Any]] = []
     for names, source in ((tree["arrays"], arrays), (tree["blobs"], blobs)):
         if not all(isinstance(name, str) and f"{path}{name}" in source for name in names):
-            raise ArtifactError(
-                "the state of the artifact cannot be read: it names a part that is not there."
-            )
+            raise ArtifactError("the state of the artifact cannot be read: it names a part that is missing.")
         keys = [f"{path}{name}" for name in names]
         if len(set(keys)) != len(keys) or used & set(keys):
             raise ArtifactError("the state of the artifact cannot be read: it names a part twice.")

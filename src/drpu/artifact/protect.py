@@ -23,7 +23,7 @@ def protect(classifier: Any, *, levels: int | None, epsilon: float | None, rando
     """``classifier`` itself, or a copy with reduced counts if ``levels`` or ``epsilon`` is given."""
     if levels is None and epsilon is None:
         if random_state is not None:
-            raise ParameterError("random_state seeds the noise of epsilon: without epsilon it has no use.")
+            raise ParameterError("random_state seeds the noise of epsilon: without epsilon it must be None.")
         return classifier
     if levels is not None and (epsilon is not None or random_state is not None):
         raise ParameterError("levels cannot be given with epsilon or random_state: choose one protection.")
@@ -44,8 +44,8 @@ def _exact_core(classifier: Any) -> FittedRatio:
         )
     if core.protection is not None:
         raise ParameterError(
-            f"this classifier was saved with {core.protection.mechanism} before: what was left out then "
-            "cannot be protected again. Save it as it is."
+            f"this classifier was saved with {core.protection.mechanism} before: its reduced counts "
+            "cannot be protected again. Save it without levels and epsilon."
         )
     return core
 
@@ -102,7 +102,7 @@ def _private(core: FittedRatio, epsilon: float, random_state: int | None, *, ada
 
 
 def _without_means(core: FittedRatio) -> str:
-    """The method of adapting, which must not need exact means of the training rows."""
+    """The method of adapting; raises if it needs exact means of the training rows."""
     if core.means is not None:
         raise DataError(
             f"epsilon covers counts, and adapt_method={core.adapt_method!r} keeps exact means of the "
@@ -114,7 +114,7 @@ def _without_means(core: FittedRatio) -> str:
 def _grid(core: FittedRatio) -> GridCounts:
     if core.grid is None:
         raise DataError(
-            "epsilon needs rows that count once each, and these had weights (or were fitted before grids "
+            "epsilon needs rows without weights, and these had weights (or were fitted before grids "
             "were kept): fit without sample_weight, or use levels."
         )
     return core.grid

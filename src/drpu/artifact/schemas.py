@@ -1,12 +1,12 @@
-"""States of older schemas, brought to the present one.
+"""Conversion of states of older schemas to the present one.
 
-A change of the layout of states gets the next number, a function here that turns the
-layout before into it, and files written before the change in ``tests/artifact/schemas``.
-New keys that have a default in ``from_state`` need no new number.
+A change of the layout of states needs the next number, a function here that converts the previous layout,
+and files of the previous layout in ``tests/artifact/schemas``. New keys that have a default in
+``from_state`` need no new number.
 
 1. One flat state for each classifier: tails, calibration and grid among its own arrays.
-2. Tails, calibration, grid and model are parts of a ``fitted`` part, as each class writes
-   itself. The training prior is ``train_prior``, the way to later ones ``adapt_method``.
+2. Tails, calibration, grid and model are parts of a ``fitted`` part, each written by its class. The
+   training prior is ``train_prior``, and the method for later priors ``adapt_method``.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Detached signatures: who wrote an artifact.
+"""Detached signatures, which prove who wrote an artifact.
 
 A signature is Ed25519 over the bytes of the file, by the ``cryptography`` package. The private key
-signs and stays with its owner; the public key verifies and may be known to all. Keys are PEM
+signs and must be kept secret; the public key verifies and may be published. Keys are PEM
 files, so other tools can make and read them::
 
     openssl genpkey -algorithm ed25519 -out key.pem
@@ -37,7 +37,7 @@ def make_keys(private: str | os.PathLike[str], public: str | os.PathLike[str]) -
     """
     serialization = _crypto("hazmat.primitives.serialization")
     if Path(private).exists():
-        raise ParameterError(f"private must name a new file, got {os.fspath(private)!r}: a lost key is lost.")
+        raise ParameterError(f"private must be new, got {os.fspath(private)!r}: keys are not replaced.")
     key = _crypto("hazmat.primitives.asymmetric.ed25519").Ed25519PrivateKey.generate()
     pem, raw = serialization.Encoding.PEM, serialization.NoEncryption()
     with output_file(private) as file:
@@ -63,7 +63,7 @@ def sign(
     private_key : path-like
         PEM file of an Ed25519 key.
     signature : path-like, optional
-        Where to write the signature; ``path`` followed by ``.sig`` when left out.
+        File for the signature; the default is ``path`` followed by ``.sig``.
     password : bytes, optional
         Password of the key.
 
@@ -87,19 +87,19 @@ def sign(
 def check_signature(
     content: bytes, signature: str | os.PathLike[str], public_key: str | os.PathLike[str] | None
 ) -> None:
-    """Raise ``ArtifactError`` unless ``signature`` is that of ``content`` by the owner of ``public_key``."""
+    """Raise ``ArtifactError`` unless ``signature`` is a signature of ``content`` for ``public_key``."""
     if public_key is None:
         raise ParameterError(
-            "public_key must be given to check a signature: the key of who must have signed."
+            "public_key must be given to check a signature: the public key of the expected signer."
         )
     key = _read_key(public_key, private=False)
     text = _read_small(signature, "signature")
     try:
         if not text.startswith(HEADER):
-            raise ValueError("it does not begin as one")
+            raise ValueError("its first bytes are not those of a signature")
         value = base64.b64decode(text.removeprefix(HEADER).strip(), validate=True)
     except (ValueError, binascii.Error) as error:
-        raise ArtifactError(f"{os.fspath(signature)!r} is no signature: {error}.") from error
+        raise ArtifactError(f"{os.fspath(signature)!r} is not a signature: {error}.") from error
     invalid = _crypto("exceptions").InvalidSignature
     try:
         key.verify(value, content)
@@ -124,7 +124,7 @@ def _read_key(path: str | os.PathLike[str], *, private: bool, password: bytes | 
         else:
             key = serialization.load_pem_public_key(pem)
     except (ValueError, TypeError, _crypto("exceptions").UnsupportedAlgorithm) as error:
-        raise ArtifactError(f"{os.fspath(path)!r} is no {name} key: {error!s:.200}") from error
+        raise ArtifactError(f"{os.fspath(path)!r} is not a {name} key: {error!s:.200}") from error
     if not isinstance(key, kind):
         raise ArtifactError(f"{os.fspath(path)!r} must be an Ed25519 {name} key, got {type(key).__name__}.")
     return key
@@ -134,7 +134,7 @@ def _read_small(path: str | os.PathLike[str], name: str) -> bytes:
     with open(path, "rb") as file:
         content = file.read(MOST_KEY + 1)
     if len(content) > MOST_KEY:
-        raise ArtifactError(f"{os.fspath(path)!r} is no {name}: it has more than {MOST_KEY} bytes.")
+        raise ArtifactError(f"{os.fspath(path)!r} is not a {name}: it has more than {MOST_KEY} bytes.")
     return content
 
 

@@ -1,4 +1,4 @@
-"""save and load: one file, written whole or not at all, and nothing in it that can run."""
+"""save and load: a classifier as one file that contains no code."""
 
 from __future__ import annotations
 
@@ -78,41 +78,41 @@ def save(
     classifier : DRPUClassifier or AdaptedClassifier, or a pipeline that ends in one
         Fitted. Steps of a pipeline that cannot be read back safely are refused by name.
     path : path-like
-        Written exactly as given. The file appears whole or not at all.
+        The file to write, with exactly this name. It appears complete or not at all.
     keep_rows : bool, default=False
-        Whether a model that is made of training rows may be written with them: nearest
-        neighbours, support vectors, kernels centred on rows, encoders with the values of columns.
+        Whether a model that contains training rows may be written: nearest neighbours, support
+        vectors, kernels centred on rows, encoders with the values of columns.
     column_values : {"keep", "hash"}, optional
-        What becomes of the levels of categories in a table, which are values of the data: written as they
-        are (``keep``), or as salted digests (``hash``), which hide long values but not those that can be
-        guessed. By default they are written as they are, with a warning that names the columns.
+        How to write the levels of categories in a table, which are values of the data: unchanged
+        (``keep``), or as salted digests (``hash``), which hide long values but not those that can be
+        guessed. By default they are written unchanged, with a warning that names the columns.
     rare_values : int, optional
-        Leave out levels of fewer training rows than this; new rows with them count as rare. Levels
-        of fewer than five rows are never kept.
+        Leave out levels with fewer training rows than this; in new rows they count as rare. Levels
+        with fewer than five rows are never kept.
     column_profiles : bool, default=True
-        Whether to write how many training rows lie in a few ranges of each column, by which
-        ``adapt`` names the columns that moved. They are never written with ``epsilon``.
+        Whether to write the counts of training rows in a few ranges of each column, from which
+        ``adapt`` finds the columns that changed. They are never written with ``epsilon``.
     levels : int, optional
-        Keep at most this many levels instead of the score of every held-out positive.
-        Curves are then off by at most ``2 / levels``; 100 costs next to nothing.
+        Keep at most this many levels instead of the score of every held-out positive. This changes
+        curves by at most ``2 / levels``; with 100 the effect on results is small.
     epsilon : float, optional
         Keep noisy counts instead, with differential privacy: adding or removing a row
-        changes the chance of any outcome by a factor of at most ``exp(epsilon)``, given
-        the model. Each such save spends ``epsilon`` again.
+        changes the probability of any outcome by a factor of at most ``exp(epsilon)``, given
+        the model. Each such save uses a budget of ``epsilon``.
     random_state : int, optional
-        Seed of that noise, for experiments only: whoever knows it can take the noise off.
+        Seed of that noise, for experiments only: anyone who knows it can subtract the noise.
 
     See Also
     --------
-    load : Read it back, another day or on another machine.
+    load : Reads the file, also on another machine.
 
     Notes
     -----
     The file is a zip archive of a JSON manifest, numeric arrays (safetensors) and the
     backends' own texts (LightGBM) or archives (skops). It holds the scores of the
     held-out positives, which adaptation needs, unless ``levels`` or ``epsilon`` is given;
-    the manifest then says what was done. Neither covers the model itself: trees and
-    weights are learnt from the rows and written as they are.
+    the manifest then describes the reduction. Neither protects the model itself: trees and
+    weights are learnt from the rows and written unchanged.
 
     Examples
     --------
@@ -149,7 +149,7 @@ def save(
 def _refusal(kept: dict[str, str]) -> str:
     named = "; ".join(f"{part} ({values})" for part, values in kept.items())
     return (
-        f"the model keeps values of its training rows, which would be written: {named}. Choose one that "
+        f"the model keeps values of its training rows, which would be written: {named}. Choose a model that "
         "does not (kernel, boosted, network, trees, linear), or allow it by name: save(..., keep_rows=True)."
     )
 
@@ -168,13 +168,13 @@ def load(
     path : path-like
         The file.
     module : callable, optional
-        Makes the torch module of a network that you wrote; its weights are in the file,
-        its code is not.
+        Returns the torch module of a custom network. The file contains its weights, but not its
+        code.
     max_bytes : int, default=1073741824
-        The most bytes that the file, and what it grows to, may have.
+        Maximum size in bytes of the file, and of its content after decompression.
     expected_sha256 : str, optional
         SHA-256 digest that the file must have, in hexadecimal. The digests in the file
-        itself guard against accidents only: whoever changes a part can change its digest.
+        itself detect accidental damage only: anyone who changes a part can change its digest.
 
     Returns
     -------
@@ -183,7 +183,7 @@ def load(
     Raises
     ------
     ArtifactError
-        Whatever is wrong with the file: foreign, truncated, changed, too large, or newer.
+        If the file is not an artifact, or is truncated, changed, too large, or too new.
 
     See Also
     --------
@@ -202,7 +202,7 @@ def _load(content: bytes, name: str, module: Any, max_bytes: int) -> Any:
         return classifier
     except MissingExtraError:
         raise
-    except Exception as error:  # whatever a damaged file provokes; what is ours keeps its message
+    except Exception as error:  # a damaged file can cause any error; errors of drpu keep their messages
         newer = _newer(manifest)
         if isinstance(error, ArtifactError) and not newer:
             raise
@@ -222,7 +222,7 @@ def read_state(content: bytes, *, max_bytes: int = MAX_BYTES) -> tuple[dict[str,
 def _read_arrays(part: bytes) -> dict[str, Any]:
     try:
         arrays: dict[str, Any] = safetensors.numpy.load(part)
-    except Exception as error:  # its own error, or NumPy's for a type that NumPy does not have
+    except Exception as error:  # an error of safetensors, or of NumPy for a type that NumPy does not have
         raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
     for name, array in arrays.items():
         if array.dtype.name not in _DTYPES:
@@ -235,7 +235,7 @@ def _checked_size(max_bytes: int) -> int:
 
 
 def _newer(manifest: dict[str, Any]) -> str:
-    """A hint where the file was written with a newer scikit-learn than the one that reads it."""
+    """A hint if the file was written with a newer scikit-learn than the installed one."""
     here, there = sklearn.__version__, written_with(manifest, "scikit-learn")
     if not there[:1].isdigit() or _numbers(there) <= _numbers(here):
         return ""

@@ -1,4 +1,4 @@
-"""A loaded classifier scores two rows before it is handed out, and so does one that was just written."""
+"""A test of saved and loaded classifiers: they must score two artificial rows."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from drpu.exceptions import ArtifactError
 
 __all__ = ["compare", "own_module", "try_out"]
 
-MOST_VALUES = 1_000_000  # in a row of the trial; rows that are longer are not made up
+MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from
 
 
 def try_out(classifier: Any) -> FloatArray | None:
-    """Scores of two made-up rows; raises ``ArtifactError`` where the classifier cannot score them.
+    """Scores of two artificial rows; raises ``ArtifactError`` if the classifier cannot score them.
 
-    None where the rows of the classifier cannot be made up: tables with names, and very long rows.
+    None if such rows cannot be made: for tables with names, and for very long rows.
     """
     model = _model(classifier)
     shape = getattr(model, "input_shape_", None) or (
@@ -30,13 +30,13 @@ def try_out(classifier: Any) -> FloatArray | None:
         return None
     table = classifier.table_
     if not hasattr(classifier, "fitted_") and table is not None and not table.plain:
-        return None  # of its encoded rows it cannot be asked
+        return None  # a classifier of tables does not accept encoded rows
     rows = np.stack([np.zeros(shape), np.ones(shape)])
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
             scores = _scores(classifier, rows)
-    except Exception as error:  # whatever a backend raises over parts that do not fit each other
+    except Exception as error:  # a backend can raise any error if parts do not fit together
         raise ArtifactError(f"the classifier cannot score rows: {error!s:.300}") from error
     if scores.shape[0] != 2 or not np.isfinite(scores).all():
         raise ArtifactError("the classifier cannot score rows: its scores must be finite, one for each row.")
@@ -50,18 +50,18 @@ def _scores(classifier: Any, rows: FloatArray) -> FloatArray:
     scores = np.asarray(fitted.model.fold_scores(rows), dtype=np.float64)
     if not np.isfinite(fitted.log_ratio(rows)).all():
         raise ArtifactError("its calibrated ratios must be finite.")
-    # Raise where a cost or a prior among the parameters breaks its rule; the threshold may be infinite.
+    # Raises if a cost or a prior among the parameters violates its rule; the threshold may be infinite.
     _ = classifier.cost_, classifier.test_prior_, classifier.threshold_
     return scores
 
 
 def compare(before: FloatArray | None, after: FloatArray | None) -> None:
-    """Raise unless a classifier that was read back scores as the one that was written."""
+    """Raise unless the classifier read from the file has the same scores as the one that was written."""
     if before is None or after is None:
         return
     if before.shape != after.shape or not np.allclose(before, after, rtol=_CLOSE, atol=_CLOSE):
         raise ArtifactError(
-            "the file that was written does not give the scores of the classifier, so nothing was saved."
+            "the written file does not reproduce the scores of the classifier, so nothing was saved."
         )
 
 

@@ -1,4 +1,4 @@
-"""Values of columns that a file keeps: the levels of categories, and counts in ranges of each column."""
+"""Values of columns in a file: the levels of categories, and counts in ranges of each column."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _warn_of_values(kept: dict[str, int]) -> None:
     more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
     warnings.warn(
         f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
-        "column_values='keep' if that is fine, 'hash' to write digests, rare_values=20 to leave out values "
+        "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out values "
         "of fewer than 20 rows.",
         KeptValuesWarning,
         stacklevel=4,

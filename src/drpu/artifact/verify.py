@@ -1,4 +1,4 @@
-"""verify: everything that load checks, without making a classifier."""
+"""verify: the checks of load, without making a classifier."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ __all__ = ["Verified", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What :func:`verify` has found in an artifact that passed all checks.
+    """Facts about an artifact that passed all checks of :func:`verify`.
 
     Attributes
     ----------
@@ -37,11 +37,11 @@ class Verified:
     schema : int
         Version of the format.
     versions : dict of str to str
-        Packages that wrote the file, as the file says.
+        Versions of the packages that wrote the file, as stated in the file.
     contents : dict
-        What the file says that it keeps of the training rows.
+        What the file keeps of the training rows, as stated in the file.
     signed : bool
-        Whether a signature was checked, and is right.
+        Whether a signature was checked and is valid.
     """
 
     sha256: str
@@ -53,7 +53,7 @@ class Verified:
     signed: bool
 
     def as_dict(self) -> dict[str, Any]:
-        """The same as plain values, for JSON."""
+        """The facts as plain values, for JSON."""
         return asdict(self)
 
 
@@ -65,7 +65,7 @@ def verify(
     signature: str | os.PathLike[str] | None = None,
     public_key: str | os.PathLike[str] | None = None,
 ) -> Verified:
-    """Check an artifact without making a classifier of it.
+    """Check an artifact without making a classifier.
 
     Sizes, names, digests, types, states, trees and estimators are checked as by
     :func:`drpu.load`. No model is made, nothing is scored, and torch and LightGBM are not used.
@@ -75,14 +75,14 @@ def verify(
     path : path-like
         The artifact.
     max_bytes : int, default=1073741824
-        The most bytes that the file, and what it grows to, may have.
+        Maximum size in bytes of the file, and of its content after decompression.
     expected_sha256 : str, optional
         SHA-256 digest that the file must have, in hexadecimal.
     signature : path-like, optional
-        Signature that :func:`drpu.sign` wrote; ``path`` followed by ``.sig`` if there is a
-        ``public_key`` and this is left out.
+        Signature that :func:`drpu.sign` wrote. With a ``public_key`` the default is ``path`` followed by
+        ``.sig``.
     public_key : path-like, optional
-        Public key of the one who must have signed the file. Needs the ``sign`` extra.
+        Public key of the expected signer. Needs the ``sign`` extra.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def verify(
         _check_classifier(state)
     except ArtifactError:
         raise
-    except Exception as error:  # whatever a damaged file provokes
+    except Exception as error:  # a damaged file can cause any error
         raise ArtifactError(f"{os.fspath(path)!r} is damaged: {error!s:.500}") from error
     return Verified(
         sha256=hashlib.sha256(content).hexdigest(),

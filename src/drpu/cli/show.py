@@ -29,7 +29,7 @@ _seen: list[str] = []  # warnings of the command that is running, for its JSON
 def quiet_warnings() -> Iterator[None]:
     """Show each warning as one short line on the standard error, without repetition.
 
-    Warnings about ignored columns are shown at the end, because a command that fails should only show its error.
+    Warnings about ignored columns are shown at the end, and not at all if the command fails.
     """
     _seen.clear()
     ignored = []

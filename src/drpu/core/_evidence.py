@@ -1,10 +1,10 @@
-r"""What training counts say about the purity of the best-scored rows.
+r"""Evidence of training counts on the purity of the best-scored rows.
 
-The ratio of tails shows the prior plus the negatives among the best-scored rows, and
-nothing in the data tells the two apart. How many negatives may be there depends on how
-well the score separates the classes. Youden's index against the negatives would say, but
-it needs the prior: with a prior that is too high, the negatives that remain look well
-separated. The index is therefore taken at the *lowest* prior that the counts allow.
+The ratio of tails estimates the prior plus the share of negatives among the best-scored rows, and the data
+do not separate the two. How many negatives there may be depends on how well the score separates the
+classes. Youden's index against the negatives measures this, but it needs the prior: with a prior that is
+too high, the remaining negatives seem well separated. The index is therefore computed at the *lowest*
+prior that the counts allow.
 """
 
 from __future__ import annotations
@@ -22,27 +22,27 @@ from drpu.exceptions import DataError
 
 __all__ = ["DESIGN", "ENOUGH", "Evidence", "evidence_of", "slide", "youden_index"]
 
-DESIGN = 0.95  # level at which purity is judged, whatever the level of the limits
-ENOUGH = 0.55  # least Youden index from which a prior counts as identified
+DESIGN = 0.95  # level at which purity is assessed, for limits of any level
+ENOUGH = 0.55  # smallest Youden index with which a prior counts as identified
 _LOWERED = (0.1, 0.5)  # indices between which the lower limit grows from 0 to its full size
-_MOSTLY_POSITIVE = (0.7, 0.9)  # priors between which the plateau's limit loses its weight ...
+_MOSTLY_POSITIVE = (0.7, 0.9)  # the weight of the plateau's limit decreases to 0 between these priors ...
 _SEPARATES = (0.05, 0.15)  # ... unless the score separates nothing
 
-_BINS = 60  # ranges of scores that the likelihood is computed on
+_BINS = 60  # number of ranges of scores for the likelihood
 _LOG_ODDS = np.linspace(-7.0, 7.0, 29)  # priors that are tried, from 0.001 to 0.999
-_STEPS = 20  # at most; ten are common
+_STEPS = 20  # largest number of steps; ten are common
 _ENOUGH = 1e-2  # change of the log-likelihood at which the steps end
 
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """How well the score separates the classes at the least, and what the plateau allows.
+    """A lower bound of the separation of the classes by the score, and the likelihood of the plateau.
 
     Attributes
     ----------
     separation : float
         Youden's index of the score, positives against negatives, at the lower end of the plateau's 95 %
-        interval and less its noise: the least index that the counts allow, in [-1, 1].
+        interval, minus its noise: the smallest index that the counts allow, in [-1, 1].
     profile : PlateauProfile
         Likelihood of each prior under the plateau.
     """
@@ -58,7 +58,7 @@ class Evidence:
     def impurity(self, low: float, middle: float) -> float:
         r"""Density of negatives over that of positives that the best-scored rows may have, in [0, 1).
 
-        It depends on the classes and not on their shares, so that of a training sample holds
+        It depends on the classes and not on their shares, so the value of a training sample is valid
         for every later sample.
 
         Parameters
@@ -70,12 +70,12 @@ class Evidence:
 
         Notes
         -----
-        The plateau's lower limit does not take the best-scored rows as positive, and shrinks to 0
-        where the score separates nothing. What it is below ``low`` is attributed to negatives:
-        with :math:`\ell_0` the smaller one, :math:`(\ell - \ell_0) / (1 - \ell_0)`. Where most rows
-        are positive, few negatives show the plateau's shape, and ``low`` is kept.
+        The plateau's lower limit does not assume that the best-scored rows are positive, and shrinks to 0
+        if the score does not separate the classes. Its difference from ``low`` is attributed to negatives:
+        with :math:`\ell_0` the smaller one, :math:`(\ell - \ell_0) / (1 - \ell_0)`. If most rows are
+        positive, there are too few negatives to show the shape of the plateau, and ``low`` is kept.
         """
-        low = min(low, 1 - 1e-6)  # a limit of 1 would leave no negatives to speak of
+        low = min(low, 1 - 1e-6)  # with a limit of 1 there would be no negatives
         allowed = min(low, self.profile.low(DESIGN)) * slide(self.separation, *_LOWERED)
         keep = slide(middle, *_MOSTLY_POSITIVE) * slide(self.separation, *_SEPARATES)
         allowed = keep * low + (1 - keep) * allowed
@@ -91,13 +91,13 @@ def evidence_of(tails: ScoreTails) -> Evidence:
 
 
 def youden_index(tails: ScoreTails, prior: float) -> float:
-    """Youden's index of the score, positives against negatives, less its noise."""
+    """Youden's index of the score, positives against negatives, minus its noise."""
     gap = float((tails.positive_survival - tails.survival).max())
     return min(1.0, max(-1.0, gap / max(1 - prior, 0.02) - 1 / math.sqrt(tails.n_positive)))
 
 
 def slide(value: float, start: float, end: float) -> float:
-    """0 up to ``start``, 1 from ``end``, and a line between them."""
+    """0 up to ``start``, 1 from ``end`` on, and linear in between."""
     return min(1.0, max(0.0, (value - start) / (end - start)))
 
 
@@ -106,7 +106,7 @@ def slide(value: float, start: float, end: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PlateauProfile:
-    """Largest log-likelihood at each prior, less the largest of all.
+    """Largest log-likelihood at each prior, minus the largest of all.
 
     Attributes
     ----------
@@ -120,7 +120,7 @@ class PlateauProfile:
     height: FloatArray
 
     def low(self, level: float) -> float:
-        """Lower end of the likelihood-ratio interval; 0 where every smaller prior fits as well.
+        """Lower end of the likelihood-ratio interval; 0 if no smaller prior is rejected.
 
         Parameters
         ----------
@@ -140,7 +140,7 @@ class PlateauProfile:
 def plateau_profile(tails: ScoreTails) -> PlateauProfile:
     """Profile likelihood of the prior, the plateau's intercept and slope fitted at each prior.
 
-    All priors are fitted at once by Fisher scoring with a damping of its own for each.
+    All priors are fitted at once by Fisher scoring, each with its own damping.
     """
     positive, unlabeled, z = _pooled(tails)
     labelled = tails.n_positive / (tails.n_positive + tails.n)
@@ -163,7 +163,7 @@ def plateau_profile(tails: ScoreTails) -> PlateauProfile:
 
 @dataclass(frozen=True, slots=True)
 class _Problem:
-    """Log-likelihood of telling positives from unlabeled rows, for a column of heights."""
+    """Log-likelihood of the classification of positive against unlabeled rows, for a column of heights."""
 
     positive: FloatArray
     unlabeled: FloatArray

@@ -25,10 +25,10 @@ class Match:
 
 
 def match_samples(tails: ScoreTails, reference: ScoreTails) -> Match | None:
-    """Growth of the negatives with its noise; None where a = b everywhere.
+    """Growth of the negatives with its noise; None if a = b everywhere.
 
-    lambda is a sum over thresholds, hence a mean of one function of the cell over
-    each sample: the whole multinomial covariance costs one cumulative sum.
+    lambda is a sum over thresholds, and so a mean of one function of the cell over each sample. The whole
+    multinomial covariance needs one cumulative sum.
     """
     b, a = reference.positive_survival, reference.survival
     positive = shares(reference.positive_counts)
@@ -79,7 +79,7 @@ def binomial_growth(
     """Growth of the negatives at one threshold: the value, and its upper and lower limit.
 
     The rows above the threshold have exact binomial limits; the noise of the training
-    samples is added to them. None where no threshold tells the samples apart.
+    samples is added to them. None if no threshold separates the samples.
     """
     b, a = reference.positive_survival, reference.survival
     k = int(np.argmax(b - a))
@@ -102,7 +102,7 @@ def shares(counts: IntArray | FloatArray) -> FloatArray:
 
 
 def _cautious(tails: ScoreTails) -> FloatArray:
-    """Shares of the cells with one row more, half of each class: a few rows prove no purity."""
+    """Shares of the cells with one additional row, half of each class, because few rows prove no purity."""
     extra = shares(tails.positive_counts) / 2
     extra[0] += 0.5
     return (tails.n * shares(tails.counts) + extra) / (tails.n + 1)
@@ -113,7 +113,7 @@ def _variance(share: FloatArray, values: FloatArray) -> float:
 
 
 def tail_covariance(share: FloatArray, values: FloatArray, at: IntArray) -> FloatArray:
-    """Covariance of ``values`` and of lying at or above each level of ``at``."""
+    """Covariance of ``values`` and the indicators of lying at or above each level of ``at``."""
     centred = share * (values - share @ values)
     tail: FloatArray = centred[::-1].cumsum()[::-1]
     return tail[at + 1]

@@ -1,4 +1,4 @@
-"""An alarm for a moving prior that can be left running for as long as one likes."""
+"""An alarm for a changed prior, valid for streams of any length."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from drpu.exceptions import DataError
 
 __all__ = ["PriorAlarm"]
 
-_SPACING = 500.0  # rows between the starts of two tests: a late change is not diluted by earlier rows
-_STRENGTH = 20.0  # rows that the mixture over alternatives is worth
+_SPACING = 500.0  # rows between the starts of two tests, so that earlier rows do not hide a late change
+_STRENGTH = 20.0  # weight of the mixture over alternatives, in rows
 _QUANTILES = 25  # thresholds to choose from
-_MOST_STARTS = 2000  # tests that are kept; those with the least evidence are dropped
+_MOST_STARTS = 2000  # largest number of tests; those with the least evidence are dropped
 
 
 @dataclass(frozen=True, slots=True)
 class _Reference:
-    """The threshold that is watched and the limits of the share of rows above it."""
+    """The threshold in use and the limits of the share of rows above it."""
 
     cell: int  # rows in this cell or a higher one are above the threshold
     value: float
@@ -34,20 +34,20 @@ class _Reference:
 
 @dataclass(slots=True)
 class PriorAlarm:
-    r"""Test that the prior of a stream is the one that the classifier works at, valid at any time.
+    r"""Test that the prior of a stream equals the prior of the classifier, valid at any time.
 
-    The share of rows with a score above one threshold is compared with its share at the
-    prior in use. However often and however long one looks, a stream whose prior does
-    not move raises the alarm with probability at most ``alpha``, if its rows are independent.
+    The share of rows with a score above one threshold is compared with its share at the prior in use. If
+    the prior does not change and rows are independent, the alarm is ever raised with probability at most
+    ``alpha``, for any number of updates.
 
     Parameters
     ----------
     reference : ScoreTails
         Held-out positives, and the unlabeled training rows counted over them.
     growth : tuple of three floats
-        The ratio of the shares of negatives, in the stream and among those unlabeled rows,
-        that is to be expected: least, estimated and largest. All are 1 where the stream
-        should have the prior of the unlabeled rows.
+        The expected ratio of the share of negatives in the stream to that among those unlabeled rows:
+        smallest, estimated and largest value. All are 1 if the stream should have the prior of the
+        unlabeled rows.
     alpha : float, default=0.05
         Probability of a false alarm over the whole stream.
 
@@ -59,13 +59,13 @@ class PriorAlarm:
     .. math:: M(p) = \frac{B(x + A, t - x + B)}{B(A, B)} \, p^{-x} (1 - p)^{x - t},
 
     whose expectation is at most 1 while the share is p. The reference share is known within
-    limits only, so p is the one within them that fits the rows best; those limits spend a
-    fifth of ``alpha``. A test starts every 500 rows, and the weighted sum of all of them is
+    limits only, so p is the value within them that fits the rows best; these limits use a
+    fifth of ``alpha``. A test starts every 500 rows, and the weighted sum of all tests is
     the evidence; the alarm is raised once it exceeds ``1 / (0.8 alpha)`` (Ville's inequality).
 
-    Rows that depend on those before them, such as the rows of one customer in a row, vary
-    more than independent ones: the alarm is then raised more often than ``alpha`` says.
-    Thin such a stream, or pass one row for each unit.
+    If rows depend on each other, such as consecutive rows of one customer, counts vary more, and the
+    probability of a false alarm may exceed ``alpha``. Then use a part of the rows, or one row for each
+    customer.
     """
 
     alpha: float
@@ -92,11 +92,11 @@ class PriorAlarm:
 
     @property
     def level(self) -> float:
-        """Evidence from which the alarm is raised."""
+        """Evidence above which the alarm is raised."""
         return 1 / (self.alpha - self.alpha / 5)
 
     def update(self, batch: ScoreTails) -> bool:
-        """Add the counts of a batch; whether the alarm has been raised, now or before."""
+        """Add the counts of a batch and return whether the alarm has been raised, now or before."""
         n = batch.n
         above = n * float(batch.counts[self._reference.cell :].sum()) / max(float(batch.counts.sum()), 1e-300)
         self._above, self._count = self._above + above, self._count + n
@@ -118,7 +118,7 @@ class PriorAlarm:
         return np.asarray(mixture - x * np.log(p) - (t - x) * np.log1p(-p))
 
     def _start(self, terms: FloatArray) -> None:
-        """Begin another test; it sees the rows from here on."""
+        """Start another test, which uses the rows from here on."""
         if len(self._count) >= _MOST_STARTS:
             kept = np.delete(np.arange(len(terms)), int(terms.argmin()))
             self._above, self._count, self._order = (
@@ -149,7 +149,7 @@ class PriorAlarm:
 
     @classmethod
     def from_state(cls, state: dict[str, Any]) -> Self:
-        """The alarm that gave ``state``."""
+        """The alarm restored from ``state``."""
         try:
             cell, value, low, high = state["reference"]
             above, count, order = (
@@ -173,12 +173,12 @@ class PriorAlarm:
 
 
 def _weight(order: FloatArray) -> FloatArray:
-    """Weights of the tests by the order of their starts; they sum to just below 1 over all."""
+    """Weights of the tests by the order of their starts; their sum is below 1."""
     return np.asarray(1 / (3.4 * (order + 1) * np.log(order + 2) ** 2))
 
 
 def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: float) -> _Reference:
-    """The threshold that tells most about the prior, with the share above it that is expected."""
+    """The threshold that is most informative about the prior, with the expected share above it."""
     a, b = reference.survival, reference.positive_survival
     ranks = np.unique(np.linspace(0, len(b) - 1, _QUANTILES).round().astype(int))
     spread = np.maximum(a * (1 - a), 1 / reference.n)
@@ -194,7 +194,7 @@ def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: f
 
 
 def _inside(level: int, value: float, low: float, high: float) -> _Reference:
-    """The reference with shares away from 0 and 1, where likelihoods vanish."""
+    """The reference with shares moved away from 0 and 1, where likelihoods vanish."""
     low, high = max(low, 1e-9), min(high, 1 - 1e-9)
     low, high = min(low, 1 - 1e-9), max(high, 1e-9)
     return _Reference(level + 1, float(min(max(value, low), high)), float(low), float(high))

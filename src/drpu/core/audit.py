@@ -1,13 +1,12 @@
-r"""Which rows to have looked at, and what the answers say about the priors.
+r"""Design of audits, and the priors that follow from their answers.
 
-Rows are divided into strata by score, and each stratum gets a number of rows to look at
-in proportion to its size times the standard deviation that its labels are expected to
-have (Neyman's allocation). Within a stratum every row has the same chance, so the chance
-of every row is known and positive, and estimates that weight by it have no bias, however
-wrong the score is. A good score makes them precise.
+Rows are divided into strata by score, and the number of rows to label in each stratum is proportional to
+its size times the expected standard deviation of its labels (Neyman's allocation). Within a stratum every
+row has the same probability of being chosen, so the probability of every row is known and positive.
+Estimates weighted by its inverse have no bias, for any score. A good score makes them precise.
 
 With :math:`\lambda = (1-\pi')/(1-\pi)`, which the counts of two unlabeled samples give
-without any assumption about the priors, answers for rows of one population fix the prior
+without any assumption about the priors, answers for rows of one population determine the prior
 of the other: :math:`\pi = 1 - (1-\pi')/\lambda`.
 """
 
@@ -37,9 +36,9 @@ __all__ = [
     "settled_growth",
 ]
 
-_FLOOR = 0.2  # least variance of a stratum in units of the largest that the prior allows
+_FLOOR = 0.2  # smallest variance of a stratum, relative to the largest that the prior allows
 _MOST_STRATA = 12
-_ROUNDS = 4  # the moment that is matched settles in three
+_ROUNDS = 4  # it converges in three
 
 
 # -- design --------------------------------------------------------------------------------
@@ -47,7 +46,7 @@ _ROUNDS = 4  # the moment that is matched settles in three
 
 @dataclass(frozen=True, slots=True)
 class Strata:
-    """A stratified design: how many rows there are in each range of scores, and how many to look at.
+    """A stratified design: number of rows in each range of scores, and number of rows to label.
 
     Attributes
     ----------
@@ -57,7 +56,7 @@ class Strata:
     rows : ndarray of shape (H,)
         Number of rows in each stratum.
     planned : ndarray of shape (H,)
-        Number of rows to look at in each stratum.
+        Number of rows to label in each stratum.
     posterior : ndarray of shape (H,)
         Share of positives that the classifier expects in each stratum.
     """
@@ -83,13 +82,12 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
     Parameters
     ----------
     scores, posterior : ndarray of shape (N,)
-        A ranking of the rows, and the probability of the positive class that the
-        classifier gives each.
+        A ranking of the rows, and the probability of the positive class from the classifier.
     n : int
-        Number of rows to look at, from 1 to N.
+        Number of rows to label, from 1 to N.
     highest_prior : float
-        Upper limit of the share of positives: it sets the least variance that a stratum
-        is given, since the classifier may be wrong about any stratum.
+        Upper limit of the share of positives. It determines the smallest variance assumed for a
+        stratum, because the classifier may be wrong about any stratum.
 
     Notes
     -----
@@ -105,7 +103,7 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
     parts = number_of_strata(n)
     steps = max(parts - 1, 1)
     at = np.searchsorted(spread, spread[-1] * np.arange(1, steps) / steps)
-    if parts > 1:  # a cut where the label changes: a good score has two pure sides
+    if parts > 1:  # a cut where the label changes: with a good score both sides are nearly pure
         at = np.append(at, np.searchsorted(np.maximum.accumulate(posterior[order]), 0.5))
     cuts = np.unique(ranked[np.minimum(at, len(ranked) - 1)])
     cuts = cuts[cuts > ranked[0]]
@@ -118,7 +116,7 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
 
 
 def number_of_strata(n: int) -> int:
-    """Strata for ``n`` answers: enough to gain from the score, few enough to hold several answers each."""
+    """Number of strata for ``n`` answers, such that each has several answers."""
     return int(np.clip(round(0.7 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
 
 
@@ -128,7 +126,7 @@ def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
     planned = np.zeros(len(rows), dtype=np.int64)
     share = rows * spread
     fixed = np.zeros(len(rows), dtype=bool)
-    while not fixed.all():  # strata at their bounds are set aside, and the others share what is left
+    while not fixed.all():  # strata at their bounds are fixed, and the others share the remaining rows
         left = n - planned[fixed].sum()
         target = left * share / share[~fixed].sum()
         low, high = ~fixed & (target < least), ~fixed & (target > rows)
@@ -142,7 +140,7 @@ def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
 
 
 def _rounded(target: FloatArray, total: int) -> IntArray:
-    """Integers with the sum ``total`` next to ``target``: the largest remainders are rounded up."""
+    """Integers with the sum ``total`` close to ``target``: the largest remainders are rounded up."""
     whole = np.floor(target + 1e-9).astype(np.int64)
     up = np.argsort(whole - target, kind="stable")[: total - whole.sum()]
     whole[up] += 1
@@ -150,7 +148,7 @@ def _rounded(target: FloatArray, total: int) -> IntArray:
 
 
 def draw_rows(strata: Strata, scores: FloatArray, rng: np.random.RandomState) -> IntArray:
-    """Positions of the rows to look at, in random order, so that any first part is a sample, too."""
+    """Positions of the rows to label, in random order, so that the first ones are also a random sample."""
     stratum = strata.of(scores)
     drawn = [
         rng.choice(np.flatnonzero(stratum == h), size=k, replace=False) for h, k in enumerate(strata.planned)
@@ -159,7 +157,7 @@ def draw_rows(strata: Strata, scores: FloatArray, rng: np.random.RandomState) ->
 
 
 def expected_width(strata: Strata, level: float, highest_prior: float) -> float:
-    """Width of the interval if the answers fall as the classifier expects."""
+    """Width of the interval if the answers are as the classifier expects."""
     share = stratified_share(
         strata.weight,
         strata.planned * strata.posterior,
@@ -194,13 +192,13 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
     tails, reference : ScoreTails
         Counts of the new rows and of the unlabeled training rows over the same positives.
     test_prior : float
-        About the prior of the new rows: it decides which mean is matched, and an error in
-        it costs precision but causes no bias.
+        A rough prior of the new rows. It determines which mean is matched; an error in it reduces
+        precision but causes no bias.
 
     Returns
     -------
     growth : Growth or None
-        None where the score does not tell positives from unlabeled rows.
+        None if the score does not separate positives from unlabeled rows.
 
     Notes
     -----
@@ -230,19 +228,19 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
 
 
 def settled_growth(growth: Growth, unmoved: tuple[float, ...]) -> float:
-    """The growth, drawn to a value that it has where nothing moved, as far as it is near one.
+    """The growth, shrunk towards the closest value without a change, if it is close to one.
 
     Parameters
     ----------
     growth : Growth
         Growth from counts.
     unmoved : tuple of float
-        What the growth may be if the rows come from the training population.
+        Possible values of the growth if the rows come from the training population.
 
     Notes
     -----
-    The mean of the growth given its estimate, if the population has moved with probability 1/2,
-    and then by any amount up to about 1. It is used for values only, never for limits.
+    The posterior mean of the growth given its estimate, if the population has changed with probability
+    1/2, and then by any amount up to about 1. It is used for values only, never for limits.
     """
     if growth.spread <= 0:
         return growth.value
@@ -255,9 +253,9 @@ def settled_growth(growth: Growth, unmoved: tuple[float, ...]) -> float:
 def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Figure:
     """Share of positives after the share of negatives has grown by ``growth``.
 
-    The errors of the two are combined on the scale of log(1 - share), each side with its
-    own limits. They are taken as independent, which is cautious where the share was
-    measured on rows that the growth was counted on: both then err in the same direction.
+    The errors of the two are combined on the scale of log(1 - share), separately for the lower and the
+    upper limit. They are treated as independent. This is conservative if the share was measured on the
+    rows from which the growth was counted, because both errors then have the same direction.
     """
     if growth == Growth(1.0):
         return share
@@ -289,7 +287,7 @@ def carried_prior(
         proportion to the normal quantiles, on the scale of log(1 - prior).
     """
     growth = Growth(1.0)
-    for _ in range(2):  # the prior of the new rows decides only which mean is matched
+    for _ in range(2):  # the prior of the new rows only determines which mean is matched
         guess = min(max(1 - growth.value * (1 - prior.value), 0.0), 1.0)
         found = negative_growth(tails, reference, guess)
         growth = Growth(1.0) if found is None else found
@@ -306,9 +304,9 @@ def _at_level(share: Figure, scale: float) -> Figure:
 
 
 def combine_figures(figures: list[Figure]) -> Figure:
-    """The mean of independent figures of the same thing, weighted by their inverse variances.
+    """The mean of independent estimates of the same quantity, weighted by their inverse variances.
 
-    Each side of the limits is combined on its own (MOVER).
+    Lower and upper limits are combined separately (MOVER).
     """
     if len(figures) == 1:
         return figures[0]

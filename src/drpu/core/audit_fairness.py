@@ -1,8 +1,8 @@
-r"""Test whether the labelled positives are a fair sample of all positives.
+r"""Test whether the labelled positives are a random sample of all positives.
 
-Positives among audited rows, weighted by the design, are a fair sample of the positives of
-their population. If the labelled positives are one, too, both have the same distribution of
-scores, and the rank of an audited positive among the labelled ones is 1/2 on average.
+Positives among audited rows, weighted by the design, represent all positives of their population. If the
+labelled positives are a random sample, both have the same distribution of scores, and the mean rank of
+audited positives among the labelled ones is 1/2.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from drpu.core.tails import ScoreTails
 
 __all__ = ["FairnessTest", "fairness_test", "positive_ranks"]
 
-FEWEST = 5  # audited positives below which nothing can be tested
-_DRAWS = 4000  # samples under fairness that the statistic is compared with
-_OVERDISPERSION = 1.6  # of ranks among cross-fitted scores: fold models differ from each other
+FEWEST = 5  # with fewer audited positives nothing is tested
+_DRAWS = 4000  # number of simulated samples that the statistic is compared with
+_OVERDISPERSION = 1.6  # of ranks among cross-fitted scores, because fold models differ
 
 
 @dataclass(frozen=True, slots=True)
 class FairnessTest:
-    """Whether labelled positives and audited positives score alike.
+    """Test that labelled and audited positives have the same distribution of scores.
 
     Attributes
     ----------
     rank : float
         Mean rank of the audited positives among the labelled ones, weighted by the
-        design, from 0 (all below) to 1 (all above); 1/2 where the labels are fair.
+        design, from 0 (all below) to 1 (all above); about 1/2 if the labelled positives are a random sample.
     p_value : float
-        Chance of a rank so far from 1/2 under fairness; 1 where nothing can be tested.
+        Probability of a rank at least as far from 1/2 under a random sample; 1 if nothing can be tested.
     n_positive : int
         Number of audited positives.
     """
@@ -43,12 +43,12 @@ class FairnessTest:
 
     @property
     def labelled_score_higher(self) -> bool:
-        """Whether the labelled positives score higher than the audited ones."""
+        """Whether the labelled positives have higher scores than the audited ones."""
         return self.rank < 0.5
 
 
 def positive_ranks(tails: ScoreTails, scores: FloatArray) -> FloatArray:
-    """Share of the labelled positives below each row, ties halved, as a mean over its fold scores."""
+    """Share of the labelled positives below each row, ties counted half, averaged over its fold scores."""
     below = tails.positive_counts.cumsum() / tails.positive_counts.sum()
     first = np.searchsorted(tails.levels, scores, side="left")
     last = np.searchsorted(tails.levels, scores, side="right")
@@ -74,19 +74,19 @@ def fairness_test(
     stratum : ndarray of shape (n,)
         Stratum of each audited row.
     weight : ndarray of shape (n,)
-        Weight of each audited row in estimates: one over its chance of being looked at.
+        Weight of each audited row in estimates: one over its probability of being chosen.
     posterior : ndarray of shape (n,)
-        Probability of the positive class that the classifier gives each audited row.
+        Probability of the positive class from the classifier, for each audited row.
     n_positive : float
         Effective number of labelled positives.
 
     Notes
     -----
     The statistic is the weighted mean rank of the audited positives. A single positive
-    with a large weight makes its distribution skewed, so it is compared with samples: rows
-    drawn again within their strata, with labels drawn from ``posterior``, which is multiplied by
+    with a large weight makes its distribution skewed, so it is compared with simulated samples: rows
+    are drawn again within their strata, with labels drawn from ``posterior``, which is multiplied by
     a factor that gives the observed share of positives. Their mean is moved to 1/2, so that a
-    posterior with the wrong shape costs precision only. The noise of the labelled sample is
+    posterior with a wrong shape reduces the precision only. The noise of the labelled sample is
     added.
     """
     found = int(positive.sum())
@@ -115,7 +115,7 @@ def _scaled(posterior: FloatArray, weight: FloatArray, total: float) -> FloatArr
 
 
 def _draws(ranks: FloatArray, chance: FloatArray, stratum: IntArray, weight: FloatArray) -> FloatArray:
-    """Mean ranks of the positives in samples drawn under fairness."""
+    """Mean ranks of the positives in samples simulated under the hypothesis."""
     rng = np.random.RandomState(0)
     total, weighted = np.zeros(_DRAWS), np.zeros(_DRAWS)
     for h in np.unique(stratum):

@@ -1,13 +1,13 @@
 r"""Confidence limits of a sum over strata, from a few true labels in each.
 
-A stratified audit looks at :math:`n_h` rows of stratum :math:`h`, of which :math:`x_h` have
-the property in question. Wanted are limits of :math:`\pi = \sum_h w_h p_h` with known
-weights. Normal limits fail where a stratum shows 0 of 20, and a good score produces many
-such strata. The limits here invert a test instead: a value of :math:`\pi` lies above the upper
-limit when it gives so small a sum :math:`\sum_h w_h X_h / n_h` less than its share of the
-error probability. The distribution of the sum is that of the binomial counts; the
-:math:`p_h`, which :math:`\pi` does not determine, take their maximum-likelihood values given
-:math:`\pi`. With one stratum these are the limits of Clopper and Pearson.
+In a stratified audit :math:`n_h` rows of stratum :math:`h` are labelled, of which :math:`x_h` have
+the property in question. The limits are for :math:`\pi = \sum_h w_h p_h` with known weights. Normal limits
+fail if a stratum has 0 of 20, and with a good score there are many such strata. The limits here invert a
+test instead: a value of :math:`\pi` lies above the upper limit if, under this value, the sum
+:math:`\sum_h w_h X_h / n_h` is at most the observed one with a probability below that of the tail. The
+distribution of the sum is that of the binomial counts; the :math:`p_h`, which :math:`\pi` does not
+determine, have their maximum-likelihood values given :math:`\pi`. With one stratum these are the limits
+of Clopper and Pearson.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from drpu._typing import FloatArray, IntArray
 
 __all__ = ["Figure", "both_tails", "clopper_pearson", "likeliest_shares", "stratified_share"]
 
-_GRID = 4096  # steps that the range of the weighted sum is divided into
-_NEAR, _FAR = 3.0, 30.0  # multipliers, as inverse hyperbolic sines: a usual one, and one for shares of 0
+_GRID = 4096  # number of steps in the range of the weighted sum
+_NEAR, _FAR = 3.0, 30.0  # multipliers, as inverse hyperbolic sines: a usual value, and one for shares of 0
 
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A measured figure with confidence limits.
+    """A measured quantity with confidence limits.
 
     Attributes
     ----------
     value, low, high : float
-        The estimate and its limits; the value is NaN where nothing was measured.
+        The estimate and its limits; the value is NaN if nothing was measured.
     variance : float
-        A cautious variance of ``value``: positive even where all answers agree.
+        A conservative variance of ``value``, positive even if all answers agree.
 
     Examples
     --------
@@ -78,13 +78,13 @@ def stratified_share(
         Weights of the strata, not negative: their shares of the rows.
     hits, sizes : ndarray of shape (H,)
         Answers with the property, and all answers, of each stratum. A stratum without
-        answers may have any share, and the limits allow for that.
+        answers may have any share, and the limits include this.
     tails : tuple of float, default=(0.025, 0.025)
         Error probabilities of the lower and of the upper limit.
     rows : float, default=inf
         Number of rows that the weights were counted on. The limits are for the
         population of these rows, so the noise of the weights,
-        :math:`\sum w_h (p_h - \pi)^2 / N`, is added. Infinite where the weights are known.
+        :math:`\sum w_h (p_h - \pi)^2 / N`, is added. Infinite if the weights are known.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def stratified_share(
 
 @dataclass(frozen=True)
 class _Sample:
-    """Answers in the strata that have any, and the weight of the strata that have none."""
+    """Answers in the strata that have answers, and the weight of the strata without answers."""
 
     weight: FloatArray
     hits: FloatArray
@@ -124,7 +124,7 @@ class _Sample:
 
     @property
     def value(self) -> float:
-        """Weighted mean; strata without answers are given the mean of the others."""
+        """Weighted mean; strata without answers get the mean of the others."""
         seen = float(self.weight.sum())
         return float(self.weight @ (self.hits / self.sizes)) * self.total / seen if seen > 0 else 0.0
 
@@ -135,11 +135,14 @@ class _Sample:
         return inside + self._between(p) + self.unseen**2 / 12
 
     def opposite(self) -> _Sample:
-        """The sample of the answers without the property: its lower limit is our upper one."""
+        """The sample of the answers without the property; its lower limit gives the upper limit here."""
         return _Sample(self.weight, self.sizes - self.hits, self.sizes, self.rows, self.unseen)
 
     def low(self, tail: float) -> float:
-        """The share at which so large a sum has probability ``tail``; unseen strata may hold nothing."""
+        """The share at which a sum at least as large as observed has probability ``tail``.
+
+        Strata without answers count as 0.
+        """
         if not self.hits.any():
             return 0.0
         if len(self.weight) == 1:
@@ -151,7 +154,7 @@ class _Sample:
             near, far = far, 1.5 * far
         if near == 0 and self._as_large(0.0) <= tail:
             return float(self.weight @ (self.hits / self.sizes))
-        # The logarithm of the probability is nearly a parabola: fewer steps than for the probability.
+        # The logarithm of the probability is nearly a parabola, so it needs fewer steps.
         found = float(brentq(self._excess, near, far, args=(tail,), xtol=1e-3))
         return float(self.weight @ self._likeliest(found))
 
@@ -162,9 +165,9 @@ class _Sample:
         return likeliest_shares(self.weight, self.hits, self.sizes, math.sinh(position))
 
     def _as_large(self, position: float) -> float:
-        """P(the weighted sum is as large as observed), from the law of the counts on a fine grid.
+        """P(the weighted sum is at least as large as observed), from the distribution of counts on a grid.
 
-        ``position`` decides the share that is tested: 0 is the observed one, and larger
+        ``position`` determines the share that is tested: 0 is the observed one, and larger
         positions are smaller shares.
         """
         p = self._likeliest(position)
@@ -176,7 +179,7 @@ class _Sample:
         spectrum = np.fft.rfft(laws, axis=1).prod(axis=0)
         spectrum *= np.exp(-0.5 * self._between(p) * (2 * math.pi * np.fft.rfftfreq(size) / unit) ** 2)
         law = np.fft.irfft(spectrum, size)
-        # Rounding moves each stratum's sum by at most half a step: count all that may be as large.
+        # Rounding changes the sum of each stratum by at most half a step: include all that may be as large.
         first = max(math.ceil(float(self.weight @ (self.hits / self.sizes)) / unit - len(p) / 2), 0)
         return min(max(float(law[first : (_GRID + size) // 2].sum()), 0.0), 1.0)
 

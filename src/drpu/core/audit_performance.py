@@ -49,7 +49,7 @@ class Answers:
         return stratified_share(self.weight, hits, self.sizes, tails=tails, rows=float(self.rows.sum()))
 
     def correlation(self, one: BoolArray, other: BoolArray) -> float:
-        """Correlation of the shares of two outcomes that exclude each other: never positive."""
+        """Correlation of the shares of two outcomes that exclude each other; it is never positive."""
         sizes, weight = np.maximum(self.sizes, 1), self.weight
         hits = (np.bincount(self.stratum[outcome], minlength=len(weight)) for outcome in (one, other))
         p, q = ((x + 0.5) / (sizes + 1) for x in hits)
@@ -65,10 +65,10 @@ class Evaluation:
     Attributes
     ----------
     accuracy, precision, recall, false_positive_rate : Figure
-        As usual, each with confidence limits; NaN and limits of 0 and 1 where no
-        answered row tells anything about it.
+        Each with confidence limits; NaN with limits 0 and 1 if the answers contain no information
+        about it.
     flagged : Figure
-        Share of the rows that are called positive.
+        Share of the rows that are classified as positive.
     cost : Figure
         ``(1 - c) * share of missed positives + c * share of false alarms`` with ``c`` the
         false-positive cost; half the error rate when it is 1/2.
@@ -104,7 +104,7 @@ def evaluate_answers(answers: Answers, flagged: BoolArray, *, cost: float, level
     answers : Answers
         True labels and the design they were collected with.
     flagged : ndarray of shape (n,)
-        Whether each answered row is called positive.
+        Whether each answered row is classified as positive.
     cost : float
         False-positive cost in (0, 1).
     level : float
@@ -142,7 +142,7 @@ def evaluate_answers(answers: Answers, flagged: BoolArray, *, cost: float, level
 def more_precise(
     expected: Performance, low: Performance, high: Performance, measured: Evaluation | None
 ) -> tuple[Performance, Performance, Performance]:
-    """Expected performance and its range, with measured figures where their limits are narrower."""
+    """Expected performance and its range, with measured figures if their limits are narrower."""
     if measured is None:
         return expected, low, high
     names = ("accuracy", "precision", "recall", "false_positive_rate", "cost")
@@ -181,7 +181,7 @@ def _part(one: Figure, other: Figure, correlation: float) -> Figure:
 
 
 def _sum(one: Figure, a: float, other: Figure, b: float) -> Figure:
-    """Limits of ``a one + b other``; outcomes of one row exclude each other, so independence is cautious."""
+    """Limits of ``a one + b other``; outcomes exclude each other, so independence is conservative."""
     value = a * one.value + b * other.value
     down = math.hypot(a * (one.value - one.low), b * (other.value - other.low))
     up = math.hypot(a * (one.high - one.value), b * (other.high - other.value))

@@ -1,7 +1,7 @@
-r"""What a fixed number of looks will find: precision, recall and lift at a depth of the ranking.
+r"""Expected results of checking a fixed number of rows: precision, recall and lift.
 
-At the depth where a share :math:`f` of the rows is looked at, a share :math:`b` of the held-out
-positives scores as high. With the prior :math:`\pi'` of the rows, recall is :math:`b`,
+If the share :math:`f` of the rows with the highest scores is checked, a share :math:`b` of the held-out
+positives has scores as high. With the prior :math:`\pi'` of the rows, recall is :math:`b`,
 precision :math:`\pi' b / f` and lift :math:`b / f`.
 """
 
@@ -22,7 +22,7 @@ __all__ = ["Budget", "Gain", "Range", "budget_outlook", "gain_curve", "share_lim
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """An expected number and the limits that the counts leave to it.
+    """An expected number and its limits from the counts.
 
     Examples
     --------
@@ -43,21 +43,21 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What looking at the best-scored rows will find.
+    """Expected results of checking the best-scored rows.
 
     Attributes
     ----------
     rows : int or None
-        How many rows can be looked at; None where only a share was given.
+        Number of rows that can be checked; None if only a share was given.
     share : float
         The same as a share of all rows.
     threshold : float
-        Ratio above which rows are looked at.
+        Ratio above which rows are checked.
     precision, recall, lift : Range
-        Share of those rows that are positive, share of the positives that are among them, and how
-        many times more positives they hold than rows taken at random.
+        Share of those rows that are positive, share of the positives that are among them, and the
+        number of positives relative to that among as many random rows.
     positions : ndarray of int or None
-        Positions of those rows, the best first; None where no rows were given.
+        Positions of those rows, the best first; None if no rows were given.
     """
 
     rows: int | None
@@ -107,22 +107,22 @@ def budget_outlook(
     found : float
         Share of the held-out positives above the threshold.
     n_positive : float
-        How many held-out positives there are.
+        Number of held-out positives.
     prior : PriorEstimate
         Prior of the rows that the budget is spent on.
     share : float
-        Share of those rows that is looked at, above 0.
+        Share of those rows that is checked, above 0.
     threshold : float
         Ratio at that depth.
 
     Notes
     -----
     Limits of recall are those of a share counted in ``n_positive`` trials, at the level of the
-    prior; recall cannot exceed what a precision of one would give. Precision takes the corners of these
-    limits and of the interval of the prior.
+    prior; recall cannot exceed its value at a precision of 1. The limits of precision are computed at
+    the corners of these limits and of the interval of the prior.
     """
     low, high = share_limits(found, n_positive, prior.level)
-    # No more positives can be found than rows are looked at.
+    # The positives found cannot exceed the rows that are checked.
     found, low, high = (
         min(part, share / end) if end > 0 else part
         for part, end in ((found, prior.value), (low, prior.high), (high, prior.low))
@@ -144,12 +144,12 @@ def budget_outlook(
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """Share of the positives found by the share of rows looked at, from none to all.
+    """Share of the positives found by the share of rows checked, from none to all.
 
     Attributes
     ----------
     share : ndarray
-        Share of the rows that is looked at, ascending.
+        Share of the rows that is checked, ascending.
     recall, low, high : ndarray
         Share of the positives among them, with limits point by point.
     prior : float
@@ -164,7 +164,7 @@ class Gain:
 
     @property
     def lift(self) -> FloatArray:
-        """Positives found over those that as many random rows would hold."""
+        """Positives found, divided by the positives expected among as many random rows."""
         return np.divide(self.recall, self.share, out=np.ones_like(self.recall), where=self.share > 0)
 
 
@@ -180,9 +180,9 @@ def gain_curve(
     train_prior : float
         Share of positives among those unlabeled rows.
     prior : PriorEstimate
-        Prior of the rows to look at.
+        Prior of the rows to check.
     new : ScoreTails, optional
-        Counts of those rows. Their depths are then counted; otherwise they follow from ``prior``.
+        Counts of those rows, which give the shares of rows; otherwise these follow from ``prior``.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""From scores to density ratios: monotone least squares and a smooth plateau."""
+"""Calibration of scores to density ratios: monotone least squares and a smooth plateau."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ __all__ = [
     "population_ratio",
 ]
 
-_HUGE = 1e100  # scores beyond it are ranks, like infinity
+_HUGE = 1e100  # larger scores are treated as infinite
 
 
 def monotone_cells(tails: ScoreTails) -> FloatArray:
@@ -55,9 +55,9 @@ class Plateau:
 
     with :math:`z` the normal quantile of a score among the positives, :math:`c` the share
     of the positive sample and :math:`\rho` the prior of the unlabeled one. The plateau
-    :math:`A` is reached where only positives are left, so its height tells the prior. The
-    shape is exact where the ROC curve is binormal with equal variances, and no
-    increasing change of the scores alters it.
+    :math:`A` is reached where only positives are left, so its height gives the prior. The
+    shape is exact if the ROC curve is binormal with equal variances. It does not depend on
+    increasing transformations of the scores.
     """
 
     prior: float
@@ -79,16 +79,16 @@ def normal_scores(tails: ScoreTails) -> FloatArray:
 
 
 def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
-    """Plateau with the largest likelihood of telling positives from unlabeled rows.
+    """Plateau that maximises the likelihood of positive against unlabeled rows.
 
     Parameters
     ----------
     tails : ScoreTails
         Held-out positives and unlabeled rows.
     prior : float, optional
-        Share of positives among the unlabeled rows, where it is known. Estimated when left
-        out, with a Beta(2, 2) distribution on it, worth two rows, that keeps it off 0 and 1
-        where the data do not determine it.
+        Share of positives among the unlabeled rows, if it is known. Otherwise it is estimated, with a
+        Beta(2, 2) prior distribution, equivalent to two rows, which keeps it away from 0 and 1 if the
+        data do not determine it.
     """
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
@@ -110,7 +110,7 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
         ]
         return float(value), np.array(gradient)
 
-    # The likelihood can have several hills: start from a low, a middling and a high prior.
+    # The likelihood can have several maxima: start from a low, a medium and a high prior.
     bounds, starts = [(-7.0, 7.0), (-20.0, 20.0), (-3.0, 3.0)], [-2.0, 0.0, 2.0]
     if prior is not None:
         known = float(np.clip(logit(prior), -7.0, 7.0))
@@ -124,16 +124,16 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """An increasing map from scores to ratios: the mean of a step and a smooth curve.
+    """An increasing map from scores to ratios: the mean of a step function and a smooth curve.
 
-    The step follows the data and the curve fills in between its levels; each is below
-    the ceiling that the prior sets. With a labelled share above 0 the ratios are against
-    the population that the labelled rows were picked from.
+    The step function is isotonic regression, and the curve interpolates between its levels. Both are at most
+    1/prior. With a labelled share above 0 the ratios refer to the population from which the labelled rows
+    were drawn.
     """
 
     levels: FloatArray
-    steps: FloatArray  # one value a cell
-    curve: FloatArray  # one value a cell, joined by lines
+    steps: FloatArray  # one value per cell
+    curve: FloatArray  # one value per cell, interpolated linearly
     ceiling: float
     labelled_share: float = 0.0
 
@@ -156,7 +156,7 @@ class Calibration:
 
     @classmethod
     def from_state(cls, state: ModelState) -> Calibration:
-        """The map that gave ``state``; raises ``DataError`` where it makes no sense."""
+        """The map restored from ``state``; raises ``DataError`` if it is invalid."""
         try:
             levels, steps, curve = (
                 check_scores(name, state.arrays[name]) for name in ("levels", "steps", "curve")
@@ -168,7 +168,7 @@ class Calibration:
         for name, values in (("steps", steps), ("curve", curve)):
             if len(values) != len(levels) + 1 or values[0] < 0 or (values[1:] < values[:-1]).any():
                 raise DataError(
-                    f"the {name} of a calibration must be one more than its levels, and not fall."
+                    f"the {name} of a calibration must be one more than its levels, and must not decrease."
                 )
             if not np.isfinite(values[-1]):
                 raise DataError(f"the {name} of a calibration must be finite.")
@@ -178,7 +178,7 @@ class Calibration:
 
 
 def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -> Calibration:
-    """Calibration of the scores in ``tails``, below the ceiling that ``prior`` sets.
+    """Calibration of the scores in ``tails``, with ratios of at most 1 / ``prior``.
 
     Parameters
     ----------
@@ -196,9 +196,9 @@ def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -
 
 
 def population_ratio(ratio: FloatArray, labelled_share: float) -> FloatArray:
-    """p+/p of a population from p+/p of the part of it that carries no label.
+    """p+/p of a population from p+/p of its unlabeled part.
 
-    Where labels were picked out of the population, it is
+    If the labelled rows are part of the population, its density is
     ``labelled_share * p+ + (1 - labelled_share) * p_unlabeled``.
     """
     return ratio / (labelled_share * ratio + 1 - labelled_share)

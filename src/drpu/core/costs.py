@@ -1,4 +1,4 @@
-"""Costs as two amounts, and the bill that follows from them."""
+"""Costs as two amounts, and expected costs in the same unit."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Costs(float):
     """A false-positive cost that is stated as two amounts.
 
     It is a number, ``false_alarm / (false_alarm + miss)``, so it can be passed wherever
-    drpu takes a ``cost``. It also keeps the two amounts, from which :meth:`bill` computes
+    drpu accepts a ``cost``. It also keeps the two amounts, from which :meth:`bill` computes
     an expected amount of money.
 
     Parameters
@@ -54,8 +54,8 @@ class Costs(float):
         share = numbers["false_alarm"] / (numbers["false_alarm"] + numbers["miss"])
         if not 0 < share < 1:
             raise ParameterError(
-                f"false_alarm and miss must not be that far apart, got {false_alarm!r} and {miss!r}: "
-                "one of them vanishes beside the other."
+                f"false_alarm and miss must not differ that much, got {false_alarm!r} and {miss!r}: "
+                "the smaller one is lost in rounding."
             )
         costs = super().__new__(cls, share)
         costs.false_alarm, costs.miss = false_alarm, miss
@@ -67,9 +67,9 @@ class Costs(float):
         Parameters
         ----------
         performance : Performance
-            What ``expected_performance`` returned; arrays give arrays.
+            Result of ``expected_performance``; arrays give arrays.
         rows : float, default=1.0
-            How many rows are classified.
+            Number of rows to classify.
 
         Examples
         --------

@@ -1,4 +1,4 @@
-"""From ratios and priors to decisions."""
+"""Decisions from ratios and priors."""
 
 from __future__ import annotations
 

@@ -1,10 +1,9 @@
-r"""Expected performance of a decision that was made with the counts it is judged on.
+r"""Expected performance of a decision that depends on the counts from which it is computed.
 
-The score from which a row is called positive follows from the calibration, and the
-calibration from the same counts that show recall and false positives. Read on those counts,
-the decision looks better than it is. Here the counts are divided into folds, each fold is
-judged by the decision that the others make, and the ranges include the noise of
-the counts and of the decision itself.
+The score above which a row is flagged follows from the calibration, and the calibration from the same
+counts that give recall and false positives. Computed from those counts, the performance would be too
+high. Here the counts are divided into folds, the decision of each fold is made by the other folds, and
+the ranges include the noise of the counts and of the decision itself.
 """
 
 from __future__ import annotations
@@ -24,32 +23,33 @@ from drpu.core.tails import ScoreTails
 __all__ = ["Decision", "expect"]
 
 _FOLDS = 5
-_SEED = 0  # folds are drawn the same way each time, so that figures repeat
-_PLATEAU_DOUBT = 2.0  # relative error to allow for in false positives that the plateau expects
-_AVERAGING_GAIN = (0.15, 0.5)  # part of many, and of few, errors that averaging fold models may remove
-_FEW_ERRORS = 0.02  # rate of errors at which that part is halfway between the two
+_SEED = 0  # a fixed seed of the folds, so that figures are reproducible
+_PLATEAU_DOUBT = 2.0  # relative error assumed for the false positives that the plateau predicts
+# Fraction of the errors that averaging fold models may remove, with many and with few errors.
+_AVERAGING_GAIN = (0.15, 0.5)
+_FEW_ERRORS = 0.02  # rate of errors at which that fraction is halfway between the two
 _LEVEL = 0.95
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """A threshold on scores, and where it comes from.
+    """A threshold on scores, and its origin.
 
     Attributes
     ----------
     reference : ScoreTails
         Held-out positives, and the unlabeled training rows counted over them.
     score : float
-        Score from which a row is called positive.
+        Rows with at least this score are flagged.
     ratio : float or None
-        Ratio that ``score`` was found for by calibration on ``reference``; None where the score does not
+        Ratio to which ``score`` corresponds by calibration on ``reference``; None if the score does not
         depend on those counts.
     labelled_fraction : float
-        Fraction of the training population that carries a label.
+        Fraction of the training population that is labelled.
     models : int
-        Fold models whose ratios are averaged for a label. The counts show single models.
+        Number of fold models whose ratios are averaged for a label. The counts are those of single models.
     rows : float or None
-        Size of the batch to classify, whose own sampling error belongs to the range; None
+        Size of the batch to classify, whose sampling error is included in the range; None
         for a population.
     """
 
@@ -69,7 +69,7 @@ def expect(
     Parameters
     ----------
     decision : Decision
-        What is judged.
+        The decision to evaluate.
     train_prior : PriorEstimate
         Prior of the unlabeled training rows.
     test_prior : PriorEstimate
@@ -79,9 +79,9 @@ def expect(
 
     Notes
     -----
-    Limits are at 95 %. Deviations from five sources are joined as a root of squares: both priors
-    within their limits, the counts, the score itself (a jackknife over folds), averaging over
-    fold models, which helps, and the batch.
+    Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares: both
+    priors within their limits, the counts, the score itself (a jackknife over folds), the averaging of
+    fold models, which improves performance, and the batch.
     """
     rates = _rates(decision, train_prior.value)
     value = rates.at(test_prior.value)
@@ -124,7 +124,7 @@ class _Point:
 
 @dataclass(frozen=True, slots=True)
 class _Rates:
-    """Rates of a decision, their limits, and those of the decisions that parts of the counts make."""
+    """Rates of a decision, their limits, and rates of the decisions made by parts of the counts."""
 
     train_prior: float
     recall: float
@@ -132,12 +132,12 @@ class _Rates:
     unlabeled: float  # share of the unlabeled rows that is flagged
     wrong: float
     wrong_reach: float
-    wrong_slope: float  # change of the false-positive rate with recall: its noise has the opposite sign
+    wrong_slope: float  # change of the false-positive rate with recall; its noise has the opposite sign
     parts: list[tuple[float, float]]
     models: int
 
     def at(self, prior: float, train_prior: float | None = None) -> _Point:
-        """The rates, where the training prior is another one."""
+        """The rates at another training prior."""
         wrong = self.wrong
         if train_prior is not None:
             wrong += self._raw(train_prior) - self._raw(self.train_prior)
@@ -158,7 +158,7 @@ class _Rates:
             yield _Point(prior, self.recall + _gain(missed) * missed, self.wrong * (1 - _gain(self.wrong)))
 
     def spread(self, prior: float, score: float, cost: float) -> FloatArray:
-        """Squared reach of the figures that comes from the score: a jackknife over the folds."""
+        """Squared deviation of the figures because of the score, by a jackknife over the folds."""
         if len(self.parts) < 2:
             return np.zeros(_FIGURES)
         figures = np.array([_figures(_Point(prior, *part), score, cost) for part in self.parts])
@@ -166,7 +166,7 @@ class _Rates:
 
 
 def _gain(errors: float) -> float:
-    """Part of the errors that averaging fold models may remove."""
+    """Fraction of the errors that averaging fold models may remove."""
     many, few = _AVERAGING_GAIN
     return many + (few - many) / (1 + errors / _FEW_ERRORS)
 
@@ -174,7 +174,7 @@ def _gain(errors: float) -> float:
 def _rates(decision: Decision, prior: float) -> _Rates:
     tails, n_positive, n = decision.reference, decision.reference.n_positive, decision.reference.n
     if np.isinf(decision.score) and (decision.ratio is None or np.isinf(decision.ratio)):
-        # All rows are flagged or none: nothing was read from the counts.
+        # All rows are flagged, or none: the counts are not used.
         rate = float(decision.score < 0)
         return _Rates(prior, rate, (rate, rate), rate, rate, 0.0, 0.0, [], 1)
     level = int(np.searchsorted(tails.levels, decision.score))
@@ -182,18 +182,18 @@ def _rates(decision: Decision, prior: float) -> _Rates:
     recall, unlabeled = _above(tails.positive_counts, level + 1), _above(tails.counts, level + 1)
     if decision.ratio is not None and min(n_positive, n) >= 2:
         judged = _cross_fitted(tails, prior, decision.ratio, decision.labelled_fraction)
-        # Out-of-fold rates, moved by what the score of all counts changes within the counts.
+        # Out-of-fold rates, plus the change of the in-fold rates for the score of all counts.
         recall = min(1.0, max(0.0, judged.recall[0] + recall - judged.recall[1]))
         unlabeled = min(1.0, max(0.0, judged.unlabeled[0] + unlabeled - judged.unlabeled[1]))
         cells = judged.cells
 
-    recall = max(recall, 0.5 / n_positive)  # none seen above the score does not mean that there are none
+    recall = max(recall, 0.5 / n_positive)  # no counted positive does not prove that there are none
     raw = (unlabeled - prior * recall) / (1 - prior) if prior < 1 else unlabeled
     odds = prior / (1 - prior) if prior < 1 else 0.0
     of_recall = odds**2 * _noise(recall, n_positive)
     noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
     smooth = _plateau_rates(tails, prior)
-    # A difference of two small shares says little: the plateau's rate is a prior with a wide error.
+    # A difference of two small shares is noisy, so the rate of the plateau is used as a wide prior.
     doubt = max(_PLATEAU_DOUBT * smooth[level + 1], 0.5 / n) ** 2
     weight = doubt / (doubt + noise)
     wrong = min(1.0, max(0.0, weight * raw + (1 - weight) * smooth[level + 1]))
@@ -221,7 +221,7 @@ def _binomial_limits(share: float, n: float) -> tuple[float, float]:
 
 
 def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:
-    """Share of the negatives in each cell or above it, by the plateau at the known prior."""
+    """Share of the negatives in each cell or above it, from the plateau at the known prior."""
     ratio = fit_plateau(tails, min(max(prior, 1e-3), 1 - 1e-3))(normal_scores(tails))
     negative = np.maximum(1 - prior * ratio, 0) * tails.counts
     total = float(negative.sum())
@@ -235,7 +235,7 @@ def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:
 
 @dataclass(frozen=True, slots=True)
 class _Judged:
-    """Shares flagged out of fold and in fold, and the cell where each fold's decision starts."""
+    """Shares flagged out of fold and in fold, and the first flagged cell of each fold."""
 
     recall: tuple[float, float]
     unlabeled: tuple[float, float]
@@ -243,7 +243,7 @@ class _Judged:
 
 
 def _cross_fitted(tails: ScoreTails, prior: float, ratio: float, labelled: float) -> _Judged:
-    """Rates of decisions that are judged on the part of the counts that did not make them."""
+    """Rates of decisions on the part of the counts that was not used to make them."""
     rng = np.random.default_rng(_SEED)
     positive, unlabeled = _whole(tails.positive_counts, tails.n_positive), _whole(tails.counts, tails.n)
     folds = int(min(_FOLDS, positive.sum(), unlabeled.sum()))
@@ -263,7 +263,7 @@ def _cross_fitted(tails: ScoreTails, prior: float, ratio: float, labelled: float
 
 
 def _whole(counts: IntArray | FloatArray, n: float) -> IntArray:
-    """Counts as whole numbers that add up to the effective size, rounded."""
+    """Counts as integers whose sum is the rounded effective size."""
     if counts.dtype == np.int64:
         return np.asarray(counts, dtype=np.int64)
     share = counts / counts.sum() * max(2, round(n))
@@ -274,7 +274,7 @@ def _whole(counts: IntArray | FloatArray, n: float) -> IntArray:
 
 
 def _parts(counts: IntArray, folds: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Counts of rows that are dealt to folds of equal size at random."""
+    """Counts of rows that are divided at random into folds of equal size."""
     left = counts
     for k in range(folds, 1, -1):
         part = rng.multivariate_hypergeometric(left, int(left.sum()) // k, method="marginals")
@@ -284,7 +284,7 @@ def _parts(counts: IntArray, folds: int, rng: np.random.Generator) -> Iterator[I
 
 
 def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> ScoreTails:
-    """Tails over the same cells with other counts; some cells may have lost their positives."""
+    """Tails over the same cells with other counts; some cells may have no positives."""
     part = tails.empty(copies=1)
     part.positive_counts, part.n_positive = positive, float(positive.sum())
     return part.add_counts(unlabeled)

@@ -1,7 +1,7 @@
-r"""Priors of many groups at once: limits for all of them together, and a stated rule of shrinkage.
+r"""Priors of several groups, with limits that hold for all groups together, and with shrinkage.
 
 With :math:`K` groups each interval has the level :math:`1 - (1 - \text{level}) / K` (Bonferroni), so
-that all of them hold together with the level asked for.
+that all of them hold together at the requested level.
 
 Values are shrunk towards the prior of all rows, :math:`\pi`, by the usual empirical Bayes rule:
 :math:`w_g \pi_g + (1 - w_g) \pi` with :math:`w_g = \tau^2 / (\tau^2 + s_g^2)`. :math:`s_g` is the
@@ -41,11 +41,11 @@ class GroupPrior:
     prior : PriorEstimate
         The shrunken value, with limits that hold for all groups together.
     alone : PriorEstimate
-        The same without shrinkage: what the rows of the group say by themselves.
+        The same without shrinkage, from the rows of the group only.
     weight : float
         Weight of ``alone`` in ``prior``, between 0 and 1.
     p_value : float
-        Of the test that only the prior has changed in this group.
+        P-value of the test that only the prior has changed in this group.
     """
 
     name: Any
@@ -70,7 +70,7 @@ class GroupPriors:
     level : float
         Level at which all intervals of the groups hold together.
     between : float
-        Standard deviation of the priors between groups, with sampling error taken out.
+        Standard deviation of the priors between groups, without sampling error.
     """
 
     groups: tuple[GroupPrior, ...]
@@ -135,7 +135,7 @@ def standard_error(prior: PriorEstimate) -> float:
 
 
 def between_groups(values: FloatArray, errors: FloatArray) -> float:
-    """Variance between groups by the method of Paule and Mandel; 0 where noise explains all.
+    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def shrink(
     whole: PriorEstimate,
     level: float,
 ) -> GroupPriors:
-    """Priors of groups, shrunk towards the whole.
+    """Priors of groups, shrunk towards the prior of all rows.
 
     Parameters
     ----------

@@ -9,9 +9,9 @@ compatible with the two samples.
 ``high`` is an upper limit of that lowest point, and so of the prior, for independent rows
 and at its level. ``low`` starts as a lower limit of the mixture proportion, which is valid for the
 prior if no negative scores as high as the best positives, and is then lowered by the negatives that
-may be there (:mod:`drpu.core._evidence`). That part rests on the shape of the curve and on
-experience with real tables: every prior from 0 to the mixture proportion gives the
-same positives and the same unlabeled rows, so no lower limit can hold for all data.
+may be there (:mod:`drpu.core._evidence`). That correction depends on the shape of the curve and was
+tuned on real tables: every prior from 0 to the mixture proportion is compatible with the same
+positives and the same unlabeled rows, so no lower limit can hold for all data.
 """
 
 from __future__ import annotations

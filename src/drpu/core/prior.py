@@ -238,7 +238,7 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
     carried = efficient(tails, reference, train_prior.value)
     width = train_prior.high - train_prior.low
     if width == 0 or train_prior.value == 1 or train_prior.method == "audit":
-        return carried  # answers need no assumption about the top scores, and reading the rows alone does
+        return carried  # no assumption about the highest scores, which the other estimate needs
     limits = ratio_limits(tails, train_prior.level)
     of_carried = ((1 - carried) / (1 - train_prior.value) * width) ** 2
     of_direct = (limits.high - limits.low) ** 2
@@ -257,8 +257,8 @@ def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorE
         warnings.warn(
             f"the prior is not identified: it is at most {estimate.high:.3f}, and {estimate.value:.3f} if "
             "all best-scored rows are positive. The score may separate the classes too weakly to tell "
-            f"(Youden's index {limits.separation:.2f} or more): give the prior if you know it, have a few "
-            "rows looked at (plan_audit), or use a better model.",
+            f"(Youden's index {limits.separation:.2f} or more): give the prior if you know it, label a few "
+            "rows (plan_audit), or use a better model.",
             SeparationWarning,
             stacklevel=4,
         )

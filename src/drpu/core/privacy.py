@@ -88,7 +88,7 @@ class Protection:
 
     @classmethod
     def from_state(cls, state: Any) -> Protection:
-        """The protection that ``asdict`` made plain; raises ``DataError`` where it makes no sense."""
+        """The protection from its dictionary, made by ``asdict``; raises ``DataError`` if it is invalid."""
         if not isinstance(state, dict) or state.keys() - {field.name for field in fields(cls)}:
             raise DataError(f"the state of a protection is damaged: {state!r:.100}.")
         _PROTECTION.check(ModelState("", state))
@@ -247,7 +247,7 @@ class GridCounts:
 
     @classmethod
     def from_state(cls, state: ModelState) -> GridCounts:
-        """The counts that gave ``state``."""
+        """The counts restored from ``state``."""
         return cls(state.arrays["positive"], state.arrays["unlabeled"])
 
     @classmethod

@@ -19,8 +19,8 @@ from drpu.exceptions import FewPositivesWarning
 __all__ = ["PROPORTIONS", "adaptive", "best_bin", "combined", "infimum", "plateau"]
 
 _MOSTLY_POSITIVE = (0.65, 0.85)  # the weight of the plateau decreases from 1 to 0 between these priors
-_SEPARATED = (2.0, 4.0)  # slopes of the plateau between which half of its weight goes to the tails
-_ENOUGH_POSITIVES = (10.0, 40.0)  # positives between which usual priors lose their weight
+_SEPARATED = (2.0, 4.0)  # between these slopes of the plateau, half of its weight moves to the tails
+_ENOUGH_POSITIVES = (10.0, 40.0)  # the weight of usual priors decreases to 0 between these numbers
 _USUAL_PRIORS = (1.5, 3.0)  # parameters of a Beta distribution: mean 1/3
 _PLATEAU_ROWS = 100.0  # number of positives at which the plateau gets half of the weight
 
@@ -136,7 +136,7 @@ def _of_enough(tails: ScoreTails) -> float:
 
 
 def _likely_prior(tails: ScoreTails) -> float:
-    """Mean of the prior by the plateau's likelihood and a Beta distribution of priors that people meet."""
+    """Posterior mean of the prior, from the plateau's likelihood and a Beta distribution of usual priors."""
     profile = plateau_profile(tails)
     prior = expit(profile.log_odds)
     a, b = _USUAL_PRIORS

@@ -1,4 +1,4 @@
-"""ScoreTails: the one summary of scores that priors are read from."""
+"""ScoreTails: the summary of scores from which priors are estimated."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoreTails"]
 
-_MOST = 2.0**62  # rows that can be counted: sums of two such counts still fit into 64 bits
-_CHUNK = 1 << 20  # scores counted at a time: memory stays flat however many come
+_MOST = 2.0**62  # largest number of rows, so that sums of two counts fit into 64 bits
+_CHUNK = 1 << 20  # scores counted at a time, to limit memory
 
 
-# Held while counts are added, which takes microseconds. One for all tails: a lock of its own would keep
-# tails from being pickled. It is free in a forked child, whatever the other threads were doing.
+# Held while counts are added, which takes microseconds. There is one lock for all tails, because tails with
+# their own lock could not be pickled. A fork waits for it, so that it is free in the child.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
 
 
 class _Counted(NamedTuple):
-    """Counts of scores with their squares; replaced and never changed, so that readers see one state."""
+    """Counts of scores with their squares; immutable, so that other threads see a consistent state."""
 
     counts: IntArray | FloatArray
     weight_squares: float = 0.0
@@ -40,17 +40,17 @@ class _Counted(NamedTuple):
 
     @property
     def weighted(self) -> bool:
-        """Whether any row came with a weight."""
+        """Whether any row has a weight."""
         return self.counts.dtype != np.int64
 
     @property
     def squares(self) -> float:
-        """Sum of the squared weights: the number of rows where there are none."""
+        """Sum of the squared weights; the number of rows if there are no weights."""
         return self.weight_squares if self.weighted else float(self.counts.sum())
 
     def __add__(self, more: _Counted) -> _Counted:  # type: ignore[override]
         if not (self.weighted or more.weighted):
-            total = int(self.counts.sum()) + int(more.counts.sum())  # neither of which is beyond the bound
+            total = int(self.counts.sum()) + int(more.counts.sum())  # neither of them exceeds the bound
             if total > _MOST:
                 raise DataError(f"at most {_MOST:g} rows can be counted, got {total:g}.")
         counts = self.counts + more.counts
@@ -63,19 +63,19 @@ class ScoreTails:
     """Counts of scores in the cells cut by the holdout-positive scores.
 
     The unique positive scores ``u_1 < ... < u_K`` cut the line into ``K + 1``
-    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Counting
-    unlabeled scores in them is all that prior estimation needs. Counts add up, so
-    batches, streams and clusters give the same numbers as one pass. Threads may share
-    tails: ``update`` and ``merge`` add a batch as a whole, or not at all.
+    cells: cell 0 lies below ``u_1``, cell ``k`` is ``[u_k, u_{k+1})``. Priors are estimated from the
+    counts of unlabeled scores in these cells only. Counts can be added, so batches, streams and
+    clusters give the same numbers as one pass. Threads may share tails: ``update`` and ``merge`` add a
+    batch completely or not at all.
 
     Parameters
     ----------
     positive_scores : array-like of shape (n_positive,)
-        Scores of positives that the model has not seen.
+        Scores of positives that the model was not trained on.
     weight : array-like of shape (n_positive,), optional
         Weights of the positives.
     copies : int, default=1
-        How many scores each unlabeled row brings: the number of fold models that
+        Number of scores of each unlabeled row: the number of fold models that
         score it. Sizes are counts divided by it.
 
     Attributes
@@ -103,7 +103,7 @@ class ScoreTails:
 
     __slots__ = ("_counted", "copies", "levels", "n_positive", "positive_counts")
 
-    # Tails can be equal and can change: no hash.
+    # Tails are mutable and have an equality, so they have no hash.
     __hash__ = None  # type: ignore[assignment]
 
     levels: FloatArray
@@ -146,13 +146,13 @@ class ScoreTails:
         Parameters
         ----------
         scores : array-like of shape (n,)
-            Scores of unlabeled rows, compared in float64 whatever their type.
+            Scores of unlabeled rows of any type; they are compared in float64.
         weight : array-like of shape (n,), optional
-            Weights of the rows. Once weighted, the counts are floats.
+            Weights of the rows. With weights, the counts are floats.
         groups : array of shape (n,), optional
-            Integers that tell which rows depend on each other. The counts stay as they
-            are; :attr:`n` then counts groups, not rows. A group must not be divided
-            over several calls.
+            Integers, equal for rows that depend on each other. The counts do not change, but
+            :attr:`n` then counts groups instead of rows. A group must not be divided among
+            several calls.
         columns : array of integers, optional
             Counts of the same rows in the ranges of their columns.
         """
@@ -178,11 +178,11 @@ class ScoreTails:
         return self._add(other._counted)
 
     def add_counts(self, counts: IntArray) -> Self:
-        """Add counts that were made elsewhere, one for each cell, in place."""
+        """Add counts from another source, one for each cell, in place."""
         return self._add(_Counted(_check_counts("counts", counts, len(self.levels))))
 
     def _add(self, more: _Counted) -> Self:
-        """Add counts; the one place where they change, in one step that no thread can come between."""
+        """Add counts under the lock; counts change nowhere else."""
         with _LOCK:
             self._counted = self._counted + more
         return self
@@ -233,7 +233,7 @@ class ScoreTails:
 
     @property
     def weighted(self) -> bool:
-        """Whether any unlabeled row came with a weight."""
+        """Whether any unlabeled row has a weight."""
         return self._counted.weighted
 
     @property
@@ -308,7 +308,7 @@ class ScoreTails:
 
     @classmethod
     def from_state(cls, state: ModelState) -> ScoreTails:
-        """Tails equal to those that gave ``state``; raises ``DataError`` where it makes no sense."""
+        """Tails restored from ``state``; raises ``DataError`` if it is invalid."""
         try:
             levels = check_scores("levels", state.arrays["levels"]).copy()
             positive = _check_counts("positive_counts", state.arrays["positive_counts"], len(levels))
@@ -362,7 +362,7 @@ def _check_columns(values: Any) -> IntArray | None:
 
 
 def _cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
-    """Counts in the cells; sorting a chunk and looking the levels up beats the reverse."""
+    """Counts in the cells; sorting a chunk and searching the levels in it is faster than the reverse."""
     if len(scores) < 4 * len(levels):
         cells = np.searchsorted(levels, scores, side="right")
         return np.bincount(cells, minlength=len(levels) + 1).astype(np.int64)
@@ -371,7 +371,7 @@ def _cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
 
 
 def _check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray:
-    """A copy of ``values`` as counts: integers stay integers, whatever their width."""
+    """A copy of ``values`` as counts; integers of any width stay integers."""
     counts = np.asarray(values)
     if counts.shape != (n_levels + 1,):
         raise DataError(f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}.")
@@ -383,7 +383,7 @@ def _check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArra
 
 
 def _most_rows(counts: IntArray | FloatArray) -> float:
-    """The number of rows behind counts, where it is known; weights can hide any number."""
+    """The number of counted rows, if it is known; weighted counts can come from any number."""
     return float(counts.sum()) if counts.dtype == np.int64 else (math.inf if counts.any() else 0.0)
 
 

@@ -16,7 +16,7 @@ __all__ = ["row_inputs"]
 
 
 def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]], list[str]]:
-    """The name of the rows inside the graph, its inputs with their shapes, and those that are strings."""
+    """The name of the rows in the graph, its inputs with their shapes, and the inputs that are strings."""
     table: TableEncoder | None = classifier.table_
     if table is None or table.plain:
         return "X", {"X": ["rows", *_row_shape(classifier)]}, []
@@ -46,7 +46,7 @@ def _row_shape(classifier: Any) -> list[int]:
 
 
 def _codes(graph: Graph, name: str, levels: tuple[str, ...]) -> str:
-    """Codes of a column of strings; the empty string is a gap."""
+    """Codes of a column of strings; the empty string is a missing value."""
     codes = graph.op(
         "LabelEncoder",
         name,

@@ -1,4 +1,4 @@
-"""From a fitted classifier to a graph: scores, calibration, probability and decision."""
+"""Export of a fitted classifier as a graph: scores, calibration, probability and decision."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from drpu.models.onnx.graph import Graph
 
 __all__ = ["export_onnx"]
 
-# Scores this close below a level count as on it: networks compute in float32, the default only cosines.
+# Scores this close below a level count as equal to it. Networks are computed in float32; of the default
+# model only the cosines are.
 _NEAR = {"network": 1e-6, "auto": 2e-7, "fourier": 2e-7}
 _NEAR_OTHERS = 1e-9
 
@@ -36,14 +37,15 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     Notes
     -----
     Inputs, all float64: ``X`` of shape (rows, columns), or of the shape of the images that a network was
-    trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, images of eight bits have to
-    be divided by 255, which Python does by itself. Outputs, one per row: ``ratio``, ``probability`` and
-    ``label``. Labels are the user's where they are integers, otherwise 0 and 1. The metadata hold the
-    prior and cost that the classifier works at, the training prior and the classes. Rows must be dense.
+    trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, 8-bit images have to be
+    divided by 255; the Python classifier does this itself. Outputs, one per row: ``ratio``,
+    ``probability`` and ``label``. Labels are those of the user if they are integers, otherwise 0 and 1.
+    The metadata contain the current prior and cost of the classifier, the training prior and the
+    classes. Rows must be dense.
 
     For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``: ``X.ward``
-    for the column ``ward``. Categories are strings, with an empty string for a gap. Numbers are float64,
-    and dates are days since 1970-01-01. The graph holds the levels of the categories.
+    for the column ``ward``. Categories are strings; an empty string is a missing value. Numbers are float64,
+    and dates are days since 1970-01-01. The graph contains the levels of the categories.
 
     The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, whose convolutions are
     computed in float32, 1e-9 for trees and kernels). Calibration has steps, so a row whose score is that
@@ -126,7 +128,7 @@ def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
 
 
 def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: float) -> str:
-    """The mean of a step and of lines between levels."""
+    """The mean of a step function and of a piecewise linear one."""
     op, levels = graph.op, calibration.levels
     at_levels = (calibration.curve[:-1] + calibration.curve[1:]) / 2
     near = levels - tolerance * np.maximum(1, np.abs(levels))
@@ -143,7 +145,7 @@ def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: 
             op("Gather", graph.constant(at_levels[:-1]), left),
         )
         slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
-        beyond = op("Max", op("Sub", scores, x0), [[0.0]])  # on its level, if it is counted as such
+        beyond = op("Max", op("Sub", scores, x0), [[0.0]])  # 0 for scores that count as equal to the level
         line = op("Add", y0, op("Mul", beyond, slope))
     else:
         line = op("Add", op("Mul", scores, 0.0), at_levels[0])

@@ -120,7 +120,7 @@ class Ensemble(nn.Module):
 
 
 def _convolution(channels: int, to: int, *, pool: bool = False) -> list[nn.Module]:
-    """Convolution, batch norm and ReLU; with pooling, before the batch norm to save time."""
+    """Convolution, batch norm and ReLU; pooling comes before the batch norm, which then has fewer pixels."""
     return [
         nn.Conv2d(channels, to, 3, padding=1, bias=False),
         *([MaxPool2()] if pool else []),
