@@ -71,7 +71,7 @@ def test_answers_are_those_of_the_classifier_at_the_prior_and_cost_asked_for(cla
         ("?prior=7", [{"amount": 1, "country": "FR"}], "prior must lie between 0 and 1"),
         ("?prior=x", [{"amount": 1, "country": "FR"}], "could not convert"),
         ("", [{"amount": 1}], "'country'"),
-        ("", [{"amount": "much", "country": "FR"}], "'amount' held numbers"),
+        ("", [{"amount": "much", "country": "FR"}], "'amount' had numbers"),
     ],
 )
 def test_bad_requests_are_answered_with_the_reason(address, query, content, message):

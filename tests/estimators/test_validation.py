@@ -278,7 +278,7 @@ def test_rows_of_another_shape_are_refused_later_too(fitted, X, message):
 
 def test_a_model_that_needs_dense_rows_says_so(toy):
     X, y = toy.X_y()
-    with pytest.raises(DataTypeError, match="NetworkRatio cannot take") as caught:
+    with pytest.raises(DataTypeError, match="NetworkRatio does not support") as caught:
         DRPUClassifier(NetworkRatio()).fit(sparse.csr_matrix(X), y)
     assert isinstance(caught.value, TypeError)
 
