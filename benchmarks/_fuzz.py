@@ -1,8 +1,8 @@
-"""Artifacts with edited parts and right digests: what an attacker, or a very unlucky disk, could write.
+"""Artifacts with edited parts and correct digests, as an attacker could write them.
 
-Every edit is drawn from a seed, so each can be repeated. Edits go inside the parts: numbers, types and
-names in the manifest, arrays, LightGBM's text, and the archives of scikit-learn estimators.
-Sizes and digests are made right again, so that only the checks of the content can notice.
+Every edit is drawn from a seed, so each can be repeated. Edits change the content of the parts: numbers,
+types and names in the manifest, arrays, LightGBM's text, and the archives of scikit-learn estimators.
+Sizes and digests are corrected, so that only the checks of the content can detect an edit.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def _saved(classifier: Any) -> bytes:
 
 
 def edited(artifact: bytes, seed: int) -> bytes:
-    """The artifact after one to three edits, with sizes and digests that are right."""
+    """The artifact after one to three edits, with correct sizes and digests."""
     rng = random.Random(seed)
     parts = _unzip(artifact)
     manifest = json.loads(parts.pop("manifest.json"))
@@ -120,7 +120,7 @@ def edited(artifact: bytes, seed: int) -> bytes:
 
 
 def outcome(content: bytes, new: Any, folder: Path) -> str:
-    """``"refused"`` or ``"works"``; whatever else it says is a fault."""
+    """``"refused"`` or ``"works"``; any other text describes a fault."""
     path = folder / "edited.drpu"
     path.write_bytes(content)
     with warnings.catch_warnings():
@@ -134,7 +134,7 @@ def outcome(content: bytes, new: Any, folder: Path) -> str:
         try:
             labels = classifier.predict(new)
         except DRPUError:
-            return "works"  # a typed error over these rows: another number of columns, for one
+            return "works"  # a typed error about these rows, for example another number of columns
         except Exception as error:
             return f"predict raised {type(error).__name__}: {error!s:.200}"
     return "works" if len(labels) == len(new) else "predict gave too few labels"

@@ -1,4 +1,4 @@
-"""Rows of any number for measurements of size: five laws of 30 columns, and sparse text."""
+"""Any number of rows for measurements of speed and memory: five distributions, and sparse text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Rows = NDArray[np.float64]
 
 
 def draw(law: str, n: int, seed: int = 0, dtype: Any = np.float64) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Rows of a law with their true classes, half of them positive."""
+    """Rows of a distribution with their true classes, half of them positive."""
     X, y = np.empty((n, COLUMNS), dtype=dtype), np.empty(n, dtype=bool)
     for number, start in enumerate(range(0, n, BLOCK)):
         at = slice(start, min(start + BLOCK, n))
@@ -69,7 +69,7 @@ def _network(X: Rows, fixed: np.random.Generator) -> Rows:
 
 
 def _clusters(X: Rows, fixed: np.random.Generator) -> Rows:
-    """The nearest of 12 centres in the first 10 columns decides; half of the centres are positive."""
+    """The class is that of the nearest of 12 centres in the first 10 columns; half of them are positive."""
     centres = fixed.normal(size=(12, 10)) * 1.2
     distance = np.stack([((X[:, :10] - centre) ** 2).sum(axis=1) for centre in centres], axis=1)
     return np.asarray((distance[:, 6:].min(axis=1) - distance[:, :6].min(axis=1)) / 2)
@@ -99,7 +99,7 @@ def first_labelled(y: NDArray[np.bool_]) -> NDArray[np.int64]:
 
 
 def sparse_text(n: int, words: int, seed: int = 0) -> tuple[Any, NDArray[np.int64], NDArray[np.bool_]]:
-    """Counts of words, a thousandth of them not 0; a fiftieth of the words speak for either class."""
+    """Counts of words, 1/1000 of them not 0; 1/50 of the words are more frequent in one class."""
     rng = np.random.default_rng(seed)
     y = rng.random(n) < 0.4
     each = max(1, words // 1000)

@@ -1,4 +1,4 @@
-"""A Parquet file of shifted rows, and the prior read from it in three ways."""
+"""A Parquet file of shifted rows, and its prior estimated in three ways."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ GROUP = 100_000  # rows of a row group
 
 
 def peak_mebibytes() -> float:
-    """Most memory that this program has held; the peak of getrusage includes the one that started it."""
+    """Peak memory of this program; the peak of getrusage would include that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) / 1024
 
 
 def write_rows(path: Path, rows: int) -> None:
-    """Rows of a shifted prior, written a group at a time."""
+    """Rows of a shifted prior, written group by group."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

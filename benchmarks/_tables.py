@@ -16,7 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from drpu import DRPUClassifier, ScoreTails, make_pu
 
 PROTOCOLS = ("A", "B")
-LEVELS = 30  # levels of a string column that get a column of their own
+LEVELS = 30  # levels of a string column that get their own column
 WORDS = 1000  # words of a text column
 
 
@@ -64,7 +64,7 @@ def read_tables(folder: Path, names: list[str] | None = None) -> Iterator[Table]
 
 
 def encode(frame: pd.DataFrame) -> Any:
-    """Numbers out of a table: one-hot strings, medians in gaps, TF-IDF for one column of text."""
+    """A table as numbers: one-hot strings, medians for missing values, TF-IDF for one column of text."""
     if frame.shape[1] == 1 and not pd.api.types.is_numeric_dtype(frame.iloc[:, 0]):
         text = TfidfVectorizer(min_df=3, max_features=WORDS).fit_transform(frame.iloc[:, 0].astype(str))
         return sparse.csr_matrix(text)
@@ -84,7 +84,7 @@ def encode(frame: pd.DataFrame) -> Any:
 
 
 def generator(*what: Any) -> np.random.Generator:
-    """Random numbers of their own for each thing that is drawn."""
+    """A separate random generator for each kind of draw."""
     return np.random.default_rng(zlib.crc32(repr(what).encode()))
 
 
@@ -97,7 +97,7 @@ def test_priors(protocol: str, own: float) -> tuple[float, ...]:
 
 
 def draw(y: np.ndarray, prior: float, most: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows of ``y`` at a prior, as many as there are up to ``most``, none twice."""
+    """Positions in ``y`` of a sample with a prior: as many rows as possible up to ``most``, none twice."""
     pools = [rng.permutation(np.flatnonzero(y == label)) for label in (1, 0)]
     n = int(min(most, len(pools[0]) / prior, len(pools[1]) / (1 - prior)))
     k = round(n * prior)
@@ -116,7 +116,7 @@ def score(
 ) -> Scored:
     """Draw the samples of one protocol, fit once, and score all test rows.
 
-    ``columns`` above 0 keeps so many random columns: a table with less signal.
+    ``columns`` above 0 keeps that many random columns, for a table with a weaker signal.
     """
     rng = generator(table.name, protocol, seed, columns)
     X, y = table.X, table.y

@@ -1,4 +1,4 @@
-"""What answers about a few rows are worth on real tables.
+"""Errors of priors on real tables with true labels of a few rows.
 
 ``python -m benchmarks.audit --data FOLDER`` fits the default once for each table and protocol (see
 :mod:`benchmarks.tables`), and repeats the audit many times: planned rows and rows at random, among the
@@ -40,12 +40,12 @@ Array = np.ndarray
 Row = dict[str, Any]
 
 LEVEL = 0.95
-TAILS = (0.025, 0.02)  # what `adapt` leaves for the answers beside the bound
+TAILS = (0.025, 0.02)  # error probabilities that `adapt` uses for the answers besides the bound
 
 
 @dataclass(frozen=True)
 class Place:
-    """Rows to audit: scores, true labels, counts, and how far the negatives have grown."""
+    """Rows to audit: scores, true labels, counts, and the growth of the negatives."""
 
     name: str
     ratio: Array
@@ -59,7 +59,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Cell:
-    """A fitted classifier, the places to audit, and the samples whose priors come later."""
+    """A fitted classifier, the places to audit, and later samples."""
 
     fitted: FittedRatio
     train_prior: float
@@ -141,13 +141,13 @@ def at_random(cell: Cell, place: Place, n: int) -> Strata:
 
 
 def limited(share: Figure, bound: float) -> Figure:
-    """The share as ``adapt`` reports it."""
+    """The share, computed as in ``adapt``."""
     high = min(share.high, bound) if bound > share.low else share.high
     return Figure(min(share.value, high), share.low, high, share.variance)
 
 
 def trained(cell: Cell, place: Place, share: Figure) -> Figure:
-    """The training prior as ``adapt`` finds it."""
+    """The training prior, computed as in ``adapt``."""
     figure = carry_share(share, place.growth.inverse, TAILS)
     if place.growth.spread == 0:
         return figure
@@ -219,7 +219,7 @@ def measure(table: Table, protocol: str, seed: int, options: argparse.Namespace)
     rng, rows = np.random.RandomState(seed), []
     for k, place in enumerate(cell.places):
         for design, (make, n) in DESIGNS.items():
-            if k > 0 and n < 100:  # new rows are there for comparison
+            if k > 0 and n < 100:  # new rows are for comparison only
                 continue
             n = min(n, len(place.y))
             runs = options.runs if k == 0 else max(options.runs // 4, 1)
@@ -280,7 +280,7 @@ def main() -> None:
     if options.data is None:
         print("benchmarks.audit: no tables without --data, nothing to do")
         return
-    warnings.simplefilter("ignore", DRPUWarning)  # priors that answers are needed for are the point here
+    warnings.simplefilter("ignore", DRPUWarning)  # priors that are not identified are intended here
     rows: list[Row] = []
     for table in read_tables(options.data, options.tables):
         for protocol in PROTOCOLS:

@@ -1,14 +1,14 @@
-"""Hostile artifacts, killed writers and threads that count: how often something goes wrong.
+"""Failures with hostile artifacts, killed writers and concurrent threads.
 
     python -m benchmarks.hardening [--edits 20000] [--kills 1000] [--counts 32000000]
 
-Edits: artifacts of every kind with edited parts and right digests are loaded and used in a process
-of their own. Counted are crashes, hangs of more than 5 s of processor time, errors of other types than
-``ArtifactError``, and allocations of more than four times those of the unedited artifact.
+Edits: artifacts of every kind with edited parts and correct digests are loaded and used in a separate
+process. Crashes, hangs of more than 5 s of processor time, errors of other types than ``ArtifactError``,
+and allocations of more than four times those of the unedited artifact are counted.
 
 Kills: processes that save an artifact, write predictions, write a report or update a monitor are
-killed at random moments. Counted are files that are neither the old nor the new one, and temporary files that
-are left after the next run.
+killed at random moments. Files that are neither the old nor the new one, and temporary files that are left
+after the next run, are counted.
 
 Counts: eight threads add scores and merge tails; the sum must be exact.
 """
@@ -39,8 +39,8 @@ from benchmarks._results import RESULTS, read_results, write_results
 from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
 
 HANG = 5.0  # seconds of processor time
-FACTOR, SLACK = 4.0, 2**21  # allocations beyond those of the unedited artifact; the slack is for Python
-TRACED = 10  # every so many edits allocations are traced one by one
+FACTOR, SLACK = 4.0, 2**21  # limit of allocations relative to the unedited artifact; the slack is for Python
+TRACED = 10  # for one edit in ten, allocations are traced exactly
 THREADS = 8
 
 
@@ -54,7 +54,7 @@ Done = tuple[Task, str, float, float]  # outcome, seconds, and memory relative t
 def fuzz(edits: int, seed: int) -> dict[str, Any]:
     """Outcomes of edits, kind by kind."""
     honest = artifacts()
-    # The default has ten times the parts of the others: it gets every fifth round.
+    # The default has ten times as many parts as the others, so it is used in every fifth round.
     rounds = range(-(-edits * 5 // (5 * len(honest) - 4)))
     todo = [(kind, seed + i) for i in rounds for kind in honest if kind != "auto" or i % 5 == 0]
     counts = {kind: Counter[str]() for kind in honest}
@@ -128,7 +128,7 @@ def _work(pipe: Any, honest: dict[str, bytes], tasks: list[Task]) -> None:
             kind, content = task[0], edited(honest[task[0]], task[1])
             if i % TRACED == 0:
                 what, seconds, peak = _peak(content, new, Path(folder))
-            else:  # the memory of the process tells of large allocations, too, and costs no time
+            else:  # the memory of the process also shows large allocations, and takes no time
                 start = time.process_time()
                 what = outcome(content, new, Path(folder))
                 seconds, peak = time.process_time() - start, _most_memory() - most
@@ -190,7 +190,7 @@ def kill(kills: int, seed: int) -> dict[str, Any]:
 
 
 def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int]:
-    """Child processes write the same file, and are killed at a random moment of it."""
+    """Child processes write the same file, and are killed at random moments."""
     context = multiprocessing.get_context("fork")
     lost = half = left = 0
     with tempfile.TemporaryDirectory() as name:
@@ -227,7 +227,7 @@ def _kill_writer(write: Writer, kills: int, rng: random.Random) -> dict[str, int
 
 
 def _run_child(context: Any, write: Any, arguments: Any) -> float:
-    """Seconds that one writer takes that is left alone."""
+    """Seconds that a writer takes if it is not killed."""
     start = time.perf_counter()
     child = context.Process(target=write, args=arguments)
     child.start()
@@ -238,7 +238,7 @@ def _run_child(context: Any, write: Any, arguments: Any) -> float:
 
 
 def _interrupt_monitor(interruptions: int, rng: random.Random) -> dict[str, int]:
-    """Updates that an exception ends at a random line; a batch must be counted once, after a retry."""
+    """Interrupt updates by an exception at a random line; after a retry a batch must be counted once."""
     classifier = _classifier()
     batch = np.random.default_rng(0).normal(size=(50, 2))
     wrong = 0
@@ -263,7 +263,7 @@ class _StopError(Exception):
 
 
 class _Interruption:
-    """Raises after a number of lines that drpu.scale.monitor runs in this thread."""
+    """Raises after drpu.scale.monitor has run a number of lines in this thread."""
 
     def __init__(self, steps: int) -> None:
         self.steps = steps

@@ -1,8 +1,8 @@
-"""Do the limits cover? Simulated coverage and width of the intervals, size and power of the shift test.
+"""Simulated coverage and width of the intervals, and size and power of the shift test.
 
 Every cell is a family of scores, sizes and priors; counts are drawn directly, cell by
-cell, from the family's survival functions, so that a replication costs its limits and
-little more. Run from a checkout::
+cell, from the family's survival functions, so that most of the time is used for the limits. Run
+from a checkout::
 
     python -m benchmarks.intervals            # the whole table, a few minutes on one core
     python -m benchmarks.intervals --quick    # fewer replications, a minute
@@ -31,7 +31,7 @@ from drpu.core.tails import ScoreTails
 
 RESULTS = Path(__file__).parent / "results" / "intervals.json"
 LEVELS = (0.95, 0.80)
-SEPARATES = 0.45  # Youden's index from which the limits promise to cover
+SEPARATES = 0.45  # Youden's index above which the limits should cover the prior
 SLACK = 0.02
 
 
@@ -55,7 +55,7 @@ def with_survival(tails: ScoreTails, rng: np.random.Generator, n: int, survival:
 
 @dataclass
 class Tally:
-    """What is counted at one level."""
+    """Counts at one level."""
 
     prior: int = 0
     visible: int = 0
@@ -184,7 +184,7 @@ def known_limits(tails: ScoreTails, reference: ScoreTails, level: float) -> Limi
 
 
 def weighted(family: Family) -> Draw:
-    """Exponential weights on every row, which say nothing about its class."""
+    """Exponential weights on every row, independent of its class."""
 
     def draw(rng: np.random.Generator) -> tuple[ScoreTails, ...]:
         tails = ScoreTails(family.scores(draw_mixture(family.positive, rng, 200)), rng.exponential(size=200))
@@ -208,7 +208,7 @@ def copied(family: Family, copies: int) -> Draw:
 
 TEST_SIZES = ((50, 500, 500), (200, 5000, 1000), (500, 5000, 5000), (100, 50_000, 50_000))
 
-# New rows that are no mixture: their positives, their negatives.
+# New rows that are not a mixture: their positives, their negatives.
 SHIFTS: dict[str, tuple[Mixture, Mixture]] = {
     "covariate shift: all scores move by .3": (normal(2.3), normal(0.3)),
     "covariate shift: all scores spread by 1.3": (normal(2, 1.3), normal(0, 1.3)),

@@ -1,12 +1,12 @@
-"""Mixed tables as they are, beside one-hot columns made by hand.
+"""Mixed tables without preprocessing, compared with one-hot columns made by hand.
 
     python -m benchmarks.mixed --data FOLDER [--seeds 5]
 
 FOLDER holds Parquet files with a target column ``y``; those with columns of strings are used, and tables of
 free text are left out. Protocol A of ``benchmarks.tables``: a single training sample of at most 4,000 rows
 with half positives, 30 % of them labelled, and test samples with 20, 50 and 80 % positives. By
-hand, a string column becomes indicators of its 30 most frequent levels and one for the others, and gaps get
-medians. Both ways see the same rows. Times are processor seconds.
+hand, a string column becomes indicators of its 30 most frequent levels and one for the others, and missing
+values are replaced by medians. Both use the same rows. Times are processor seconds.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def _strings(frame: pd.DataFrame) -> int:
 
 
 def trial(name: str, frame: pd.DataFrame, hot: Any, seed: int) -> dict[str, dict[str, float]]:
-    """Accuracy and seconds of both ways, on the same rows."""
+    """Accuracy and seconds of both, on the same rows."""
     rng, y = generator(name, "mixed", seed), frame["y"].to_numpy().astype(int)
     order, cut = rng.permutation(len(y)), round(0.6 * len(y))
     first, second = order[:cut], order[cut:]

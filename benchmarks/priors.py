@@ -1,4 +1,4 @@
-"""Which prior to trust: the error of every estimator, over scores, priors and sizes.
+"""Errors of all estimators of the prior, over scores, priors and sizes.
 
     python -m benchmarks.priors            # everything, a few minutes on one core
     python -m benchmarks.priors --docs     # write docs/priors.md from the result file
@@ -6,8 +6,8 @@
 Four parts. ``scores``: one sample, scores drawn from known families, ten unlabeled rows
 for each positive. ``models``: one sample, scores of models cross-fitted on digits
 (even = positive) and breast_cancer (malignant = positive). ``shift``: a second sample
-at another prior beside the first. ``features``: KM1 and KM2, which read features and
-are slow, beside the default on the same few samples.
+at another prior, with the first as reference. ``features``: KM1 and KM2, which use features and
+are slow, compared with the default on the same few samples.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def generator(*what: Any) -> np.random.Generator:
 
 
 def one_sample(tails: ScoreTails) -> dict[str, float]:
-    """Every estimate as :func:`drpu.estimate_prior` gives it: clipped into the interval."""
+    """Every estimate as in :func:`drpu.estimate_prior`, clipped to the interval."""
     limits = ratio_limits(tails, 0.95)
     found = {name: rule(tails) for name, rule in PROPORTIONS.items()}
     found["midpoint"] = (limits.low + limits.high) / 2
@@ -61,7 +61,7 @@ def one_sample(tails: ScoreTails) -> dict[str, float]:
 
 
 def two_samples(tails: ScoreTails, reference: ScoreTails) -> dict[str, float]:
-    """Every estimate for a second sample; ``direct`` reads it alone."""
+    """Every estimate for a second sample; ``direct`` uses that sample alone."""
     train = prior_from_tails(reference)
     found = {
         name: prior_from_tails(tails, method=name, reference=reference, train_prior=train).value

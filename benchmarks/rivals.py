@@ -123,7 +123,7 @@ DATA: dict[str, Callable[[int], Sample]] = {
 }
 LARGEST = "mnist, 50,000 rows"
 NEED_MNIST = ("mnist", LARGEST)
-SEEDS_OF = {"mnist": 1, LARGEST: 6}  # where they are not SEEDS
+SEEDS_OF = {"mnist": 1, LARGEST: 6}  # data sets with another number than SEEDS
 
 
 Make = Callable[[float, int], Any]  # of the training prior and a seed

@@ -148,7 +148,7 @@ def jobs(options: argparse.Namespace) -> Task:
 
 
 def files(rows: int) -> Task:
-    """A Parquet file that is read whole, or a batch at a time."""
+    """A Parquet file that is read completely, or in batches."""
     with tempfile.TemporaryDirectory() as folder:
         write_classifier(Path(folder) / "clf.drpu")
         write_rows(Path(folder) / "rows.parquet", rows)

@@ -43,7 +43,7 @@ Row = dict[str, Any]
 
 
 def samples(options: argparse.Namespace) -> Iterator[Scored]:
-    """Every fit that was asked for, from the cache where it is there."""
+    """All requested fits, from the cache if possible."""
     for table in read_tables(options.data, options.tables):
         for protocol in PROTOCOLS:
             for seed in range(options.first, options.first + options.seeds):
@@ -83,7 +83,7 @@ def training(scored: Scored) -> Row:
 
 
 def cells(scored: Scored) -> Iterator[Row]:
-    """The prior of each test sample, and what is expected where the priors are known."""
+    """The prior of each test sample, and the expected performance if the priors are known."""
     train = prior_from_tails(scored.tails)
     separation = evidence_of(scored.tails).separation
     for rows in scored.samples.values():
@@ -194,7 +194,7 @@ def of_cells(rows: list[Row]) -> Row:
 
 
 def trade_off(rows: list[Row]) -> list[Row]:
-    """What other thresholds of the least Youden index would tell apart."""
+    """Effect of other thresholds of the smallest Youden index."""
     found = []
     for least in (0.35, 0.45, 0.5, 0.55, 0.6, 0.65, 0.75):
         flagged = [r | {"identified": r["separation"] >= least} for r in rows]

@@ -1,4 +1,4 @@
-"""Docstrings written for numpydoc, made readable for mkdocs: roles and formulas."""
+"""Convert roles and formulas of docstrings from reStructuredText to Markdown for mkdocs."""
 
 from __future__ import annotations
 

@@ -341,7 +341,7 @@ def teaching() -> str:
 
 
 def audit() -> str:
-    """What answers about a few rows are worth on real tables."""
+    """Errors of priors on real tables with true labels of a few rows."""
     source = _read("audit")
     lines = [
         [
@@ -378,7 +378,7 @@ def audit() -> str:
 
 
 def mixed() -> str:
-    """Accuracy on tables with strings as they are, and with indicator columns by hand."""
+    """Accuracy on tables with strings, without preprocessing and with indicator columns made by hand."""
     source = _read("mixed")
     lines = []
     for name, part in source["sets"].items():

@@ -36,7 +36,7 @@ def make_server(classifier, port):
             except (
                 TypeError,
                 ValueError,
-            ) as error:  # every error of drpu about data is one of these
+            ) as error:  # all errors of drpu about data are of these types
                 self.answer(400, {"error": str(error)})
 
         def answer(self, status, content):
@@ -46,7 +46,7 @@ def make_server(classifier, port):
             self.wfile.write(json.dumps(content).encode())
 
         def log_message(self, *_):
-            """Rows and addresses stay out of logs."""
+            """Write no log, which would contain rows and addresses."""
 
     return ThreadingHTTPServer(("127.0.0.1", port), Handler)
 

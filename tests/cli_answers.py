@@ -1,4 +1,4 @@
-"""What a command of the command line printed."""
+"""The output of a command of the command line."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Audits on the command line: a file of questions, its answers, and what they change."""
+"""Audits on the command line: the file to fill in, its answers, and their effect."""
 
 import numpy as np
 import pyarrow as pa

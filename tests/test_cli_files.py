@@ -1,4 +1,4 @@
-"""Files as people have them: other encodings, separators and names, and outputs that destroy nothing."""
+"""Files with other encodings, separators and names, and outputs that never replace inputs."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""A file of claims, as people have it: strings, dates, gaps, ids and labels in words."""
+"""A file of claims with strings, dates, missing values, identifiers and string labels."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Outputs appear complete or not at all, and never replace what must stay."""
+"""Outputs appear complete or not at all, and never replace inputs or special files."""
 
 import os
 import signal

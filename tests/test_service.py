@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 
 from drpu import DRPUClassifier, load, save
 
-# The samples are small: that a prior is not identified is said, and not the point here.
+# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 

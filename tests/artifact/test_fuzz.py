@@ -1,7 +1,7 @@
 """A seeded part of the fuzzer: edited artifacts are refused by one type of error, or work.
 
-A crash of the process ends the test run, which is a failure as well. ``make fuzz`` runs as many
-edits as you like, each in a process that may die.
+A crash of the process ends the test run, which is a failure as well. ``make fuzz`` runs any number of
+edits in separate processes, which may crash.
 """
 
 import pytest

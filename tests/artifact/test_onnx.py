@@ -11,7 +11,7 @@ from drpu.artifact.onnx import export_onnx
 from drpu.exceptions import ArtifactError, DataTypeError
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
-# The samples are small: that a prior is not identified is said, and not the point here.
+# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 runtime = pytest.importorskip("onnxruntime", reason="runs the exported graphs")
 

@@ -1,4 +1,4 @@
-"""Classifiers of mixed tables, and pipelines, come back from their files."""
+"""Classifiers of mixed tables, and pipelines, are saved and loaded without a change."""
 
 import warnings
 import zipfile
@@ -18,7 +18,7 @@ import drpu
 from drpu import DRPUClassifier, count_batches, load, save, score_batches
 from drpu.exceptions import ArtifactError, DataTypeError, KeptValuesWarning, ParameterError
 
-# The samples are small: that a prior is not identified is said, and not the point here.
+# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 

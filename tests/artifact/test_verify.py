@@ -1,4 +1,4 @@
-"""verify sees what load sees, and a signature says who wrote a file."""
+"""verify makes the checks of load, and a signature proves who wrote a file."""
 
 import json
 import os

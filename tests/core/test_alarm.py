@@ -1,4 +1,4 @@
-"""The alarm for a moving prior: false alarms over whole streams, and how soon it is raised."""
+"""The alarm for a changed prior: false alarms over whole streams, and the delay of true ones."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Laws of audits: designs that know every chance, limits that hold, priors that carry over."""
+"""Laws of audits: designs with known probabilities, limits that hold, priors of other rows."""
 
 from __future__ import annotations
 

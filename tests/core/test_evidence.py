@@ -1,4 +1,4 @@
-"""What training counts say about the best-scored rows."""
+"""Evidence of training counts about the best-scored rows."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ def test_scores_that_separate_identify_the_prior(prior):
 
 @pytest.mark.parametrize("prior", [0.05, 0.3, 0.6, 0.9])
 def test_scores_that_overlap_do_not_identify_the_prior(prior):
-    # One standard deviation apart: Youden's index is .38, whatever the prior seems to be.
+    # One standard deviation apart: Youden's index is .38 for every prior.
     assert not any(evidence_of(drawn(seed, 500, 5000, prior, 1.0)).identified for seed in range(5))
 
 

@@ -1,4 +1,4 @@
-"""Expected performance of decisions that their own counts made."""
+"""Expected performance of decisions that depend on the same counts."""
 
 import numpy as np
 import pytest

@@ -23,7 +23,7 @@ from drpu.exceptions import (
     ParameterError,
 )
 
-OVERLAP = 1.6  # separation at which positives and unlabeled rows alone leave the prior open
+OVERLAP = 1.6  # separation at which positives and unlabeled rows do not identify the prior
 
 
 @pytest.fixture(scope="module")

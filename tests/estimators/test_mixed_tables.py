@@ -1,4 +1,4 @@
-"""Mixed tables go in and out of every classifier as they are."""
+"""Every classifier accepts mixed tables without preprocessing."""
 
 import warnings
 
@@ -25,7 +25,7 @@ from drpu.exceptions import (
     ParameterError,
 )
 
-# The samples are small: that a prior is not identified is said, and not the point here.
+# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 
@@ -175,7 +175,7 @@ def test_free_text_is_refused_with_a_recipe_that_works():
     assert clf.predict_proba(X).shape == (260, 2)
 
 
-# -- a preprocessing of one's own ------------------------------------------------------------------
+# -- preprocessing by the user ---------------------------------------------------------------------
 
 
 def own_pipeline():

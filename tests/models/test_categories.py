@@ -1,4 +1,4 @@
-"""Models that take category codes: trees split on codes, the smooth member sees indicators."""
+"""Models that accept category codes: trees split on codes, the smooth member uses indicators."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ from drpu.models.auto import AutoRatio
 from drpu.models.forest import ForestRatio
 from drpu.models.registry import model_from_state
 
-# The samples are small: that a prior is not identified is said, and not the point here.
+# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
 
 
@@ -19,7 +19,7 @@ MODELS = [AutoRatio, BoostedRatio, ForestRatio]
 
 @pytest.fixture(scope="module")
 def samples():
-    """Nine of ten positives have odd codes; unlabeled rows have all codes alike."""
+    """Nine of ten positives have odd codes; unlabeled rows have all codes with equal frequency."""
     rng = np.random.default_rng(0)
     codes = rng.integers(0, 10, 1500)
     odd = rng.permutation(codes[:500] // 2 * 2 + (rng.random(500) < 0.9))

@@ -1,4 +1,4 @@
-"""Predictions in a forked child: they come back, although the parent's threads do not live on there."""
+"""Predictions in a forked child end, although the threads of the parent do not exist there."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""scikit-learn estimators in files: allowed ones are restored, contain no rows, and cannot do harm."""
+"""scikit-learn estimators in files: allowed types are restored, keep no rows, and are safe to load."""
 
 import io
 import json

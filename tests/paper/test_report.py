@@ -1,4 +1,4 @@
-"""Tables, figures and the page of the paper, from made-up results."""
+"""Tables, figures and the page of the paper, from artificial results."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ KEYS |= {"seed", "versions"}
 
 
 def fake_images(n_train=700, n_test=400, shape=(1, 28, 28), seed=0) -> Images:
-    """Images whose class is written in the brightness of a corner."""
+    """Images whose class is the brightness of a corner."""
     rng = np.random.default_rng(seed)
 
     def draw(n):
@@ -177,7 +177,7 @@ def test_numbers_of_positives_are_compared_at_the_known_prior(method, tmp_path):
 
 @pytest.fixture
 def folder(tmp_path):
-    """A folder with the 10,000 test images of a set, made up."""
+    """A folder with 10,000 artificial test images."""
     images = fake_images(n_train=10, n_test=10_000)
     pixels = (images.test[:, 0] * 255).astype(np.uint8)
     np.savez(tmp_path / "kmnist-test.npz", x_test=pixels, y_test=images.test_classes)

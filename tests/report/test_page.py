@@ -29,7 +29,7 @@ def page(classifier, data):
 
 
 class Links(HTMLParser):
-    """Everything that a page would load."""
+    """Collects everything that a page would load."""
 
     def __init__(self):
         super().__init__()

@@ -1,4 +1,4 @@
-"""The values that the pictures show."""
+"""The values in the plots."""
 
 import numpy as np
 import pytest
@@ -90,6 +90,6 @@ def test_recall_rises_with_the_prior_where_the_threshold_follows(classifier):
 def test_the_outlook_is_what_the_classifier_expects(classifier):
     view = outlook(classifier, points=9)
     expected = classifier.at_prior(float(view.prior[2])).expected_performance()
-    # the curve judges thresholds on the counts that made them, which costs little away from rare positives
+    # the curve uses the same counts for choosing and evaluating; the bias is small unless positives are rare
     assert_allclose(view.adapted.accuracy[2], expected.accuracy, atol=0.02)
     assert_allclose(view.adapted.flagged[2], expected.flagged, atol=0.02)

@@ -1,4 +1,4 @@
-"""Trees grown on the workers of a Dask cluster are those of a local fit, up to noise."""
+"""Trees trained on the workers of a Dask cluster equal those of a local fit, up to noise."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_cluster_learns_what_one_machine_learns(fitted):
     found, there = (roc_auc_score(truth, clf.decision_function(new[COLUMNS])) for clf in (fitted, local))
     # The standard error of an AUC near 0.95 on 6000 rows is 0.003; the two share the rows.
     assert abs(found - there) < 0.01
-    # Both read the prior from about 240 held-out positives: standard errors near 0.04.
+    # Both estimate the prior from about 240 held-out positives: standard errors near 0.04.
     assert abs(fitted.prior_.value - local.prior_.value) < 0.12
     assert fitted.prior_.low < 0.4 < fitted.prior_.high
 
@@ -89,7 +89,7 @@ def test_a_lost_worker_is_replaced(client):
 
     thread = threading.Thread(target=fit)
     thread.start()
-    while thread.is_alive():  # until a worker grows trees
+    while thread.is_alive():  # until a worker trains trees
         busy = client.processing()
         if any("_train_part" in str(key) for keys in busy.values() for key in keys):
             break

@@ -40,7 +40,7 @@ def make_rows(n, seed):
 
 def test_processes_learn_what_one_learns(tmp_path):
     X, y, _ = make_rows(4000, 0)
-    # One process has all positives and few other rows: gradients are those of all rows all the same.
+    # One process has all positives and few other rows; gradients are still those of all rows.
     first = np.flatnonzero(y | (np.arange(4000) < 500))
     for rank, chosen in enumerate((first, np.setdiff1d(np.arange(4000), first))):
         np.savez(tmp_path / f"rows{rank}.npz", X=X[chosen], y=y[chosen])

@@ -1,4 +1,4 @@
-"""Trees grown on Spark executors are those of a local fit, up to noise."""
+"""Trees trained on Spark executors equal those of a local fit, up to noise."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_cluster_learns_what_one_machine_learns(fitted):
     found, there = (roc_auc_score(truth, clf.decision_function(new[COLUMNS])) for clf in (fitted, local))
     # The standard error of an AUC near 0.95 on 4000 rows is 0.004; the two share the rows.
     assert abs(found - there) < 0.012
-    # Both read the prior from 160 held-out positives or more: standard errors near 0.05.
+    # Both estimate the prior from 160 held-out positives or more: standard errors near 0.05.
     assert abs(fitted.prior_.value - local.prior_.value) < 0.15
     assert fitted.prior_.low < 0.4 < fitted.prior_.high
 

@@ -75,7 +75,7 @@ def test_matching_reads_the_new_prior_from_that_proportion(drawn, pi_test):
         before = population_tails(world, scores, world.prior)
         after = population_tails(world, scores, pi_test)
         gap = np.abs(before.survival - before.positive_survival).max()
-        if gap < 1e-2:  # a constant score shows no shift
+        if gap < 1e-2:  # with a constant score no shift can be seen
             continue
         assert_allclose(
             match_negatives(after, before), (1 - pi_test) / (1 - world.prior), rtol=1e-4, atol=1e-6
