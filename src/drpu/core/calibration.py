@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -136,17 +136,25 @@ class Calibration:
     curve: FloatArray  # one value per cell, interpolated linearly
     ceiling: float
     labelled_share: float = 0.0
+    _knots: FloatArray = field(init=False, repr=False, compare=False)  # of the curve, found once
+    _at_knots: FloatArray = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_knots", np.clip(self.levels, -_HUGE, _HUGE))
+        object.__setattr__(self, "_at_knots", (self.curve[:-1] + self.curve[1:]) / 2)
 
     def __call__(self, scores: Any) -> FloatArray:
         """Ratio at each score."""
-        values = check_scores("scores", scores, allow_empty=True)
-        steps = self.steps[np.searchsorted(self.levels, values, side="right")]
-        at_levels = (self.curve[:-1] + self.curve[1:]) / 2
-        curve = np.interp(
-            values, np.clip(self.levels, -_HUGE, _HUGE), at_levels, left=self.curve[0], right=self.curve[-1]
+        return self.ratios(check_scores("scores", scores, allow_empty=True))
+
+    def ratios(self, scores: FloatArray) -> FloatArray:
+        """Ratio at each score of a checked array."""
+        steps = self.steps[self.levels.searchsorted(scores, side="right")]
+        curve = np.interp(scores, self._knots, self._at_knots, left=self.curve[0], right=self.curve[-1])
+        parts = (
+            population_ratio(np.minimum(part, self.ceiling), self.labelled_share) for part in (steps, curve)
         )
-        parts = np.minimum([steps, curve], self.ceiling)
-        return np.asarray(population_ratio(parts, self.labelled_share).mean(axis=0))
+        return np.asarray(sum(parts) / 2)
 
     def state(self) -> ModelState:
         """Arrays and numbers from which :meth:`from_state` makes an equal map."""

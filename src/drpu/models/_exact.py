@@ -8,6 +8,8 @@ float64 without rounding, so that no order can change the result.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from drpu._typing import FloatArray
@@ -47,6 +49,7 @@ def rounded_factor(B: FloatArray) -> FloatArray:
     return _rounded(B, _bits(B.shape[0]), axis=0)
 
 
+@lru_cache
 def row_step(columns: int, largest: float) -> float:
     """Step to round rows to whose absolute values are at most ``largest``."""
     return float(np.ldexp(1.0, int(np.frexp(largest)[1]) - _bits(columns)))

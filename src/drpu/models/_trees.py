@@ -12,7 +12,7 @@ as contributions of columns to a score are weighted by them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ArtifactError
 
-__all__ = ["Trees", "read_trees"]
+__all__ = ["Trees", "model_text", "read_trees"]
 
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
 LARGEST = 1e100  # largest absolute leaf value, so that sums stay finite
@@ -100,20 +100,7 @@ class Trees:
 
     def text(self) -> str:
         """The trees as LightGBM reads them."""
-        blocks = [f"Tree={i}\n{_write(tree)}\n\n" for i, tree in enumerate(self.trees)]
-        header = [
-            "tree",
-            "version=v4",
-            "num_class=1",
-            "num_tree_per_iteration=1",
-            "label_index=0",
-            f"max_feature_idx={self.columns - 1}",
-            *(["average_output"] if self.averaged else []),
-            "feature_names=" + " ".join(f"Column_{i}" for i in range(self.columns)),
-            "feature_infos=" + " ".join(["none"] * self.columns),
-            f"tree_sizes={' '.join(str(len(block)) for block in blocks)}",
-        ]
-        return "\n".join(header) + "\n\n" + "".join(blocks) + "end of trees\n"
+        return model_text([_write(tree) for tree in self.trees], self.columns, averaged=self.averaged)
 
     def booster(self) -> Any:
         """A LightGBM booster for predictions."""
@@ -123,6 +110,24 @@ class Trees:
             return lightgbm.Booster(model_str=self.text())
         except lightgbm.basic.LightGBMError as error:
             raise ArtifactError(f"the trees cannot be read: {error}") from error
+
+
+def model_text(trees: Sequence[str], columns: int, *, averaged: bool) -> str:
+    """LightGBM's text of a model, from the lines of each of its trees."""
+    blocks = [f"Tree={i}\n{tree}\n\n" for i, tree in enumerate(trees)]
+    header = [
+        "tree",
+        "version=v4",
+        "num_class=1",
+        "num_tree_per_iteration=1",
+        "label_index=0",
+        f"max_feature_idx={columns - 1}",
+        *(["average_output"] if averaged else []),
+        "feature_names=" + " ".join(f"Column_{i}" for i in range(columns)),
+        "feature_infos=" + " ".join(["none"] * columns),
+        f"tree_sizes={' '.join(str(len(block)) for block in blocks)}",
+    ]
+    return "\n".join(header) + "\n\n" + "".join(blocks) + "end of trees\n"
 
 
 def read_trees(blob: bytes, *, columns: int, averaged: bool) -> Trees:

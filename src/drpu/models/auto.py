@@ -17,6 +17,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.models._holdout import Split, carve
 from drpu.models._stacking import Evidence, Weights, stack
+from drpu.models._together import Scorer
 from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio, category_columns
 from drpu.models.classifier import ClassifierRatio
@@ -25,7 +26,7 @@ from drpu.models.fourier import FourierRatio
 from drpu.models.registry import model_from_state
 from drpu.tables.indicators import Indicators
 
-__all__ = ["AutoRatio"]
+__all__ = ["AutoRatio", "has_gaps", "warn_of_gaps"]
 
 FEW = 10  # with fewer positives trees would overfit
 ENOUGH = 1000  # members are weighted from this number of positives on
@@ -107,7 +108,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         self.indicators_ = Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
         self.saw_gaps_ = has_gaps(pair.positive.rows) or has_gaps(pair.unlabeled.rows)
         if self.saw_gaps_:
-            _warn_of_gaps()
+            warn_of_gaps()
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
         split = self._split(pair, seeds[0])
@@ -148,7 +149,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
                 member.set_params(**_large_forest(split.train))
             self._fit_member(member, split.train, held)
         scores = [
-            np.column_stack([member.score_checked(self._filled(sample.rows, member)) for member in members])
+            np.column_stack([member.score_checked(self.filled(sample.rows, member)) for member in members])
             for sample in (held.positive, held.unlabeled)
         ]
         shares = [sample.weights() / sample.total for sample in (held.positive, held.unlabeled)]
@@ -198,11 +199,17 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     def _log_ratio(self, X: Rows) -> FloatArray:
         gaps = has_gaps(X)
         if gaps and not self.saw_gaps_:
-            _warn_of_gaps()
+            warn_of_gaps()
         total = np.full(n_rows(X), self.constant_)
         for weight, member in zip(self.weights_, self.members_, strict=True):
-            total += weight * member.score_checked(self._filled(X, member, gaps))
+            total += weight * member.score_checked(self.filled(X, member, gaps))
         return total
+
+    @classmethod
+    def together(cls, models: Sequence[Any]) -> Scorer | None:  # noqa: D102
+        from drpu.models._auto_scores import auto_together
+
+        return auto_together(models)
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         filled = graph.op("Where", graph.op("IsNaN", X), self.medians_, X)
@@ -217,9 +224,9 @@ class AutoRatio(RatioModel, kind="auto", named=True):
 
     def _filled_pair(self, pair: SamplePair, member: RatioModel) -> SamplePair:
         samples = (pair.positive, pair.unlabeled)
-        return SamplePair(*(Sample(self._filled(s.rows, member), s.weight) for s in samples))
+        return SamplePair(*(Sample(self.filled(s.rows, member), s.weight) for s in samples))
 
-    def _filled(self, X: Rows, member: RatioModel, gaps: bool | None = None) -> Rows:
+    def filled(self, X: Rows, member: RatioModel, gaps: bool | None = None) -> Rows:
         """Rows in the form that the member accepts: the smooth one gets medians and indicators."""
         if not member.accepts_nan and (has_gaps(X) if gaps is None else gaps):
             X = _fill_gaps(X, self.medians_)
@@ -300,7 +307,8 @@ def _fill_gaps(X: Rows, medians: FloatArray) -> Rows:
     return np.where(np.isnan(X), medians, X)
 
 
-def _warn_of_gaps() -> None:
+def warn_of_gaps() -> None:
+    """Warn that the smooth member sees medians instead of missing values."""
     warnings.warn(
         "the rows have missing values: the trees use them as they are, the smooth member gets column "
         "medians instead (zeros in sparse rows).",

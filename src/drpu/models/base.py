@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -17,7 +18,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.models.rows import as_rows
 
-__all__ = ["LOG_LIMIT", "RatioModel"]
+__all__ = ["LOG_LIMIT", "RatioModel", "within_limits"]
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
 
@@ -115,7 +116,15 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
 
     def score_checked(self, X: Rows) -> FloatArray:
         """Log-ratios of rows that have been checked by the caller."""
-        return np.clip(np.asarray(self._log_ratio(X), dtype=np.float64), -LOG_LIMIT, LOG_LIMIT)
+        return within_limits(np.asarray(self._log_ratio(X), dtype=np.float64))
+
+    @classmethod
+    def together(cls, models: Sequence[Any]) -> Callable[[Rows], FloatArray] | None:
+        """A function with the scores of checked rows by several models of this kind, (rows, models).
+
+        They are those of :meth:`score_checked`, bit for bit. None where nothing is gained.
+        """
+        return None
 
     def ratio(self, X: Rows) -> FloatArray:
         """Density ratio, one value per row."""
@@ -178,3 +187,8 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         if any(sample.rows.shape[1:] != columns for sample in (kept.positive, kept.unlabeled)):
             raise DataError(f"holdout must have the columns of the training rows, {columns}.")
         return kept
+
+
+def within_limits(scores: FloatArray) -> FloatArray:
+    """Scores between the two limits; the same as ``np.clip``, which takes longer for a single row."""
+    return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))

@@ -20,8 +20,8 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
 from drpu.models._holdout import Split, carve
 from drpu.models._links import LINKS
+from drpu.models._tree_model import Converter, TreeRatio, tree_rows
 from drpu.models._trees import Trees, read_trees
-from drpu.models.base import RatioModel
 
 __all__ = [
     "BoostedRatio",
@@ -29,7 +29,6 @@ __all__ = [
     "category_settings",
     "own_trees",
     "pair_rows",
-    "tree_rows",
 ]
 
 _PATIENCE = 30
@@ -56,7 +55,7 @@ _MANY = 10_000  # above this number of positives, trees grow with its square roo
 _MOST_HELD = 20_000  # rows of either sample; more do not improve the choice of the number of rounds
 
 
-class BoostedRatio(RatioModel, kind="boosted", named=True):
+class BoostedRatio(TreeRatio, kind="boosted", named=True):
     r"""Density ratio of boosted trees (LightGBM); rows may be sparse and have missing values.
 
     Parameters
@@ -131,6 +130,7 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
     True
     """
 
+    averaged: ClassVar[bool] = False
     accepts_nan: ClassVar[bool] = True
     fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
@@ -321,10 +321,14 @@ class BoostedRatio(RatioModel, kind="boosted", named=True):
         )
         return trees, float(trees.best_score["valid_0"]["risk"])
 
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        threads = 0 if self.n_jobs == -1 else self.n_jobs
-        raw = self.booster_.predict(tree_rows(X), raw_score=True, num_threads=threads_here(threads))
-        return self.loss_.log_ratio(np.asarray(raw, dtype=np.float64) + self.offset_)
+    @classmethod
+    def converter(cls, models: Sequence[Any]) -> Converter:  # noqa: D102
+        offsets, losses = np.array([model.offset_ for model in models]), [model.loss_ for model in models]
+        if all(isinstance(loss, LogLoss) for loss in losses):
+            return lambda outputs: outputs + offsets
+        return lambda outputs: np.column_stack(
+            [loss.log_ratio(g) for loss, g in zip(losses, (outputs + offsets).T, strict=True)]
+        )
 
     def contributions(self, X: Rows) -> FloatArray:
         """LightGBM's contributions of the columns; the last column is the base value."""
@@ -408,11 +412,6 @@ def pair_rows(pair: SamplePair) -> Any:
     if is_sparse(pair.positive.rows) or is_sparse(pair.unlabeled.rows):
         return tree_rows(pair.stacked())
     return [np.ascontiguousarray(sample.rows) for sample in (pair.positive, pair.unlabeled)]
-
-
-def tree_rows(X: Rows) -> Rows:
-    """Rows in the form that LightGBM accepts: sparse matrices, not sparse arrays."""
-    return sparse.csr_matrix(X) if is_sparse(X) else X
 
 
 def category_columns(categories: Sequence[int], columns: int) -> Any:

@@ -22,6 +22,7 @@ from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._splits import Split, draw_splits
+from drpu.models._together import Scorer
 from drpu.models.base import RatioModel
 from drpu.models.registry import model_from_state
 
@@ -62,6 +63,8 @@ class FoldedRatio(RatioModel, kind="folds"):
     """
 
     schema = Schema("FoldedRatio", parts=None)
+
+    _together: Scorer | None = None
 
     def __init__(self, models: list[RatioModel]) -> None:
         self.models = models
@@ -107,7 +110,15 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     def fold_scores(self, X: Rows) -> FloatArray:
         """Log-ratios of shape (n_rows, n_models)."""
+        if self._together is None:  # made once; two threads may both make one, and either is right
+            self._together = type(self.models[0]).together(self.models) or self._one_by_one
+        return self._together(X)
+
+    def _one_by_one(self, X: Rows) -> FloatArray:
         return np.column_stack([model.score_checked(X) for model in self.models])
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in super().__getstate__().items() if name != "_together"}
 
     def _fit(self, *_: Any) -> None:
         raise ParameterError("fold models are made by cross_fit, which fits every model without its fold.")

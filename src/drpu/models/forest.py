@@ -9,19 +9,18 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
-from drpu._fork import threads_here
 from drpu._samples import SamplePair
 from drpu._schema import Integer, Number, Optional, Schema
 from drpu._state import ModelState
-from drpu._typing import FloatArray, Rows
+from drpu._typing import FloatArray
+from drpu.models._tree_model import Converter, TreeRatio
 from drpu.models._trees import Trees, read_trees
-from drpu.models.base import RatioModel
-from drpu.models.boosting import category_columns, category_settings, own_trees, pair_rows, tree_rows
+from drpu.models.boosting import category_columns, category_settings, own_trees, pair_rows
 
 __all__ = ["ForestRatio"]
 
 
-class ForestRatio(RatioModel, kind="forest"):
+class ForestRatio(TreeRatio, kind="forest"):
     """Odds of positive against unlabeled rows, averaged over trees with random splits (LightGBM).
 
     Parameters
@@ -55,6 +54,7 @@ class ForestRatio(RatioModel, kind="forest"):
         },
         blobs=("trees",),
     )
+    averaged: ClassVar[bool] = True
     accepts_nan: ClassVar[bool] = True
     fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
@@ -100,6 +100,7 @@ class ForestRatio(RatioModel, kind="forest"):
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         self.trees_ = grown.model_to_string()
         self.booster_ = own_trees(self.trees_)
+        self.n_grown_ = self.booster_.current_iteration()
         self.offset_ = pair.log_odds()
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
@@ -127,12 +128,16 @@ class ForestRatio(RatioModel, kind="forest"):
             "verbosity": -1,
         }
 
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        threads = threads_here(0 if self.n_jobs == -1 else self.n_jobs)
-        share = self.booster_.predict(tree_rows(X), num_threads=threads)
-        least = 0.25 / self.booster_.current_iteration()
-        share = np.clip(np.asarray(share, dtype=np.float64), least, 1 - least)
-        return np.asarray(np.log(share / (1 - share)) - self.offset_)
+    @classmethod
+    def converter(cls, models: Sequence[Any]) -> Converter:  # noqa: D102
+        least = np.array([0.25 / model.n_grown_ for model in models])
+        offsets, most = np.array([model.offset_ for model in models]), 1 - least
+
+        def log_ratios(shares: FloatArray) -> FloatArray:
+            shares = np.minimum(np.maximum(shares, least), most)
+            return np.asarray(np.log(shares / (1 - shares)) - offsets)
+
+        return log_ratios
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         from drpu.models.onnx.scores import forest_scores
@@ -163,4 +168,5 @@ class ForestRatio(RatioModel, kind="forest"):
         model.n_features_in_ = check_integer("columns", state.config["columns"], low=1)
         trees = read_trees(state.blobs["trees"], columns=model.n_features_in_, averaged=True)
         model.trees_, model.booster_ = trees.text(), trees.booster()
+        model.n_grown_ = model.booster_.current_iteration()
         return model

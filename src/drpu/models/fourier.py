@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -86,15 +87,33 @@ class FourierRatio(RatioModel, kind="fourier"):
         self.intercept_ = float(fit.intercept_[0]) - pair.log_odds()
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        weights = self.coefficients_ * self._amplitude()
-        scores = np.empty(n_rows(X))
+        return np.ravel(self.scores_of(X, [self]))
+
+    def scores_of(self, X: Rows, models: Sequence[FourierRatio]) -> FloatArray:
+        """Log-ratios by models with the directions of this one, (rows, models)."""
+        weights = [model.coefficients_ * model._amplitude() for model in models]
+        scores = np.empty((n_rows(X), len(models)))
         for start in range(0, len(scores), _CHUNK):
             at = slice(start, start + _CHUNK)
             # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum sums
             # a row in the same order in every batch, which a matrix product does not guarantee.
             angles = self._angles(X[at]).astype(np.float32)
-            scores[at] = np.einsum("ij,j->i", np.cos(angles, out=angles).astype(np.float64), weights)
-        return scores + self.intercept_
+            waves = np.cos(angles, out=angles).astype(np.float64)
+            for i, weight in enumerate(weights):
+                scores[at, i] = np.einsum("ij,j->i", waves, weight)
+        return np.asarray(scores + np.array([model.intercept_ for model in models]))
+
+    def same_directions(self, other: FourierRatio) -> bool:
+        """Whether the cosines of both are the same."""
+        if (self.far_, self.length_) != (other.far_, other.length_):
+            return False
+        pairs = (
+            (self.phase_, other.phase_),
+            (self.scaling_.shift, other.scaling_.shift),
+            (self.scaling_.scale, other.scaling_.scale),
+            (self.frequencies_, other.frequencies_),
+        )
+        return all(a is b or np.array_equal(a, b) for a, b in pairs)
 
     def _features(self, X: Rows) -> FloatArray:
         """Cosines for the fit, computed in chunks; in float32 for many rows, to halve the memory."""
@@ -106,7 +125,9 @@ class FourierRatio(RatioModel, kind="fourier"):
         return features
 
     def _angles(self, X: Rows) -> FloatArray:
-        Z = np.clip((X - self.scaling_.shift) / self.scaling_.scale, -self.far_, self.far_)
+        Z = np.asarray(X - self.scaling_.shift)
+        Z /= self.scaling_.scale
+        Z = np.minimum(np.maximum(Z, -self.far_, out=Z), self.far_, out=Z)
         step = self.step_
         Z /= step
         Z = np.rint(Z, out=Z)

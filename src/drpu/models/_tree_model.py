@@ -1,0 +1,55 @@
+"""What models of LightGBM trees have in common when they score rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy import sparse
+
+from drpu._fork import threads_here
+from drpu._samples import is_sparse
+from drpu._typing import FloatArray, Rows
+from drpu.models._together import Scorer, TreesTogether
+from drpu.models.base import RatioModel, within_limits
+
+__all__ = ["Converter", "TreeRatio", "tree_rows"]
+
+Converter = Callable[[FloatArray], FloatArray]
+
+
+class TreeRatio(RatioModel):
+    """A ratio that is a function of the output of LightGBM trees."""
+
+    averaged: ClassVar[bool]  # whether the output is the mean of the trees, or their sum
+
+    trees_: str
+    booster_: Any
+    offset_: float
+    n_jobs: int
+
+    def tree_output(self, X: Rows) -> FloatArray:
+        """Sum or mean of the trees for each row."""
+        threads = threads_here(0 if self.n_jobs == -1 else self.n_jobs)
+        output = self.booster_.predict(tree_rows(X), raw_score=not self.averaged, num_threads=threads)
+        return np.asarray(output, dtype=np.float64)
+
+    @classmethod
+    @abstractmethod
+    def converter(cls, models: Sequence[Any]) -> Converter:
+        """A function from outputs of shape (rows, models) to log-ratios of the same shape."""
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        return np.ravel(self.converter([self])(self.tree_output(X)[:, None]))
+
+    @classmethod
+    def together(cls, models: Sequence[Any]) -> Scorer | None:
+        trees, convert = TreesTogether(models), cls.converter(models)
+        return lambda X: within_limits(convert(trees.outputs(X)))
+
+
+def tree_rows(X: Rows) -> Rows:
+    """Rows in the form that LightGBM accepts: sparse matrices, not sparse arrays."""
+    return sparse.csr_matrix(X) if is_sparse(X) else X
