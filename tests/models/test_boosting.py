@@ -4,6 +4,7 @@ import sys
 
 import numpy as np
 import pytest
+from class_samples import draw
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import norm
@@ -17,12 +18,6 @@ from drpu.models.boosting import BoostedRatio
 
 CASES = [("lsif", link) for link in LINKS] + [(f, g) for f in ("ukl", "bkl") for g in ("softplus", "exp")]
 LOSSES = [{"loss": "log"}, {"loss": "bregman"}, {"loss": "bregman", "link": "softplus"}]
-
-
-def draw(rng, n_positive, n_unlabeled, d=3):
-    n = rng.binomial(n_unlabeled, 0.4)
-    unlabeled = np.vstack([rng.normal(1, 1, (n, d)), rng.normal(-1, 1, (n_unlabeled - n, d))])
-    return rng.normal(1, 1, (n_positive, d)), unlabeled
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@ import warnings
 
 import numpy as np
 import pytest
+from class_samples import draw
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.special import logit
@@ -56,12 +57,6 @@ NOT_OF_ROWS = [
     VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
     StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], cv=2),
 ]
-
-
-def draw(rng, n_positive, n_unlabeled, d=3):
-    n = rng.binomial(n_unlabeled, 0.4)
-    unlabeled = np.vstack([rng.normal(1, 1, (n, d)), rng.normal(-1, 1, (n_unlabeled - n, d))])
-    return rng.normal(1, 1, (n_positive, d)), unlabeled
 
 
 @pytest.fixture

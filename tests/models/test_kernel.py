@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+from class_samples import draw
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.stats import norm
@@ -14,12 +15,6 @@ from drpu.models.scaling import Scaling
 KINDS = ["features", "centroids", "rows"]
 
 
-def draw(rng, n_positive, n_unlabeled, prior=0.4, d=1):
-    n = rng.binomial(n_unlabeled, prior)
-    unlabeled = np.vstack([rng.normal(1, 1, (n, d)), rng.normal(-1, 1, (n_unlabeled - n, d))])
-    return rng.normal(1, 1, (n_positive, d)), unlabeled
-
-
 def true_ratio(x):
     p, q = norm.pdf(x[:, 0], 1), norm.pdf(x[:, 0], -1)
     return p / (0.4 * p + 0.6 * q)
@@ -27,7 +22,7 @@ def true_ratio(x):
 
 @pytest.fixture
 def rows():
-    return draw(np.random.default_rng(0), 60, 200, d=3)
+    return draw(np.random.default_rng(0), 60, 200)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,7 +117,7 @@ def test_blocks_do_not_change_the_fit(kind, rows, monkeypatch):
 
 def test_width_and_ridge_have_the_lowest_risk_on_the_holdout(rows):
     rng = np.random.default_rng(3)
-    held = draw(rng, 40, 150, d=3)
+    held = draw(rng, 40, 150)
     chosen = KernelRatio(random_state=0).fit_ratio(*rows, holdout=held)
     again = KernelRatio(width=chosen.width_, ridge=chosen.ridge_, random_state=0).fit_ratio(*rows)
     ratios = [np.maximum(0, again.ratio(X)) for X in held]
@@ -138,7 +133,7 @@ def test_ratio_of_the_paper_s_gaussians_is_learnt(kind):
     excess = []
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        train, held, test = draw(rng, 200, 1000), draw(rng, 100, 500), draw(rng, 5_000, 5_000)
+        train, held, test = (draw(rng, m, n, d=1) for m, n in ((200, 1000), (100, 500), (5_000, 5_000)))
         model = KernelRatio(kind, random_state=seed).fit_ratio(*train, holdout=held)
         learnt = bregman_risk(*(model.ratio(X) for X in test))
         excess.append(learnt - bregman_risk(*(true_ratio(X) for X in test)))
@@ -147,7 +142,7 @@ def test_ratio_of_the_paper_s_gaussians_is_learnt(kind):
 
 def test_fits_below_zero_keep_their_order():
     rng = np.random.default_rng(0)
-    model = KernelRatio("rows", ridge=1e-6, width=0.6, random_state=0).fit_ratio(*draw(rng, 200, 1000))
+    model = KernelRatio("rows", ridge=1e-6, width=0.6, random_state=0).fit_ratio(*draw(rng, 200, 1000, d=1))
     X = np.linspace(-3, 3, 400)[:, None]
     raw = model.intercept_ + model.basis_.shape(model.basis_.project(X), model.width_) @ model.coef_
     assert (raw < 0).any()

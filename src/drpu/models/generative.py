@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -84,7 +84,7 @@ class ClassGenerators:
         """Generators of both classes; ``prior`` is that of the unlabeled rows."""
         require("torch", extra="torch", for_="GenPUClassifier")
         from drpu.models._training.device import pick_device
-        from drpu.models._training.generative import GameSettings, play
+        from drpu.models._training.generative import play
 
         positive, unlabeled = pair.positive, pair.unlabeled
         mean = np.average(unlabeled.rows, axis=0, weights=unlabeled.weight)
@@ -92,21 +92,9 @@ class ClassGenerators:
         # Nearly constant columns are divided by a larger scale, so that their noise is not amplified.
         scale = np.maximum(spread, max(1e-2 * float(spread.mean()), 1e-12))
         rows = [np.clip((part.rows - mean) / scale, -FURTHEST, FURTHEST) for part in (positive, unlabeled)]
-        settings = GameSettings(
-            prior=prior,
-            steps=game.steps,
-            batch_size=game.batch_size,
-            learning_rate=game.learning_rate,
-            noise=game.noise,
-            hidden=game.hidden,
-            strengths=game.strengths,
-            blur=game.blur,
-            penalty=game.penalty,
-            device=pick_device(game.device),
-            seed=seed,
-            verbose=game.verbose,
-        )
-        modules = play(rows[0], rows[1], (positive.weights(), unlabeled.weights()), settings)
+        settings = replace(game, device=pick_device(game.device))
+        weights = positive.weights(), unlabeled.weights()
+        modules = play(rows[0], rows[1], weights, settings, prior=prior, seed=seed)
         return cls(modules, mean, scale, game.noise, game.hidden)
 
     def sample(self, n: int, *, positive: bool, seed: int) -> FloatArray:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -16,7 +16,10 @@ from drpu._optional import progress
 from drpu._typing import FloatArray
 from drpu.models._training.device import private_random
 
-__all__ = ["IMAGE", "GameSettings", "generate", "make_generator", "play"]
+if TYPE_CHECKING:
+    from drpu.models.generative import Game
+
+__all__ = ["IMAGE", "generate", "make_generator", "play"]
 
 IMAGE = (28, 28)  # rows of this shape get convolutions
 SLOPE = 0.2
@@ -24,29 +27,11 @@ JUDGES = (0, 1, 1, 2)  # the discriminators of each generator: that of the mixtu
 MEMORY = 0.995  # decay of the averaged generator weights, which are used for sampling
 
 
-@dataclass(frozen=True, slots=True)
-class GameSettings:
-    """Settings of the training."""
-
-    prior: float
-    steps: int
-    batch_size: int
-    learning_rate: float
-    noise: int
-    hidden: tuple[int, ...]
-    strengths: tuple[float, float, float]
-    blur: float
-    penalty: float
-    device: torch.device
-    seed: int
-    verbose: int = 0
-
-
 class _Game:
     """The five networks and their training step."""
 
     def __init__(
-        self, positive: Tensor, unlabeled: Tensor, weights: Sequence[Tensor], s: GameSettings
+        self, positive: Tensor, unlabeled: Tensor, weights: Sequence[Tensor], s: Game, prior: float
     ) -> None:
         self.rows, self.weights, self.s = (positive, unlabeled), weights, s
         shape = tuple(positive.shape[1:])
@@ -61,7 +46,7 @@ class _Game:
         self.by_generators, self.by_critics = (
             torch.optim.Adam(player, lr=s.learning_rate, betas=betas, fused=True) for player in self.players
         )
-        pi, (as_p, as_u, off_p) = s.prior, s.strengths
+        pi, (as_p, as_u, off_p) = prior, s.strengths
         # One number per discriminator: its loss for generated rows, and that of the generator.
         self.doubt = torch.tensor([1, pi, 1 - pi, 1], device=s.device)
         self.wish = torch.tensor([as_p * pi, as_u * pi, as_u * (1 - pi), off_p * (1 - pi)], device=s.device)
@@ -113,14 +98,17 @@ def play(
     positive: FloatArray,
     unlabeled: FloatArray,
     weights: tuple[FloatArray, FloatArray],
-    settings: GameSettings,
+    settings: Game,
+    *,
+    prior: float,
+    seed: int,
 ) -> tuple[nn.Module, nn.Module]:
-    """Generators of positive and of negative rows, after all steps."""
+    """Generators of positive and of negative rows, after all steps; ``settings.device`` is a torch device."""
     device = settings.device
     rows = [torch.as_tensor(part, dtype=torch.float32, device=device) for part in (positive, unlabeled)]
     draws = [torch.as_tensor(part, dtype=torch.float32, device=device) for part in weights]
-    with private_random(settings.seed, device):
-        game = _Game(rows[0], rows[1], draws, settings)
+    with private_random(seed, device):
+        game = _Game(rows[0], rows[1], draws, settings, prior)
         bar = progress(range(settings.steps), total=settings.steps, label="steps", show=settings.verbose > 0)
         for now in bar:
             blur = settings.blur * max(0.0, 1 - 2 * now / settings.steps)
