@@ -45,6 +45,7 @@ def fit_dense(task: Task) -> Task:
     before, start = held_mebibytes(), time.process_time()
     score, found = fitted(task, X, label)
     seconds, peak = time.process_time() - start, peak_mebibytes()
+    found["true_prior"] = 0.5
     found |= {"seconds": seconds, "copies": (peak - before) / (X.nbytes / 2**20), "peak_mebibytes": peak}
     new, truth = draw(law, TEST_ROWS, seed=1000 + task["draw"], dtype=dtype)
     return found | judged(score, new, truth)
@@ -64,7 +65,7 @@ def fit_table(task: Task) -> Task:
     before, start = held_mebibytes(), time.process_time()
     score, found = fitted(task, X, label)
     seconds = time.process_time() - start
-    found |= {"rows": len(X), "columns": X.shape[1], "seconds": seconds}
+    found |= {"rows": len(X), "columns": X.shape[1], "true_prior": float(y.mean()), "seconds": seconds}
     found |= {"copies": (peak_mebibytes() - before) / (X.nbytes / 2**20)}
     return found | judged(score, table.X[second], table.y[second])
 
