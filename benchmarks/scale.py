@@ -107,7 +107,7 @@ def _mean(tasks: list[Task], model: str, known: dict[str, Task]) -> Task | None:
     entry: Task = {"model": model, "draws": len(results)}
     entry |= {name: float(np.mean([result[name] for result in results])) for name in numbers}
     entry["aucs"] = [result["auc"] for result in results]
-    if "prior" in results[0]:
+    if "prior" in results[0] and "true_prior" in results[0]:
         entry["prior_errors"] = [result["prior"] - result["true_prior"] for result in results]
     if any(result.get("members") for result in results):
         entry["members"] = [result["members"] for result in results]
