@@ -59,3 +59,4 @@ def test_a_row_has_the_same_score_however_the_rows_are_divided(name, dtype):
         scores = np.concatenate([model.log_ratio(new[start : start + size]) for start in starts])
         assert_array_equal(scores, whole[: len(scores)])
     assert_array_equal(model.log_ratio(new[::-1])[::-1], whole)
+    assert_array_equal(model.log_ratio(np.asfortranarray(new)), whole)  # as data frames store them

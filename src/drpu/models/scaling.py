@@ -51,7 +51,7 @@ class Scaling:
     def squared_norms(self, X: Rows) -> FloatArray:
         """Squared length of each standardised row."""
         if not is_sparse(X):
-            Z = (X - self.shift) / self.scale
+            Z = np.ascontiguousarray((X - self.shift) / self.scale)  # the order in memory is that of the sums
             return np.asarray(np.einsum("ij,ij->i", Z, Z))
         inverse = self.scale**-2.0
         cross = X.multiply(X) @ inverse - 2 * (X @ (self.shift * inverse))
