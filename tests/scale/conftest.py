@@ -1,4 +1,4 @@
-"""One Spark session for all tests of a process."""
+"""One Spark session and one Dask cluster for all tests of a process."""
 
 from __future__ import annotations
 
@@ -25,3 +25,15 @@ def spark():
         )
         yield session
         session.stop()
+
+
+@pytest.fixture(scope="session")
+def client():
+    distributed = pytest.importorskip("distributed")
+    # any free port for the dashboard: other processes may have a cluster, too
+    options = {"threads_per_worker": 1, "dashboard_address": ":0", "memory_limit": 0}
+    with (
+        distributed.LocalCluster(n_workers=2, **options) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client

@@ -75,10 +75,10 @@ def test_frames_and_roles_are_checked(frame):
         fit(y="nothing")
     with pytest.raises(ParameterError, match="names of columns"):
         fit(y=[0, 1])
-    with pytest.raises(DataTypeError, match="column 'word' has type"):
-        fit(frame.withColumn("word", F.lit("x")))
+    with pytest.raises(DataTypeError, match="column 'words' has type array"):
+        fit(frame.withColumn("words", F.array(F.lit("x"))))
     with pytest.raises(LabelError):
-        fit(frame.where(F.col("label") == 1))
+        fit(frame.where(F.col("label") == 1), key="id")
     with pytest.raises(ParameterError, match="n_rounds"):
         fit(n_rounds=0)
     with pytest.raises(DataTypeError, match="Spark data frame"):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import datetime as dt
-
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from claims_data import claims, spark_records
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import BoostedRatio, DRPUClassifier, count_batches, score_batches
@@ -20,31 +19,10 @@ pytestmark = pytest.mark.filterwarnings(
 )
 
 
-def claims(n, share, seed):
-    """Claims with strings, categories, dates, nullable numbers and gaps; fraud changes all of them."""
-    rng = np.random.default_rng(seed)
-    fraud = rng.random(n) < share
-    start = dt.date(2026, 1, 1)
-    days = rng.integers(0, 200, n) + 60 * fraud
-    rooms = pd.array(rng.integers(1, 6, n), dtype="Int64")
-    rooms[rng.random(n) < 0.1] = pd.NA
-    channel = np.where(rng.random(n) < 0.2 + 0.6 * fraud, "web", rng.choice(["desk", "post"], n))
-    return pd.DataFrame(
-        {
-            "amount": np.exp(rng.normal(5 + 1.5 * fraud, 0.7)),
-            "channel": np.where(rng.random(n) < 0.1, None, channel),
-            "region": pd.Categorical(rng.choice(["north", "south"], n)),
-            "opened": [start + dt.timedelta(days=int(day)) for day in days],
-            "lawyer": rng.random(n) < 0.2,
-            "rooms": rooms,
-        }
-    )
-
-
-TRAIN = pd.concat([claims(200, 1.0, 0), claims(700, 0.4, 1)], ignore_index=True)
+TRAIN = pd.concat([claims(200, 1.0, 0)[0], claims(700, 0.4, 1)[0]], ignore_index=True)
 CLF = DRPUClassifier(BoostedRatio(n_rounds=25), holdout=2, random_state=0)
 CLF.fit(TRAIN, np.repeat([1, 0], [200, 700]))
-JUNE = claims(900, 0.2, 2)
+JUNE = claims(900, 0.2, 2)[0]
 JUNE["region"] = JUNE["region"].astype(object)
 MORE = JUNE.assign(number=np.arange(len(JUNE)))[["number", *JUNE.columns[::-1]]]
 IGNORED = r"'number'\. They are ignored"
@@ -57,13 +35,7 @@ def dask_frame():
 
 @pytest.fixture(scope="module")
 def spark_frame(spark):
-    # Spark reads neither pandas' NA nor categories from a frame with dates of Python
-    records = [
-        tuple(None if pd.isna(v) else v.item() if isinstance(v, np.generic) else v for v in row)
-        for row in MORE.astype(object).itertuples(index=False)
-    ]
-    kinds = "number long, rooms long, lawyer boolean, opened date, region string, channel string, "
-    return spark.createDataFrame(records, kinds + "amount double").coalesce(2)
+    return spark.createDataFrame(*spark_records(MORE)).coalesce(2)
 
 
 def test_dask_counts_and_scores_a_mixed_table(dask_frame):

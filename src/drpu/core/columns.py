@@ -21,9 +21,11 @@ from drpu.core.prior import PriorEstimate
 from drpu.exceptions import DataError
 
 __all__ = [
+    "MOST_COLUMNS",
     "RANGE_SHARES",
     "ColumnProfile",
     "ColumnShift",
+    "column_quantiles",
     "column_shifts",
     "count_columns",
     "profile_columns",
@@ -107,6 +109,12 @@ def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tupl
         cells = (_cells(edges, sample).astype(np.float64) for sample in (p, u))
         profiles.append(ColumnProfile(str(name), edges, *cells))
     return tuple(profiles)
+
+
+def column_quantiles(rows: Any) -> FloatArray:
+    """Quantiles of each column at :data:`RANGE_SHARES`, of shape (d, shares); NaN where there is no value."""
+    columns = (np.asarray(rows[:, k], dtype=np.float64) for k in range(rows.shape[1]))
+    return np.array([_quantiles(values) for values in columns]).reshape(rows.shape[1], -1)
 
 
 def count_columns(edges: Sequence[FloatArray], rows: Any) -> IntArray:

@@ -16,12 +16,14 @@ from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ShiftWarning
+from drpu.models.distributed import Ranges
 
 __all__ = [
     "count_in_ranges",
     "moved_columns",
     "profiles_from_state",
     "profiles_of",
+    "profiles_of_ranges",
     "profiles_state",
     "warn_of_other_shift",
 ]
@@ -41,6 +43,16 @@ def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnPr
     if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
         return ()
     return profile_columns(positive, unlabeled, _names(estimator, positive.shape[1]))
+
+
+def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
+    """Profiles of rows that were counted where they lie."""
+    if ranges is None:
+        return ()
+    ends = np.cumsum([len(edges) + 2 for edges in ranges.edges])[:-1]
+    cells = [np.split(counts.astype(np.float64), ends) for counts in (ranges.positive, ranges.unlabeled)]
+    names = _names(estimator, len(ranges.edges))
+    return tuple(ColumnProfile(*column) for column in zip(names, ranges.edges, *cells, strict=True))
 
 
 def _names(estimator: Any, n: int) -> list[str]:

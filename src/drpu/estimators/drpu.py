@@ -17,6 +17,7 @@ from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.core.calibration import Calibration, calibrate
+from drpu.core.columns import ColumnProfile
 from drpu.core.costs import check_cost
 from drpu.core.prior import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.privacy import GridCounts
@@ -25,7 +26,7 @@ from drpu.core.tails import ScoreTails
 from drpu.estimators._copies import grouped_copies
 from drpu.estimators._notices import warn_of_alpha, warn_of_few_positives
 from drpu.estimators._priors import KERNEL_MEANS, kernel_mean_prior
-from drpu.estimators._profiles import profiles_of
+from drpu.estimators._profiles import profiles_of, profiles_of_ranges
 from drpu.estimators._tables import with_categories
 from drpu.estimators._validation import Classes, check_scenario, pair_pu, split_pu
 from drpu.estimators.adapted import Adaptable
@@ -276,7 +277,8 @@ class DRPUClassifier(Adaptable):
         grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
-        return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng)
+        columns = profiles_of(self, pair.positive.rows, pair.unlabeled.rows)
+        return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng, columns)
 
     def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
@@ -284,13 +286,15 @@ class DRPUClassifier(Adaptable):
             frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label)
         )
         warn_of_few_positives(found.n_positive, split=True)
-        self.n_features_in_ = len(found.columns)
-        if found.named:
-            self.feature_names_in_ = np.array(found.columns, dtype=object)
+        self.n_features_in_, self.table_ = found.n_columns, found.table
+        if found.table is not None:
+            names = [plan.name for plan in found.table.columns]
+            self.feature_names_in_ = np.array(names, dtype=object)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes
-        return self._settle(*counted, None, check_random_state(self.random_state))
+        columns = profiles_of_ranges(self, found.ranges)
+        return self._settle(*counted, None, check_random_state(self.random_state), columns)
 
     def _settle(
         self,
@@ -301,6 +305,7 @@ class DRPUClassifier(Adaptable):
         classes: Classes,
         pair: SamplePair | None,
         rng: np.random.RandomState,
+        columns: tuple[ColumnProfile, ...],
     ) -> Self:
         """Estimate the prior and the calibration from held-out rows."""
         fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
@@ -320,7 +325,7 @@ class DRPUClassifier(Adaptable):
             grid,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             means=self._means(pair),
-            columns=() if pair is None else profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+            columns=columns,
         )
         return self
 

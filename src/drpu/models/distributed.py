@@ -13,18 +13,21 @@ from sklearn.utils import check_random_state
 from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.core.columns import MOST_COLUMNS, range_limits
 from drpu.core.privacy import GRID, GridCounts
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio
 from drpu.models.folds import FoldedRatio, resolve_holdout
+from drpu.tables.encoder import TableEncoder
 
 __all__ = [
     "FrameFit",
     "FrameRatio",
     "Part",
     "PartCounts",
+    "Ranges",
     "RowsOnCluster",
     "engine_of",
     "refuse_frame",
@@ -37,17 +40,31 @@ ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkB
 
 @dataclass(frozen=True, slots=True)
 class FrameFit:
-    """The result of a fit on a cluster; ``named`` tells whether the user named the columns."""
+    """The result of a fit on a cluster.
+
+    ``table`` reads the columns of the frame; it is None if the rows are arrays. ``ranges`` has counts of the
+    rows in ranges of the encoded columns.
+    """
 
     folds: FoldedRatio
     tails: ScoreTails
     grid: GridCounts | None
     classes: np.ndarray[Any, Any]
-    columns: list[str]
+    n_columns: int
     n_positive: int
     n_unlabeled: int
     labelled_fraction: float
-    named: bool = True
+    table: TableEncoder | None = None
+    ranges: Ranges | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ranges:
+    """Limits between the ranges of each encoded column, and rows of each kind in all of them."""
+
+    edges: list[FloatArray]
+    unlabeled: IntArray
+    positive: IntArray
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +101,9 @@ class PartCounts:
 
 
 class RowsOnCluster(Protocol):
-    """The rows of a frame with their folds, in the memory of an engine such as Dask."""
+    """The encoded rows of a frame with their folds, in the memory of an engine such as Dask."""
 
-    columns: list[str]
+    table: TableEncoder
     weighted: bool
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
@@ -101,6 +118,12 @@ class RowsOnCluster(Protocol):
     def count(self, model: Any, fold: int, empty: ScoreTails) -> PartCounts:
         """Counts of the unlabeled rows of a fold."""
 
+    def quantiles(self) -> tuple[FloatArray, FloatArray]:
+        """Quantiles of each encoded column at ``RANGE_SHARES``, NaN without values; unlabeled, positive."""
+
+    def ranges(self, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
+        """Rows in the ranges between the limits of all columns; unlabeled, positive."""
+
     def close(self) -> None:
         """Free the memory of the workers."""
 
@@ -110,8 +133,9 @@ class FrameRatio(RatioModel):
 
     The margin of boosted trees with the usual logistic loss is the log-ratio if weights give positive
     and unlabeled rows equal totals. The constant comes from counts of rows, not from an intercept. The
-    fold of a row is computed from its hash, so it does not depend on the partitions of the frame. Scores
-    are counted on the workers; only models, scores of held-out positives and counts are sent.
+    fold of a row is computed from its hash, so it does not depend on the partitions of the frame. Mixed
+    columns are encoded on the workers, by the rules for tables in memory. Scores are counted on the workers;
+    only models, frequent levels of categories, quantiles, scores of held-out positives and counts are sent.
     """
 
     accepts_nan: ClassVar[bool] = True
@@ -154,12 +178,22 @@ class FrameRatio(RatioModel):
             counts, mass = rows.totals(folds)
             models = [self._train(rows, fold, mass, folds) for fold in range(folds)]
             tails, grid = tails_and_grid(rows, models, self.most_levels)
+            ranges = _ranges(rows)
         finally:
             rows.close()
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
         total = mass.sum(axis=0)
         return FrameFit(
-            FoldedRatio(models), tails, grid, classes, rows.columns, n_p, n_u, float(total[1] / total.sum())
+            FoldedRatio(models),
+            tails,
+            grid,
+            classes,
+            len(rows.table.columns),
+            n_p,
+            n_u,
+            float(total[1] / total.sum()),
+            rows.table,
+            ranges,
         )
 
     def _train(self, rows: RowsOnCluster, fold: int, mass: FloatArray, folds: int) -> RatioModel:
@@ -168,7 +202,7 @@ class FrameRatio(RatioModel):
             raise DataError("every fold must leave positive and unlabeled rows to train on: use fewer folds.")
         # Equal totals that sum to the number of rows: then the margin needs no constant.
         unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
-        return BoostedRatio.from_trees(rows.train(fold, (unlabeled, positive)), len(rows.columns))
+        return BoostedRatio.from_trees(rows.train(fold, (unlabeled, positive)), rows.table.width)
 
     def salt(self) -> int:
         """A number that changes the folds with the seed."""
@@ -195,6 +229,14 @@ class FrameRatio(RatioModel):
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
         """Not supported: the fitted models are plain boosted trees."""
         raise DataError(f"a {cls.__name__} has no state.")
+
+
+def _ranges(rows: RowsOnCluster) -> Ranges | None:
+    """Ranges of the columns, at quantiles of both kinds of rows; none for very wide rows."""
+    if rows.table.width > MOST_COLUMNS:
+        return None
+    edges = [range_limits(pair) for pair in zip(*rows.quantiles(), strict=True)]
+    return Ranges(edges, *rows.ranges(edges))
 
 
 class Scored(Protocol):

@@ -102,18 +102,16 @@ class DistributedNetwork(FrameRatio):
         models = [self._grow(part, fold, salt) for fold in range(folds)]
         tails, grid = tails_and_grid(_Counted(part, gather), models, self.most_levels)
         mass = np.sum(gather(np.bincount(part.positive, weights=part.weight, minlength=2)), axis=0)
-        columns = [f"x{i}" for i in range(part.rows.shape[1])]
         fraction = float(mass[1] / mass.sum())
         return FrameFit(
             FoldedRatio(models),
             tails,
             grid,
             classes,
-            columns,
+            part.rows.shape[1],
             int(counts[1]),
             int(counts[0]),
             fraction,
-            False,
         )
 
     def _part(

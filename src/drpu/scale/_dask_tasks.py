@@ -7,21 +7,28 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
+from drpu.core.columns import column_quantiles, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.models.boosting import BoostedRatio
 from drpu.models.distributed import Part, PartCounts
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
+from drpu.tables.summaries import TableSummary
 
 __all__ = ["MOST_LABELS", "Plan", "fold_of"]
 
 MOST_LABELS = 100  # a column with more values than this is not a label
+MOST_SORTED = 50_000  # rows of a part that are sorted for quantiles
+
+Survey = tuple[list[tuple[list[Any], list[int]]], TableSummary]
 
 
 class Plan:
-    """How the rows of partitions are assigned to folds and workers."""
+    """How the rows of partitions are encoded, and assigned to folds and workers."""
 
     def __init__(
         self,
-        columns: list[str],
+        table: TableEncoder,
         label: str,
         weight: str | None,
         key: str | None,
@@ -29,15 +36,15 @@ class Plan:
         held: int | float,
         salt: int,
     ) -> None:
-        self.columns, self.label, self.weight, self.key = columns, label, weight, key
+        self.table, self.label, self.weight, self.key = table, label, weight, key
+        self.columns = [plan.name for plan in table.used]
         self.positive, self.held, self.salt = positive, held, salt
 
     def pieces(self, part: Any, places: int) -> list[Part]:
         """The rows of a partition, grouped by the worker that their hash assigns them to."""
         import pandas as pd
 
-        rows = part[self.columns].to_numpy()
-        rows = rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+        rows = self.table.transform(read_frame(part[self.columns]), warn=False)
         named = part[self.columns if self.key is None else [self.key]]
         hashed = pd.util.hash_pandas_object(named, index=False, hash_key=f"{self.salt:016d}").to_numpy()
         mixed = hashed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.salt)
@@ -56,10 +63,19 @@ def fold_of(hashed: np.ndarray[Any, np.dtype[np.uint64]], held: int | float) -> 
     return np.minimum((unit * held).astype(np.int64), held - 1)
 
 
-def values(column: Any) -> tuple[list[Any], list[int]]:
-    """Distinct labels of a partition with their counts, limited in number."""
-    found = column.value_counts(dropna=False).head(MOST_LABELS + 1)
-    return found.index.tolist(), found.tolist()
+def survey(part: Any, place: int, columns: list[str], label: str) -> Survey:
+    """Labels of a partition, and summaries of those of its columns whose values tell how to read them."""
+    found = part[label].value_counts(dropna=False).head(MOST_LABELS + 1)
+    table = TableSummary.of(read_frame(part[columns]), (place, 0))
+    return [(found.index.tolist(), found.tolist())], table
+
+
+def add_surveys(parts: list[Survey]) -> Survey:
+    """The sum of surveys."""
+    (labels, table), *more = parts
+    for other_labels, other_table in more:
+        labels, table = labels + other_labels, table + other_table
+    return labels, table
 
 
 def join(pieces: list[Part]) -> Part:
@@ -121,6 +137,21 @@ def count(part: Part, model: BoostedRatio, fold: int, empty: ScoreTails) -> Part
     chosen = np.flatnonzero((part.fold == fold) & ~part.positive)
     scores = model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)
     return PartCounts.of(empty, scores, None if part.weight is None else part.weight[chosen])
+
+
+def quantiles(part: Part) -> list[tuple[int, FloatArray]]:
+    """Rows and quantiles of the columns, of unlabeled rows and of positives; of many rows a sample tells."""
+    found = []
+    for kind in (False, True):
+        chosen = np.flatnonzero(part.positive == kind)
+        chosen = chosen[:: max(1, len(chosen) // MOST_SORTED)]
+        found.append((len(chosen), column_quantiles(part.rows[chosen])))
+    return found
+
+
+def ranges(part: Part, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
+    """Unlabeled rows and positives in the ranges of the columns."""
+    return count_columns(edges, part.rows[~part.positive]), count_columns(edges, part.rows[part.positive])
 
 
 def add(parts: list[PartCounts]) -> PartCounts:

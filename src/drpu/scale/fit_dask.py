@@ -15,10 +15,13 @@ from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
-from drpu.models.boosting import BoostedRatio
+from drpu.models.boosting import BoostedRatio, category_settings
 from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
 from drpu.scale import _dask_tasks as tasks
 from drpu.scale._dask_tasks import MOST_LABELS, Plan
+from drpu.tables.columns import DATE, NUMBER, is_missing
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.summaries import ColumnSummary
 
 __all__ = ["DaskBoosted"]
 
@@ -31,9 +34,11 @@ class DaskBoosted(FrameRatio):
     """Density ratio of boosted trees (LightGBM), fitted on the workers that hold a Dask data frame.
 
     Use it as the model of a classifier: ``DRPUClassifier(model=DaskBoosted()).fit(frame, y="label")``.
-    The rows are shuffled among the workers first, because distributed boosting fails on partitions that are
-    sorted by label. LightGBM's Dask interface then trains the trees. If a worker is lost, its rows are read
-    again and training is repeated. The fitted classifier needs neither Dask nor a cluster.
+    Strings, categories, dates and identifiers are read by the same rules as in memory, which are applied to
+    summaries of the partitions; the trees split on categories. The rows are shuffled among the workers
+    first, because distributed boosting fails on partitions that are sorted by label. LightGBM's Dask
+    interface then trains the trees. If a worker is lost, its rows are read again and training is repeated.
+    The fitted classifier needs neither Dask nor a cluster.
 
     Parameters
     ----------
@@ -103,11 +108,12 @@ class DaskBoosted(FrameRatio):
         distributed = require("distributed", extra="dask", for_="DaskBoosted")
         client = _client(distributed, self.client)
         columns = feature_columns(frame, label, weight, self.key)
-        labels, sizes = _label_counts(client, frame, label)
+        found, table = _survey(client, frame, columns, label)
+        labels, sizes = _label_counts(found, label)
         positive, classes = read_labels(labels)
         n_positive = int(sizes[positive].sum())
         held = split(n_positive, int(sizes.sum()) - n_positive)
-        plan = Plan(columns, label, weight, self.key, labels[positive], held, self.salt())
+        plan = Plan(table, label, weight, self.key, labels[positive], held, self.salt())
         return DaskRows(client, frame, plan, self), classes, held
 
     def settings(self, seed: int) -> dict[str, Any]:
@@ -143,7 +149,7 @@ class DaskRows:
 
     def __init__(self, client: Any, frame: Any, plan: Plan, model: DaskBoosted) -> None:
         self.client, self.plan, self.model = client, plan, model
-        self.columns, self.weighted = plan.columns, plan.weight is not None
+        self.table, self.weighted = plan.table, plan.weight is not None
         self.workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
         if not self.workers:
             raise ClusterError("the Dask cluster has no workers: start some first.")
@@ -183,16 +189,23 @@ class DaskRows:
         require("lightgbm", extra="dask", for_="DaskBoosted")
         from lightgbm.dask import DaskLGBMRegressor
 
-        arrays = self._arrays(without, mass)
+        arrays, categories = self._arrays(without, mass), self.table.categories
+        settings = self.model.settings(self.plan.salt) | category_settings(categories)
         # A regressor, because the classifier requires both labels on each worker.
-        grower = DaskLGBMRegressor(client=self.client, time_out=2, **self.model.settings(self.plan.salt))
+        grower = DaskLGBMRegressor(client=self.client, time_out=2, **settings)
         outcome: dict[str, Any] = {}
 
         def grow() -> None:
             try:
                 with warnings.catch_warnings():  # LightGBM warns about parameters that it sets itself
                     warnings.filterwarnings("ignore", "Parameter .* will be ignored")
-                    outcome["trees"] = grower.fit(arrays[0], arrays[1], sample_weight=arrays[2]).booster_
+                    warnings.filterwarnings("ignore", "categorical_feature in param dict")
+                    outcome["trees"] = grower.fit(
+                        arrays[0],
+                        arrays[1],
+                        sample_weight=arrays[2],
+                        categorical_feature=list(categories) or "auto",
+                    ).booster_
             except BaseException as error:  # the caller finds out whether a worker was lost
                 outcome["error"] = error
 
@@ -220,7 +233,7 @@ class DaskRows:
         seen = np.delete(self.sizes, without, axis=1).sum(axis=(1, 2))
         used = [(part, int(n)) for part, n in zip(self.parts, seen, strict=True) if n]
         makers: list[tuple[Any, tuple[int, ...], Any]] = [
-            (tasks.train_rows, (len(self.columns),), self.client.submit(tasks.dtype, self.parts[0]).result()),
+            (tasks.train_rows, (self.table.width,), self.client.submit(tasks.dtype, self.parts[0]).result()),
             (tasks.train_flags, (), np.float64),
             (tasks.train_weights, (), np.float64),
         ]
@@ -261,12 +274,22 @@ class DaskRows:
         total: PartCounts = counts[0].result()
         return total
 
+    def quantiles(self) -> tuple[FloatArray, FloatArray]:
+        found = self.client.gather([self.client.submit(tasks.quantiles, part) for part in self.parts])
+        unlabeled, positive = (_mean_quantiles([part[kind] for part in found]) for kind in (0, 1))
+        return unlabeled, positive
+
+    def ranges(self, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
+        found = self.client.gather([self.client.submit(tasks.ranges, part, edges) for part in self.parts])
+        unlabeled, positive = (np.sum([part[kind] for part in found], axis=0) for kind in (0, 1))
+        return unlabeled, positive
+
     def close(self) -> None:
         self.parts = []  # futures without a reference are released
 
 
 def feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
-    """Feature columns: all columns without another role; raises unless all of them are numeric."""
+    """Feature columns: all columns without another role."""
     if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
         raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
     have = list(frame.columns)
@@ -274,12 +297,8 @@ def feature_columns(frame: Any, label: str, weight: str | None, key: str | None)
         if name is not None and name not in have:
             raise DataError(f"there is no column {name!r}, the frame has {', '.join(map(str, have[:12]))}.")
     columns = [name for name in have if name not in (label, weight, key)]
-    strange = [name for name in columns if frame.dtypes[name].kind not in "iufb"]
-    if strange:
-        raise DataTypeError(
-            f"column {strange[0]!r} has type {frame.dtypes[strange[0]]}, which is not a number: encode it, "
-            "or leave it out of the frame."
-        )
+    if not all(isinstance(name, str) for name in columns):
+        raise DataError("the columns of the frame must be named by strings: rename the others first.")
     if not columns:
         raise DataError("the frame has no feature columns besides the label.")
     return columns
@@ -296,15 +315,42 @@ def _client(distributed: Any, given: Any) -> Any:
         ) from error
 
 
-def _label_counts(
-    client: Any, frame: Any, label: str
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
+def _survey(
+    client: Any, frame: Any, columns: list[str], label: str
+) -> tuple[list[tuple[list[Any], list[int]]], TableEncoder]:
+    """Labels of each partition, and the encoder of the columns, from one pass over the frame.
+
+    Types that tell how to read a column spare the pass over it.
+    """
     delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
-    parts = client.gather(client.compute([delayed(tasks.values)(part) for part in frame[label].to_delayed()]))
+    plain = {name: NUMBER for name in columns if frame.dtypes[name].kind in "fb"}
+    plain |= {name: DATE for name in columns if frame.dtypes[name].kind in "mM"}
+    open_ = [name for name in columns if name not in plain]
+    parts = frame[[*open_, label]].to_delayed()
+    found = [delayed(tasks.survey)(part, k, open_, label) for k, part in enumerate(parts)]
+    while len(found) > 1:
+        found = [delayed(tasks.add_surveys)(found[i : i + FAN]) for i in range(0, len(found), FAN)]
+    labels, table = client.compute(found[0]).result()
+    summaries = {name: table.columns[name] if name in open_ else ColumnSummary(plain[name], 1, 1, runs=None)
+                 for name in columns}  # fmt: skip
+    return labels, TableEncoder.of_summaries(summaries)
+
+
+def _mean_quantiles(parts: list[tuple[int, FloatArray]]) -> FloatArray:
+    """Mean of the quantiles of shuffled parts, weighted by their rows; parts without values count nothing."""
+    values = np.array([found for _, found in parts])
+    weight = np.where(np.isnan(values), 0.0, np.array([n for n, _ in parts])[:, None, None])
+    with np.errstate(invalid="ignore"):
+        return np.asarray((weight * np.nan_to_num(values)).sum(axis=0) / weight.sum(axis=0))
+
+
+def _label_counts(
+    parts: list[tuple[list[Any], list[int]]], label: str
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
     total: dict[Any, int] = {}
     for values, counts in parts:
         for value, count in zip(values, counts, strict=True):
-            name = None if value != value else value  # NaN is not equal to itself
+            name = None if is_missing(value) and not isinstance(value, str) else value
             total[name] = total.get(name, 0) + count
     if len(total) > MOST_LABELS:
         raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")

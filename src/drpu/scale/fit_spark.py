@@ -11,19 +11,27 @@ import numpy as np
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.core.columns import RANGE_SHARES, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
 from drpu.models.boosting import BoostedRatio
 from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
 from drpu.models.xgboost_trees import trees_from_xgboost
 from drpu.scale.spark import add_up, share
+from drpu.tables.columns import DATE, NUMBER
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
+from drpu.tables.summaries import ColumnSummary, TableSummary
 
 __all__ = ["SparkBoosted"]
 
 FLAG, FOLD, WEIGHT, MASS = (f"__drpu_{name}" for name in ("flag", "fold", "weight", "mass"))
 UNITS = 2**24  # steps of the unit interval that a hash is mapped to
 MOST_LABELS = 100
-NUMBERS = {"byte", "short", "integer", "long", "float", "double", "boolean", "decimal"}
+WHOLE = {"byte", "short", "integer", "long"}
+NUMBERS = {*WHOLE, "float", "double", "boolean", "decimal"}
+DATES = {"date", "timestamp", "timestamp_ntz"}
+TEXTS = {"string", "char", "varchar"}
 
 _one_at_a_time = threading.Lock()  # one fit per driver, because executors run barrier stages one by one
 
@@ -32,8 +40,10 @@ class SparkBoosted(FrameRatio):
     """Density ratio of boosted trees (XGBoost), fitted on the executors of a Spark cluster.
 
     Use it as the model of a classifier: ``DRPUClassifier(model=SparkBoosted()).fit(frame, y="label")``.
-    The rows are shuffled first, and XGBoost's Spark estimator trains the trees. They are stored in the format
-    of LightGBM, so the fitted classifier needs neither Spark nor XGBoost.
+    Strings, dates and identifiers are read by the same rules as in memory, which are applied to summaries of
+    the partitions; categories become indicator columns, one for each of the 30 most frequent levels and
+    one for the rest. The rows are shuffled, and XGBoost's Spark estimator trains the trees. They are stored
+    in the format of LightGBM, so the fitted classifier needs neither Spark nor XGBoost.
 
     Parameters
     ----------
@@ -96,13 +106,17 @@ class SparkBoosted(FrameRatio):
         self._check_parameters()
         require("xgboost", extra="spark", for_="SparkBoosted")
         require("pyarrow", extra="data", for_="SparkBoosted")
-        columns = _feature_columns(frame, label, weight, self.key)
+        types = _feature_types(frame, label, weight, self.key)
+        table = _learn_encoder(frame, types)
         labels, sizes = _label_counts(frame, label)
         positive, classes = read_labels(labels)
         n_positive = int(sizes[positive].sum())
         held = split(n_positive, int(sizes.sum()) - n_positive)
-        marked = _with_folds(frame, columns, label, weight, self.key, labels[positive], held, self.salt())
-        return SparkRows(marked, columns, weight is not None, self), classes, held
+        used = [plan.name for plan in table.used]
+        marked = _with_folds(frame, used, label, weight, self.key, labels[positive], held, self.salt())
+        plain = all(plan.kind == NUMBER and types[plan.name] in NUMBERS for plan in table.used)
+        rows = _as_doubles(marked, used) if plain else _encoded(marked, table)
+        return SparkRows(rows, table, weight is not None, self), classes, held
 
     def settings(self, workers: int) -> dict[str, Any]:
         """Settings of XGBoost's estimator."""
@@ -137,8 +151,9 @@ class SparkBoosted(FrameRatio):
 class SparkRows:
     """A frame with a flag, a fold and a weight beside the features."""
 
-    def __init__(self, frame: Any, columns: list[str], weighted: bool, model: SparkBoosted) -> None:
-        self.frame, self.columns, self.weighted, self.model = frame.persist(), columns, weighted, model
+    def __init__(self, frame: Any, table: TableEncoder, weighted: bool, model: SparkBoosted) -> None:
+        self.frame, self.table, self.weighted, self.model = frame.persist(), table, weighted, model
+        self.columns = [name for name in frame.columns if name not in (FLAG, FOLD, WEIGHT)]
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
@@ -173,7 +188,7 @@ class SparkRows:
         except Exception as error:  # a stage of Spark can fail with any error
             raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
         raw = grown.get_booster().save_raw("json")
-        return trees_from_xgboost(raw, len(self.columns)).text()
+        return trees_from_xgboost(raw, self.table.width).text()
 
     def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
@@ -211,6 +226,26 @@ class SparkRows:
         total: PartCounts = add_up(held, counted, nothing)
         return total
 
+    def quantiles(self) -> tuple[FloatArray, FloatArray]:
+        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+        empty = [float("nan")] * len(RANGE_SHARES)
+        unlabeled, positive = (
+            self.frame.where(F.col(FLAG) == flag).approxQuantile(self.columns, list(RANGE_SHARES), 0.01)
+            for flag in (0, 1)
+        )
+        return np.array([q or empty for q in unlabeled]), np.array([q or empty for q in positive])
+
+    def ranges(self, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
+        columns, nothing = self.columns, np.zeros((2, sum(len(limits) + 2 for limits in edges)), np.int64)
+
+        def counted(batches: Iterator[Any]) -> Iterator[IntArray]:
+            for batch in batches:
+                rows, flag = _rows(batch, columns), np.asarray(batch.column(FLAG)) == 1
+                yield np.stack([count_columns(edges, rows[flag == kind]) for kind in (False, True)])
+
+        unlabeled, positive = add_up(self.frame, counted, nothing)
+        return unlabeled, positive
+
     def close(self) -> None:
         self.frame.unpersist()
 
@@ -220,24 +255,71 @@ def _rows(batch: Any, columns: list[str]) -> FloatArray:
     return np.column_stack(parts)
 
 
-def _feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
+def _feature_types(frame: Any, label: str, weight: str | None, key: str | None) -> dict[str, str]:
+    """Feature columns (all columns without another role) with their types."""
     if not hasattr(frame, "sparkSession") or not hasattr(frame, "schema"):
         raise DataTypeError(f"X must be a Spark data frame, got {type(frame).__name__}.")
     have = frame.columns
     for name in (label, weight, key):
         if name is not None and name not in have:
             raise DataError(f"there is no column {name!r}, the frame has {', '.join(have[:12])}.")
-    columns = [name for name in have if name not in (label, weight, key)]
-    types = {field.name: field.dataType.typeName() for field in frame.schema.fields}
-    strange = [name for name in columns if types[name].partition("(")[0] not in NUMBERS]
-    if strange:
-        raise DataTypeError(
-            f"column {strange[0]!r} has type {types[strange[0]]}, which is not a number: encode it, or "
-            "leave it out of the frame."
-        )
-    if not columns:
+    types = {field.name: field.dataType.typeName().partition("(")[0] for field in frame.schema.fields}
+    found = {name: types[name] for name in have if name not in (label, weight, key)}
+    for name, kind in found.items():
+        if kind not in NUMBERS | DATES | TEXTS:
+            raise DataTypeError(
+                f"column {name!r} has type {kind}, which is neither a number nor a string nor a date: turn "
+                "it into columns of such types, or leave it out of the frame."
+            )
+    if not found:
         raise DataError("the frame has no feature columns besides the label.")
-    return columns
+    return found
+
+
+def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
+    """The encoder of the columns; only strings and whole numbers have to be looked at, in one job."""
+    from pyspark import TaskContext
+
+    open_ = [name for name, kind in types.items() if kind in WHOLE | TEXTS]
+    nothing = TableSummary({name: ColumnSummary(NUMBER) for name in open_})
+
+    def summarized(batches: Iterator[Any]) -> Iterator[TableSummary]:
+        context = TaskContext.get()
+        part = 0 if context is None else context.partitionId()
+        for k, batch in enumerate(batches):
+            if batch.num_rows:
+                yield TableSummary.of(read_frame(batch), (part, k))
+
+    found = add_up(frame.select(*open_), summarized, nothing).columns if open_ else {}
+    typed = {name: ColumnSummary(DATE if kind in DATES else NUMBER, 1, 1, runs=None)
+             for name, kind in types.items()}  # fmt: skip
+    return TableEncoder.of_summaries(typed | found, expand=True)
+
+
+def _as_doubles(marked: Any, columns: list[str]) -> Any:
+    """Features as doubles with NaN in the gaps; the marks stay."""
+    F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+    features = [F.coalesce(F.col(c).cast("double"), F.lit(float("nan"))).alias(c) for c in columns]
+    return marked.select(*features, FLAG, FOLD, WEIGHT)
+
+
+def _encoded(marked: Any, table: TableEncoder) -> Any:
+    """Encoded features in columns with names of their own; the marks stay."""
+    marks = {FLAG: "int", FOLD: "int", WEIGHT: "double"}
+    columns = [f"__drpu_x{k}" for k in range(table.width)]
+    used, shared = [plan.name for plan in table.used], share(marked, table)
+
+    def encode(batches: Iterator[Any]) -> Iterator[Any]:
+        import pyarrow as pa
+
+        for batch in batches:
+            if batch.num_rows:
+                rows = shared.value.transform(read_frame(batch.select(used)), warn=False)
+                found = dict(zip(columns, rows.T.astype(np.float64), strict=True))
+                yield pa.RecordBatch.from_pydict(found | {name: batch.column(name) for name in marks})
+
+    kinds = [f"{name} double" for name in columns] + [f"{name} {kind}" for name, kind in marks.items()]
+    return marked.mapInArrow(encode, ", ".join(kinds))
 
 
 def _label_counts(frame: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
@@ -259,7 +341,7 @@ def _with_folds(
     held: int | float,
     salt: int,
 ) -> Any:
-    """Features as doubles with NaN for missing values, and the flag, fold and weight of each row."""
+    """The features, and the flag, the fold and the weight of each row."""
     F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
     hashed = F.xxhash64(F.lit(salt), *(F.col(name) for name in (columns if key is None else [key])))
     unit = F.pmod(hashed, F.lit(UNITS)) / F.lit(float(UNITS))
@@ -268,9 +350,8 @@ def _with_folds(
     else:
         fold = F.floor(unit * held).cast("int")
     is_positive = F.col(label).isin(positive.tolist())
-    features = [F.coalesce(F.col(c).cast("double"), F.lit(float("nan"))).alias(c) for c in columns]
     return frame.select(
-        *features,
+        *columns,
         F.when(is_positive, 1).otherwise(0).alias(FLAG),
         fold.alias(FOLD),
         (F.lit(1.0) if weight is None else F.col(weight).cast("double")).alias(WEIGHT),

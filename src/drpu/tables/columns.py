@@ -6,7 +6,7 @@ import datetime as dt
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -17,7 +17,30 @@ import numpy as np
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError
 
-__all__ = ["CATEGORY", "DATE", "NUMBER", "Column", "is_missing", "level_name", "read_column", "read_numbers"]
+__all__ = [
+    "CATEGORY",
+    "DATE",
+    "FEWEST",
+    "NUMBER",
+    "Column",
+    "as_day",
+    "as_number",
+    "by_frequency",
+    "check_value_type",
+    "counted",
+    "hashable",
+    "is_category_type",
+    "is_missing",
+    "is_number_type",
+    "is_time_type",
+    "is_whole",
+    "level_name",
+    "mapped",
+    "numeric",
+    "read_column",
+    "read_numbers",
+    "string_use",
+]
 
 NUMBER, DATE, CATEGORY = "number", "date", "category"
 
@@ -47,29 +70,29 @@ class Column:
 def read_column(name: str, parts: Sequence[nw.Series[Any]]) -> Column:
     """The column of a training table, whose rows may be given in several parts."""
     dtypes = [part.dtype for part in parts]
-    if all(_is_number(dtype) for dtype in dtypes):
-        numbers = [_numeric(part) for part in parts]
+    if all(is_number_type(dtype) for dtype in dtypes):
+        numbers = [numeric(part) for part in parts]
         whole = all(dtype.is_integer() for dtype in dtypes)
         return Column(NUMBER, np.concatenate(numbers), is_id=whole and _counts_up(numbers))
-    if all(_is_time(dtype) for dtype in dtypes):
+    if all(is_time_type(dtype) for dtype in dtypes):
         return Column(DATE, np.concatenate([_days(part) for part in parts]))
     values = [part.to_list() for part in parts]
-    if all(_is_category(dtype) for dtype in dtypes):
-        return Column(CATEGORY, levels=_mapped([value for part in values for value in part], level_name))
+    if all(is_category_type(dtype) for dtype in dtypes):
+        return Column(CATEGORY, levels=mapped([value for part in values for value in part], level_name))
     return _read_values(name, values)
 
 
 def read_numbers(name: str, kind: str, series: nw.Series[Any]) -> FloatArray:
     """Numbers or dates of later rows, for a column that held them in training."""
-    if kind == NUMBER and _is_number(series.dtype):
-        return _numeric(series)
-    if kind == DATE and _is_time(series.dtype):
+    if kind == NUMBER and is_number_type(series.dtype):
+        return numeric(series)
+    if kind == DATE and is_time_type(series.dtype):
         return _days(series)
-    if kind == DATE and _is_number(series.dtype):
+    if kind == DATE and is_number_type(series.dtype):
         raise DataTypeError(f"column {name!r} had dates in training and has numbers here.")
-    read = _number if kind == NUMBER else _day
+    read = as_number if kind == NUMBER else as_day
     try:
-        return np.array(_mapped(series.to_list(), read, gap=math.nan), dtype=np.float64)
+        return np.array(mapped(series.to_list(), read, gap=math.nan), dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise DataError(f"column {name!r} had {kind}s in training; here {error}") from error
 
@@ -97,34 +120,44 @@ def level_name(value: Any) -> str:
 def _read_values(name: str, parts: list[list[Any]]) -> Column:
     """The kind of a column, from its values."""
     values = [value for part in parts for value in part]
-    distinct = [value for value in dict.fromkeys(map(_hashable(name), values)) if not is_missing(value)]
+    distinct = [value for value in dict.fromkeys(map(hashable(name), values)) if not is_missing(value)]
     texts = [isinstance(value, str) for value in distinct]
-    for kind, read in ((NUMBER, _number), (DATE, _day)):
+    for kind, read in ((NUMBER, as_number), (DATE, as_day)):
         try:
-            numbers = [np.array(_mapped(part, read, gap=math.nan), dtype=np.float64) for part in parts]
+            numbers = [np.array(mapped(part, read, gap=math.nan), dtype=np.float64) for part in parts]
         except (TypeError, ValueError):
             continue
-        whole = kind == NUMBER and all(_is_whole(value) for value in distinct)
+        whole = kind == NUMBER and all(is_whole(value) for value in distinct)
         return Column(kind, np.concatenate(numbers), is_id=whole and _counts_up(numbers))
     for value in distinct:
-        if not isinstance(value, (str, bool, np.bool_, int, float, np.number, Decimal, dt.date, dt.time)):
-            raise DataTypeError(
-                f"column {name!r} holds a value of type {type(value).__name__}: argument must be a string "
-                "or a number. Turn it into columns of numbers or strings first."
-            )
-    levels = _mapped(values, level_name)
-    is_id, is_text = _strings(values, distinct) if all(texts) else (False, False)
+        check_value_type(name, value)
+    levels = mapped(values, level_name)
+    is_id, is_text = False, False
+    if all(texts):
+        present = sum(1 for value in values if not is_missing(value))
+        spaced = sum(1 for value in distinct if len(value.split()) > 1)
+        is_id, is_text = string_use(present, len(distinct), spaced / max(1, len(distinct)))
     return Column(CATEGORY, levels=levels, is_id=is_id, is_text=is_text)
 
 
-def _strings(values: list[Any], distinct: list[str]) -> tuple[bool, bool]:
-    """Whether strings are identifiers, and whether they are free text."""
-    present = sum(1 for value in values if not is_missing(value))
+def string_use(present: int, distinct: float, spaced: float) -> tuple[bool, bool]:
+    """Whether strings are identifiers, and whether they are free text.
+
+    ``present`` rows have ``distinct`` different strings, of which a share ``spaced`` has several words.
+    """
     if present < FEWEST:
         return False, False
-    share = len(distinct) / present
-    spaced = sum(1 for value in distinct if len(value.split()) > 1) > len(distinct) / 2
-    return share >= ID_SHARE and not spaced, share >= TEXT_SHARE and spaced
+    share = distinct / present
+    return share >= ID_SHARE and spaced <= 0.5, share >= TEXT_SHARE and spaced > 0.5
+
+
+def check_value_type(name: str, value: Any) -> None:
+    """Raise for a value of a column that is neither a string nor a number nor a date."""
+    if not isinstance(value, (str, bool, np.bool_, int, float, np.number, Decimal, dt.date, dt.time)):
+        raise DataTypeError(
+            f"column {name!r} holds a value of type {type(value).__name__}: argument must be a string "
+            "or a number. Turn it into columns of numbers or strings first."
+        )
 
 
 def _counts_up(parts: list[FloatArray]) -> bool:
@@ -137,7 +170,9 @@ def _counts_up(parts: list[FloatArray]) -> bool:
     return bool(one_way) and len(np.unique(numbers)) == len(numbers)
 
 
-def _hashable(name: str) -> Callable[[Any], Any]:
+def hashable(name: str) -> Callable[[Any], Any]:
+    """A function that returns its value, and raises for one that no dictionary could hold."""
+
     def check(value: Any) -> Any:
         if isinstance(value, (list, dict, set, np.ndarray)):
             raise DataTypeError(
@@ -149,7 +184,7 @@ def _hashable(name: str) -> Callable[[Any], Any]:
     return check
 
 
-def _mapped(values: Iterable[Any], read: Callable[[Any], Any], gap: Any = None) -> list[Any]:
+def mapped(values: Iterable[Any], read: Callable[[Any], Any], gap: Any = None) -> list[Any]:
     """The result of ``read`` for each value; it is called once for each different value."""
     known: dict[Any, Any] = {}
     found = []
@@ -167,7 +202,8 @@ def _mapped(values: Iterable[Any], read: Callable[[Any], Any], gap: Any = None) 
 # -- single values -----------------------------------------------------------------------------
 
 
-def _number(value: Any) -> float:
+def as_number(value: Any) -> float:
+    """The number in a value: its own, or that of a string which is a plain number."""
     if isinstance(value, str):
         text = value.strip()
         if not text or text in "+-." or not _PLAIN_NUMBER.fullmatch(text):
@@ -178,13 +214,14 @@ def _number(value: Any) -> float:
     raise TypeError(f"a value is of type {type(value).__name__}, not a number.")
 
 
-def _is_whole(value: Any) -> bool:
+def is_whole(value: Any) -> bool:
+    """Whether a value is a whole number, or a string of digits."""
     if isinstance(value, str):
         return value.strip().lstrip("+-").isdecimal()
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
 
 
-def _day(value: Any) -> float:
+def as_day(value: Any) -> float:
     """Days since 1970-01-01, in UTC; a date without a time zone is taken as UTC."""
     if isinstance(value, str):
         if not _ISO_DATE.fullmatch(value.strip()):
@@ -203,19 +240,22 @@ def _day(value: Any) -> float:
 # -- typed columns -----------------------------------------------------------------------------
 
 
-def _is_number(dtype: Any) -> bool:
+def is_number_type(dtype: Any) -> bool:
+    """Whether a column of this type holds numbers or booleans."""
     return bool(dtype.is_numeric()) or dtype == nw.Boolean
 
 
-def _is_time(dtype: Any) -> bool:
+def is_time_type(dtype: Any) -> bool:
+    """Whether a column of this type holds dates, times or durations."""
     return isinstance(dtype, (nw.Date, nw.Datetime, nw.Duration, nw.Time)) or dtype in (nw.Date, nw.Time)
 
 
-def _is_category(dtype: Any) -> bool:
+def is_category_type(dtype: Any) -> bool:
+    """Whether a column of this type is declared to be a category."""
     return bool(dtype == nw.Categorical or dtype == nw.Enum)
 
 
-def _numeric(series: nw.Series[Any]) -> FloatArray:
+def numeric(series: nw.Series[Any]) -> FloatArray:
     """Numbers, with NaN for missing values."""
     if series.dtype not in (nw.Float64, nw.Float32):
         series = series.cast(nw.Float64)
@@ -227,10 +267,10 @@ def _days(series: nw.Series[Any]) -> FloatArray:
     if isinstance(series.dtype, nw.Duration):
         microseconds = series.dt.total_microseconds()
     elif series.dtype == nw.Time:
-        return np.array(_mapped(series.to_list(), _time_of_day, gap=math.nan), dtype=np.float64)
+        return np.array(mapped(series.to_list(), _time_of_day, gap=math.nan), dtype=np.float64)
     else:
         microseconds = series.dt.timestamp("us")
-    return _numeric(microseconds) / (_DAY * 1e6)
+    return numeric(microseconds) / (_DAY * 1e6)
 
 
 def _time_of_day(value: dt.time) -> float:
@@ -239,5 +279,9 @@ def _time_of_day(value: dt.time) -> float:
 
 def counted(levels: Iterable[str | None]) -> list[tuple[str, int]]:
     """Levels with their numbers of rows, in order of frequency, and by name if equally frequent."""
-    counts = Counter(level for level in levels if level is not None)
-    return sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return by_frequency(Counter(level for level in levels if level is not None))
+
+
+def by_frequency(rows: Mapping[str, int]) -> list[tuple[str, int]]:
+    """Levels with their numbers of rows, in order of frequency, and by name if equally frequent."""
+    return sorted(rows.items(), key=lambda item: (-item[1], item[0]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -25,6 +25,7 @@ from drpu.tables.columns import (
     DATE,
     NUMBER,
     Column,
+    by_frequency,
     counted,
     is_missing,
     level_name,
@@ -33,6 +34,7 @@ from drpu.tables.columns import (
 )
 from drpu.tables.frames import Frame
 from drpu.tables.indicators import Indicators
+from drpu.tables.summaries import ColumnSummary
 
 __all__ = ["FIRST", "MISSING", "OTHER", "ColumnPlan", "TableEncoder"]
 
@@ -106,6 +108,25 @@ class TableEncoder:
         return encoder, encoder._expanded(matrix)
 
     @classmethod
+    def of_summaries(cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False) -> Self:
+        """The encoder of a training table with named columns that lies in parts, by their summaries."""
+        names, read = list(summaries), [summaries[name].read(name) for name in summaries]
+        _refuse_text([name for name, column in zip(names, read, strict=True) if column.is_text], recipe=False)
+        ids = _left_out(names, read)
+        plans = []
+        for name, column in zip(names, read, strict=True):
+            if name in ids or column.kind != CATEGORY:
+                plans.append(ColumnPlan(name, LEFT_OUT if name in ids else column.kind))
+            else:
+                plans.append(_category(name, by_frequency(summaries[name].levels)))
+        encoder = cls(tuple(plans), named=True)
+        if not expand or not encoder.categories:
+            return encoder
+        codes = {j: _code_counts(plan, summaries[plan.name]) for j, plan in enumerate(encoder.used)
+                 if plan.kind == CATEGORY}  # fmt: skip
+        return replace(encoder, indicators=Indicators.of_counts(len(encoder.used), codes))
+
+    @classmethod
     def numbers(cls, names: Sequence[str]) -> Self:
         """An encoder of named columns that are all numeric."""
         return cls(tuple(ColumnPlan(str(name), NUMBER) for name in names), named=True)
@@ -132,14 +153,23 @@ class TableEncoder:
         """Whether every column is numeric and is used unchanged."""
         return all(plan.kind == NUMBER for plan in self.columns)
 
-    def transform(self, frame: Frame) -> FloatArray:
-        """The encoded rows of a table with the columns of training, in any order."""
+    @property
+    def width(self) -> int:
+        """Number of columns of the encoded rows."""
+        return len(self.used) if self.indicators is None else self.indicators.n_out
+
+    def transform(self, frame: Frame, *, warn: bool = True) -> FloatArray:
+        """The encoded rows of a table with the columns of training, in any order.
+
+        ``warn`` tells whether many unseen levels are worth a warning.
+        """
         names = [plan.name for plan in self.columns]
         frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
         here = dict(zip(frame.names, range(len(frame.names)), strict=True))
         at = here if self.named else dict(zip(names, range(len(names)), strict=True))
         values = [self._values(plan, frame.column(at[plan.name])) for plan in self.used]
-        self._warn_of_unseen(frame, values)
+        if warn:
+            self._warn_of_unseen(frame, values)
         return self._expanded(_matrix(values, [frame.select([at[plan.name] for plan in self.used])]))
 
     def check_array(self) -> None:
@@ -257,8 +287,20 @@ def _plan(name: str, column: Column, *, left_out: bool) -> ColumnPlan:
         return ColumnPlan(name, LEFT_OUT)
     if column.levels is None:
         return ColumnPlan(name, column.kind)
-    kept = [(level, n) for level, n in counted(column.levels) if n >= FEWEST_ROWS][:MOST_LEVELS]
+    return _category(name, counted(column.levels))
+
+
+def _category(name: str, counts: list[tuple[str, int]]) -> ColumnPlan:
+    """A category with the levels that are frequent enough, of all levels by frequency."""
+    kept = [(level, n) for level, n in counts if n >= FEWEST_ROWS][:MOST_LEVELS]
     return ColumnPlan(name, CATEGORY, tuple(level for level, _ in kept), tuple(n for _, n in kept))
+
+
+def _code_counts(plan: ColumnPlan, summary: ColumnSummary) -> dict[int, int]:
+    """Rows of each code of a category."""
+    rows = {MISSING: summary.rows - summary.present, OTHER: summary.present - sum(plan.rows)}
+    rows |= {FIRST + k: n for k, n in enumerate(plan.rows)}
+    return {code: n for code, n in rows.items() if n > 0}
 
 
 def _training_values(plan: ColumnPlan, column: Column) -> FloatArray:
@@ -306,9 +348,14 @@ def _left_out(names: list[str], read: list[Column]) -> set[str]:
     return set(ids)
 
 
-def _refuse_text(names: list[str]) -> None:
+def _refuse_text(names: list[str], *, recipe: bool = True) -> None:
     if not names:
         return
+    if not recipe:
+        raise DataTypeError(
+            f"free text (different strings with spaces) in {columns_named(names)} is not a category: drop it "
+            "from the frame, or turn it into columns of numbers before the fit."
+        )
     pairs = ", ".join(f"(TfidfVectorizer(), {name!r})" for name in names[:3])
     raise DataTypeError(
         f"free text (different strings with spaces) in {columns_named(names)} is not a category: drop it, or "

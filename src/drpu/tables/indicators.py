@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -41,13 +41,22 @@ class Indicators:
     @classmethod
     def of(cls, rows: FloatArray, categories: Sequence[int], most: int = MOST_INDICATORS) -> Self:
         """Indicators for the most frequent codes in ``rows``; no label is used."""
-        codes, rest = [], []
+        counts = {}
         for j in categories:
-            values, counts = np.unique(rows[:, j], return_counts=True)
-            frequent = values[np.argsort(-counts, kind="stable")][:most]
-            codes.append(tuple(sorted(int(value) for value in frequent)))
-            rest.append(len(values) > most)
-        return cls(rows.shape[1], tuple(categories), tuple(codes), tuple(rest))
+            values, n = np.unique(rows[:, j], return_counts=True)
+            counts[j] = {int(value): int(k) for value, k in zip(values, n, strict=True)}
+        return cls.of_counts(rows.shape[1], counts, most)
+
+    @classmethod
+    def of_counts(
+        cls, n_columns: int, counts: Mapping[int, Mapping[int, int]], most: int = MOST_INDICATORS
+    ) -> Self:
+        """Indicators for the most frequent codes of each category, by the rows of every code."""
+        codes = tuple(
+            tuple(sorted(sorted(rows, key=lambda code: (-rows[code], code))[:most]))
+            for rows in counts.values()
+        )
+        return cls(n_columns, tuple(counts), codes, tuple(len(rows) > most for rows in counts.values()))
 
     def __call__(self, rows: FloatArray) -> FloatArray:
         """The numbers of ``rows``, followed by the indicators of each category."""
