@@ -6,7 +6,8 @@ from scipy.special import ndtr
 
 from drpu.core.calibration import calibrate
 from drpu.core.decision import ratio_threshold
-from drpu.core.expectation import Decision, _parts, _whole, expect
+from drpu.core.expectation import Decision, Judge, expect
+from drpu.core.folded_counts import _parts, _whole
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 
@@ -117,3 +118,12 @@ def test_weighted_counts_become_whole_ones_of_the_effective_size():
     weighted = ScoreTails([1.0, 2.0, 3.0], [1.0, 2.0, 1.0]).update([0.0, 1.5, 2.5], [1.0, 0.5, 2.0])
     value, low, high = expect(Decision(weighted, 2.0, 1.0), given(0.4), given(0.4))
     assert low.accuracy <= value.accuracy <= high.accuracy
+
+
+def test_one_judge_serves_all_thresholds():
+    tails = drawn(5, 120, 1500, 0.2)
+    judge = Judge.of(tails, 0.2, 0.0)
+    for test in (0.02, 0.2, 0.6):
+        decision, _ = decide(tails, 0.2, test)
+        apart = expect(decision, given(0.2), given(test), cost=0.7)
+        assert expect(decision, given(0.2), given(test), cost=0.7, judge=judge) == apart

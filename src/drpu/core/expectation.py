@@ -15,15 +15,14 @@ import numpy as np
 from scipy.special import betaincinv, ndtri
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.calibration import calibrate, fit_plateau, normal_scores
+from drpu.core.calibration import fit_plateau, normal_scores
 from drpu.core.diagnostics import Performance, performance_at
+from drpu.core.folded_counts import FoldedCounts, fold_counts
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Decision", "expect"]
+__all__ = ["Decision", "Judge", "expect"]
 
-_FOLDS = 5
-_SEED = 0  # a fixed seed of the folds, so that figures are reproducible
 _PLATEAU_DOUBT = 2.0  # relative error assumed for the false positives that the plateau predicts
 # Fraction of the errors that averaging fold models may remove, with many and with few errors.
 _AVERAGING_GAIN = (0.15, 0.5)
@@ -61,8 +60,42 @@ class Decision:
     rows: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """What the counts say about decisions, computed once for all thresholds.
+
+    Attributes
+    ----------
+    reference : ScoreTails
+        As in :class:`Decision`.
+    prior : float
+        Prior of the unlabeled training rows.
+    plateau : ndarray
+        Share of the negatives in each cell or above it, by a smooth curve; 0 after the last cell.
+    folds : FoldedCounts or None
+        Counts in folds, for thresholds that come from calibration on the counts.
+    """
+
+    reference: ScoreTails
+    prior: float
+    plateau: FloatArray
+    folds: FoldedCounts | None = None
+
+    @classmethod
+    def of(cls, reference: ScoreTails, prior: float, labelled_fraction: float | None = None) -> Judge:
+        """The judge of decisions on ``reference``; with a labelled fraction also of calibrated ones."""
+        folded = labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2
+        folds = fold_counts(reference, prior, labelled_fraction or 0.0) if folded else None
+        return cls(reference, prior, _plateau_rates(reference, prior), folds)
+
+
 def expect(
-    decision: Decision, train_prior: PriorEstimate, test_prior: PriorEstimate, *, cost: float = 0.5
+    decision: Decision,
+    train_prior: PriorEstimate,
+    test_prior: PriorEstimate,
+    *,
+    cost: float = 0.5,
+    judge: Judge | None = None,
 ) -> tuple[Performance, Performance, Performance]:
     """Expected performance at the test prior, with a lower and an upper limit of each figure.
 
@@ -76,6 +109,8 @@ def expect(
         Prior of the rows to classify.
     cost : float, default=0.5
         False-positive cost in (0, 1).
+    judge : Judge, optional
+        That of the same counts and training prior, where many thresholds are judged.
 
     Notes
     -----
@@ -83,7 +118,7 @@ def expect(
     priors within their limits, the counts, the score itself (a jackknife over folds), the averaging of
     fold models, which improves performance, and the batch.
     """
-    rates = _rates(decision, train_prior.value)
+    rates = _rates(decision, train_prior.value, judge)
     value = rates.at(test_prior.value)
     middle = _figures(value, decision.score, cost)
     by_prior = [
@@ -171,17 +206,19 @@ def _gain(errors: float) -> float:
     return many + (few - many) / (1 + errors / _FEW_ERRORS)
 
 
-def _rates(decision: Decision, prior: float) -> _Rates:
+def _rates(decision: Decision, prior: float, judge: Judge | None) -> _Rates:
     tails, n_positive, n = decision.reference, decision.reference.n_positive, decision.reference.n
     if np.isinf(decision.score) and (decision.ratio is None or np.isinf(decision.ratio)):
         # All rows are flagged, or none: the counts are not used.
         rate = float(decision.score < 0)
         return _Rates(prior, rate, (rate, rate), rate, rate, 0.0, 0.0, [], 1)
+    if judge is None:
+        judge = Judge.of(tails, prior, None if decision.ratio is None else decision.labelled_fraction)
     level = int(np.searchsorted(tails.levels, decision.score))
     cells = [level + 1]
     recall, unlabeled = _above(tails.positive_counts, level + 1), _above(tails.counts, level + 1)
-    if decision.ratio is not None and min(n_positive, n) >= 2:
-        judged = _cross_fitted(tails, prior, decision.ratio, decision.labelled_fraction)
+    if decision.ratio is not None and judge.folds is not None:
+        judged = judge.folds.judged(decision.ratio)
         # Out-of-fold rates, plus the change of the in-fold rates for the score of all counts.
         recall = min(1.0, max(0.0, judged.recall[0] + recall - judged.recall[1]))
         unlabeled = min(1.0, max(0.0, judged.unlabeled[0] + unlabeled - judged.unlabeled[1]))
@@ -192,7 +229,7 @@ def _rates(decision: Decision, prior: float) -> _Rates:
     odds = prior / (1 - prior) if prior < 1 else 0.0
     of_recall = odds**2 * _noise(recall, n_positive)
     noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
-    smooth = _plateau_rates(tails, prior)
+    smooth = judge.plateau
     # A difference of two small shares is noisy, so the rate of the plateau is used as a wide prior.
     doubt = max(_PLATEAU_DOUBT * smooth[level + 1], 0.5 / n) ** 2
     weight = doubt / (doubt + noise)
@@ -228,66 +265,6 @@ def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:
     if total <= 0:
         negative, total = tails.counts.astype(np.float64), float(tails.counts.sum())
     return np.append(np.asarray(negative[::-1].cumsum()[::-1] / total), 0.0)
-
-
-# -- cross-fitting on counts -----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Judged:
-    """Shares flagged out of fold and in fold, and the first flagged cell of each fold."""
-
-    recall: tuple[float, float]
-    unlabeled: tuple[float, float]
-    cells: list[int]
-
-
-def _cross_fitted(tails: ScoreTails, prior: float, ratio: float, labelled: float) -> _Judged:
-    """Rates of decisions on the part of the counts that was not used to make them."""
-    rng = np.random.default_rng(_SEED)
-    positive, unlabeled = _whole(tails.positive_counts, tails.n_positive), _whole(tails.counts, tails.n)
-    folds = int(min(_FOLDS, positive.sum(), unlabeled.sum()))
-    outside, inside, cells = np.zeros(2), np.zeros(2), []
-    for p, u in zip(_parts(positive, folds, rng), _parts(unlabeled, folds, rng), strict=True):
-        rest = _counted(tails, positive - p, unlabeled - u)
-        above = np.flatnonzero(calibrate(rest, prior, labelled_share=labelled)(tails.levels) > ratio)
-        cell = int(above[0]) + 1 if above.size else len(tails.levels) + 1
-        outside += p[cell:].sum(), u[cell:].sum()
-        inside += _above(rest.positive_counts, cell), _above(rest.counts, cell)
-        cells.append(cell)
-    outside /= positive.sum(), unlabeled.sum()
-    inside /= folds
-    return _Judged(
-        (float(outside[0]), float(inside[0])), (float(outside[1]), float(inside[1])), cells
-    )  # fmt: skip
-
-
-def _whole(counts: IntArray | FloatArray, n: float) -> IntArray:
-    """Counts as integers whose sum is the rounded effective size."""
-    if counts.dtype == np.int64:
-        return np.asarray(counts, dtype=np.int64)
-    share = counts / counts.sum() * max(2, round(n))
-    whole = np.floor(share).astype(np.int64)
-    missing = max(2, round(n)) - int(whole.sum())
-    whole[np.argsort(whole - share)[:missing]] += 1
-    return np.asarray(whole, dtype=np.int64)
-
-
-def _parts(counts: IntArray, folds: int, rng: np.random.Generator) -> Iterator[IntArray]:
-    """Counts of rows that are divided at random into folds of equal size."""
-    left = counts
-    for k in range(folds, 1, -1):
-        part = rng.multivariate_hypergeometric(left, int(left.sum()) // k, method="marginals")
-        left = left - part
-        yield part
-    yield left
-
-
-def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> ScoreTails:
-    """Tails over the same cells with other counts; some cells may have no positives."""
-    part = tails.empty(copies=1)
-    part.positive_counts, part.n_positive = positive, float(positive.sum())
-    return part.add_counts(unlabeled)
 
 
 # -- figures ---------------------------------------------------------------------------------------
