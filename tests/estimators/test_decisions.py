@@ -56,6 +56,7 @@ def test_a_share_a_number_and_counts_agree_with_the_rows(june, data):
     for other in (counted, expected):
         assert abs((other.predict(data.test) == 1).sum() - 200) < 60
         assert_allclose(other.budget_.recall.value, by_rows.budget_.recall.value, atol=0.08)
+        assert other.budget_.threshold == other.threshold_
     assert june.at_budget(share=0.05, of=data.test).budget_.rows == 200
 
 
@@ -63,6 +64,7 @@ def test_a_budget_sets_the_threshold_and_nothing_else(june, data):
     day = june.at_budget(rows=100, of=data.test)
     assert day.prior_ == june.prior_
     assert day.cost_ == june.cost_
+    assert day.threshold_ == day.budget_.threshold
     assert_array_equal(day.predict_proba(data.test), june.predict_proba(data.test))
     assert_allclose(day.expected_performance().recall, day.budget_.recall.value, atol=0.05)
     assert day.adapt(data.test).threshold_ == june.threshold_  # the next month decides by cost again

@@ -37,6 +37,7 @@ from drpu.estimators.auditing import Auditable, resolve_audit
 from drpu.estimators.decisions import DecisionMethods
 from drpu.estimators.fitted import FittedRatio
 from drpu.estimators.kept import plain, read_plain, read_prior
+from drpu.estimators.scored_rows import ScoredRows
 from drpu.exceptions import DataError, ParameterError
 from drpu.models.base import LOG_LIMIT
 
@@ -118,10 +119,17 @@ class Adaptable(DecisionMethods, Auditable):
         there = count_there(self, X, sample_weight)
         if there is not None:
             X, sample_weight = there, None
-        counted = isinstance(X, ScoreTails)
-        rows = None if counted else self._checked_rows(X)
-        seen = self._own_counts(X, sample_weight) if counted else self._counted(rows, sample_weight)
+        rows, seen = self._rows_and_counts(X, sample_weight)
         return self._adapted_to(seen, rows, cost=cost, sample_weight=sample_weight, level=level)
+
+    def _rows_and_counts(self, X: Any, sample_weight: Any) -> tuple[Rows | None, ScoreTails]:
+        """The checked rows, where there are any, and their counts."""
+        if isinstance(X, ScoreTails):
+            return None, self._own_counts(X, sample_weight)
+        if isinstance(X, ScoredRows):
+            return X.rows, X.counts
+        rows = self._checked_rows(X)
+        return rows, self._counted(rows, sample_weight)
 
     def _adapted_to(
         self, seen: ScoreTails, rows: Rows | None, *, cost: float | None, sample_weight: Any, level: float
@@ -157,9 +165,7 @@ class Adaptable(DecisionMethods, Auditable):
     ) -> AdaptedClassifier:
         if sample_weight is not None:
             raise ParameterError("sample_weight must be None with an audit, whose design gives the weights.")
-        counted = isinstance(X, ScoreTails)
-        rows = None if counted else self._checked_rows(X)
-        seen = self._own_counts(X, None) if counted else self.fitted_.count(rows)
+        rows, seen = self._rows_and_counts(X, None)
         parts = resolve_audit(self, audit, rows, seen)
         own = [part for part in parts if part.counts == seen]
         if not own:

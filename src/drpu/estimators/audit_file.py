@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from drpu._samples import n_rows, take_rows
 from drpu._typing import Rows
 from drpu.core.audit_performance import Answers
 from drpu.estimators.audit import POPULATIONS, SEEN, Audit, AuditPart, AuditPlan, warn_of_missing
 from drpu.estimators.audit_labels import check_positions, is_missing, listed, read_answers
 from drpu.estimators.auditing import Auditable, mark_of
+from drpu.estimators.scored_rows import ScoredRows, score_once
 from drpu.exceptions import DataError, LabelError
 
 __all__ = ["DESIGN", "LABEL", "ROW", "audit_from_columns", "design_columns"]
@@ -87,12 +87,12 @@ def audit_from_columns(
     if any(token.design != design for token in tokens):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
     rows = check_positions(ROW, [token.row for token in tokens], None)
-    checked = classifier._checked_rows(X)
-    _check_belongs(classifier, design, rows, n_rows(checked))
+    scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+    _check_belongs(classifier, design, rows, len(scored))
     answered, positive = read_answers(columns[label], classifier.fitted_.classes, words=True, name=label)
     if not answered.any():
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
-    scores = classifier.fitted_.model.fold_scores(take_rows(checked, rows))
+    scores = scored.scores[rows]
     if any(
         not math.isclose(token.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE)
         for token, score in zip(tokens, _score(scores), strict=True)
@@ -105,8 +105,8 @@ def audit_from_columns(
         warn_of_missing(design.planned - int(answered.sum()), design.planned)
     stratum = np.array([token.stratum for token in tokens])[answered]
     answers = Answers(positive, stratum, np.array(design.rows))
-    counts = classifier.fitted_.count(checked)
-    return Audit((AuditPart(answers, scores[answered], counts, design.classifier, design.population),))
+    part = AuditPart(answers, scores[answered], scored.counts, design.classifier, design.population)
+    return Audit((part,))
 
 
 @dataclass(frozen=True, slots=True)

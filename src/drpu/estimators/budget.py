@@ -12,6 +12,7 @@ from drpu._checks import check_integer, check_prior
 from drpu._typing import FloatArray, IntArray
 from drpu.core.budget import Budget, budget_outlook, gain_curve
 from drpu.core.tails import ScoreTails
+from drpu.estimators.scored_rows import ScoredRows, score_once
 from drpu.exceptions import ParameterError
 
 __all__ = ["Spent", "spend"]
@@ -69,39 +70,46 @@ def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
 
 def _by_rows(classifier: Any, X: Any, rows: Any, share: Any) -> Spent:
     """The cut between two rows of ``X``."""
-    fitted, X = classifier.fitted_, classifier._checked_rows(X)
-    log_ratio: FloatArray = fitted.log_ratio(X)
+    scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+    log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
     wanted, depth = _depth(rows, share, len(log_ratio))
     assert wanted is not None
     order: IntArray = np.argsort(-log_ratio, kind="stable")
     first = float(log_ratio[order[wanted - 1]])
     after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
-    score, budget = _outlook(classifier, fitted.count(X), depth, wanted, order[:wanted])
-    return Spent(first - (first - after) / 2, score, budget)
+    cut = first - (first - after) / 2
+    return _by_counts(classifier, scored.counts, wanted, depth, cut=cut, positions=order[:wanted])
 
 
-def _by_counts(classifier: Any, new: ScoreTails | None, rows: int | None, depth: float) -> Spent:
-    """The cut at a level of the counts: those of new rows, or those expected at the prior."""
-    score, budget = _outlook(classifier, new, depth, rows, None)
-    levels, log_ratios = classifier.fitted_.tails.levels, classifier.fitted_.level_log_ratios()
-    k = int(np.searchsorted(levels, score, side="left"))
-    if k == len(levels):  # more rows than the budget lie above the highest level
-        return Spent(float(log_ratios[-1]), score, budget)
-    below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
-    return Spent((below + float(log_ratios[k])) / 2, score, budget)
+def _by_counts(
+    classifier: Any,
+    new: ScoreTails | None,
+    rows: int | None,
+    depth: float,
+    *,
+    cut: float | None = None,
+    positions: IntArray | None = None,
+) -> Spent:
+    """The cut at a level of the counts: those of new rows, or those expected at the prior.
 
-
-def _outlook(
-    classifier: Any, new: ScoreTails | None, depth: float, rows: int | None, positions: IntArray | None
-) -> tuple[float, Budget]:
-    """The lowest counted score within the budget, and the expected results."""
+    ``cut`` is the log-ratio between two rows, where the rows are known.
+    """
     fitted, prior = classifier.fitted_, classifier.test_prior_
     gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
-    score = float(fitted.tails.levels[within[0]]) if within.size else float("inf")
-    found = float(np.interp(depth, gain.share, gain.recall))
-    k = int(np.searchsorted(fitted.tails.levels, score))
-    ratio = float(np.exp(fitted.level_log_ratios()[min(k, len(fitted.tails.levels) - 1)]))
-    return score, budget_outlook(
-        found, fitted.tails.n_positive, prior, depth, ratio, rows=rows, positions=positions
-    )
+    k = int(within[0]) if within.size else len(fitted.tails.levels)  # the first level that keeps the depth
+    score = float(fitted.tails.levels[k]) if within.size else float("inf")
+    log_ratio = _between_levels(fitted.level_log_ratios(), k) if cut is None else cut
+    budget = budget_outlook(
+        float(np.interp(depth, gain.share, gain.recall)), fitted.tails.n_positive, prior, depth,
+        float(np.exp(log_ratio)), rows=rows, positions=positions,
+    )  # fmt: skip
+    return Spent(log_ratio, score, budget)
+
+
+def _between_levels(log_ratios: FloatArray, k: int) -> float:
+    """Log-ratio between level ``k`` and the one below it."""
+    if k == len(log_ratios):  # more rows than the budget lie above the highest level
+        return float(log_ratios[-1])
+    below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
+    return (below + float(log_ratios[k])) / 2

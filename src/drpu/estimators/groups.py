@@ -8,9 +8,13 @@ import numpy as np
 
 from drpu._arrays import as_numpy
 from drpu._samples import n_rows, take_rows
+from drpu._typing import IntArray
 from drpu.core.diagnostics import mixture_test
 from drpu.core.groups import GroupPriors, joint_level, shrink
+from drpu.core.tails import ScoreTails
 from drpu.estimators._validation import check_rows
+from drpu.estimators.fitted import FittedRatio
+from drpu.estimators.scored_rows import ScoredRows
 from drpu.exceptions import DataError, DataTypeError
 
 __all__ = ["priors_by_group"]
@@ -21,12 +25,13 @@ MOST_GROUPS = 1000
 def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPriors:
     """Priors of the groups of ``X``; see ``adapt_by``."""
     values, X = _group_values(classifier, X, by)
-    rows = check_rows(classifier, X, model=classifier.fitted_.model)
-    if len(values) != n_rows(rows):
-        raise DataError(f"by must have one value per row, got {len(values)} for {n_rows(rows)} rows.")
+    rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
+    n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
+    if len(values) != n:
+        raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
     names, member = _distinct(values)
     fitted, each = classifier.fitted_, joint_level(level, len(names))
-    counts = [fitted.count(take_rows(rows, np.flatnonzero(member == k))) for k in range(len(names))]
+    counts = [_count(fitted, rows, np.flatnonzero(member == k)) for k in range(len(names))]
     whole = counts[0].copy()
     for part in counts[1:]:
         whole.merge(part)
@@ -38,6 +43,13 @@ def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPrio
         fitted.prior_of(whole, level=level),
         level,
     )
+
+
+def _count(fitted: FittedRatio, rows: Any, members: IntArray) -> ScoreTails:
+    """Counts of some of the rows, from their scores where these are known."""
+    if isinstance(rows, ScoredRows):
+        return fitted.count_scores(rows.scores[members])
+    return fitted.count(take_rows(rows, members))
 
 
 def _group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
