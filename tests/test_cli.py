@@ -322,6 +322,15 @@ def test_a_budget_flags_that_many_rows(run):
     assert "10 rows (2.0%)" in out
 
 
+def test_the_page_and_its_json_show_the_budget_and_the_amounts(run, folder):
+    line = "june.csv --budget 20 --false-alarm 5 --miss 200"
+    found = answer(run(f"report toy.drpu {line} --out day.html --json"))
+    assert found["budget"] == answer(run(f"adapt toy.drpu {line} --json"))["budget"]
+    page = (folder / "day.html").read_text()
+    assert "look at the 20 best-scored rows" in page[: page.index("<main>")]
+    assert answer(run("report toy.drpu --budget 2% --out day.html --json"))["budget"]["share"] == 0.02
+
+
 def test_amounts_give_a_cost_and_a_bill(run):
     result = answer(run("adapt toy.drpu june.csv --false-alarm 5 --miss 200 --json"))
     assert_allclose(result["cost"], 5 / 205)
@@ -348,12 +357,17 @@ def test_expected_numbers_have_ranges(run):
         ("adapt toy.drpu june.csv --budget many", "--budget must be a number of rows"),
         ("adapt toy.drpu june.csv --budget 501", "rows must not exceed"),
         ("adapt toy.drpu june.csv --budget 0", "rows must be at least 1"),
+        ("report toy.drpu june.csv --budget 501 --out x.html", "rows must not exceed"),
+        ("report toy.drpu june.csv --budget 0.5% --miss 5 --out x.html", "belong together"),
+        ("report toy.drpu june.csv --budget -3% --out x.html", "share must lie between 0 and 1"),
+        ("report toy.drpu june.csv --by week --out x.html", "no column 'week'"),
         ("prior toy.drpu june.csv --by week", "no column 'week'"),
     ],
 )
-def test_decisions_that_mean_nothing_are_refused(run, line, words):
+def test_decisions_that_mean_nothing_are_refused(run, folder, line, words):
     code, out, err = run(line)
     assert (code, out) == (1, "")
+    assert not (folder / "x.html").exists()
     assert words in err
     assert err.count("\n") == 1
 

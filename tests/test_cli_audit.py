@@ -9,6 +9,7 @@ from cli_answers import answer
 from drpu import load, make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.reading import read
+from drpu.models.folds import FoldedRatio
 
 
 @pytest.fixture(scope="module")
@@ -107,6 +108,14 @@ def test_the_page_shows_priors_before_and_after(run, folder):
     page = (folder / "audited.html").read_text()
     assert "What the audit changed" in page
     assert "before the audit" in page
+
+
+def test_the_page_with_an_audit_scores_every_row_once(run, monkeypatch):
+    scored = []
+    once = FoldedRatio.fold_scores
+    monkeypatch.setattr(FoldedRatio, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
+    assert run("report toy.drpu june.csv --audit answers.csv --budget 30 --out audited.html")[0] == 0
+    assert [n for n in scored if n > 10] == [1000]  # loading tries the model on a few rows
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """A file of claims with strings, dates, missing values, identifiers and string labels."""
 
 import json
+import zipfile
 
 import numpy as np
 import pyarrow as pa
@@ -113,3 +114,31 @@ def test_a_file_is_verified_without_making_a_classifier(run, folder):
     save(load(folder / "claims.drpu"), folder / "again.drpu", column_values="keep")
     _, out, _ = run("verify again.drpu")
     assert "sha256" in out
+
+
+def levels_in(path):
+    with zipfile.ZipFile(path) as parts:
+        return [
+            word
+            for word in ("web", "desk", "post")
+            if any(word.encode() in parts.read(n) for n in parts.namelist())
+        ]
+
+
+def test_levels_of_categories_are_kept_hashed_or_left_out(run, folder):
+    words = "fit claims.csv --label status --pos-label fraud --model boosted --json"
+    priors = []
+    for option, kept in (("keep", ["web", "desk", "post"]), ("hash", [])):
+        result = answer(run(f"{words} --column-values {option} --out {option}.drpu"))
+        assert levels_in(folder / f"{option}.drpu") == kept
+        priors.append(answer(run(f"adapt {option}.drpu june.csv --json"))["prior"])
+        assert result["artifact"] == f"{option}.drpu"
+    assert priors[0] == priors[1]
+    answer(run(f"{words} --column-values keep --rare-values 5000 --out rare.drpu"))
+    assert levels_in(folder / "rare.drpu") == []
+    for option in ("--column-values encrypt", "--rare-values 0"):
+        code, out, err = run(f"{words} {option} --out x.drpu".replace(" --json", ""))
+        assert (code, out) == (1, "")
+        assert err.count("\n") == 1
+        assert option.split()[0].strip("-").replace("-", "_") in err
+        assert not (folder / "x.drpu").exists()

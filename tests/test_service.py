@@ -1,11 +1,13 @@
 """The service of the examples answers over the loopback as Python does."""
 
-import importlib.util
 import json
+import runpy
 import threading
 import urllib.error
 import urllib.request
+from functools import partial
 from pathlib import Path
+from wsgiref.simple_server import WSGIRequestHandler, make_server
 
 import numpy as np
 import pandas as pd
@@ -36,12 +38,15 @@ def classifier(tmp_path_factory):
     return load(path)
 
 
+class Quiet(WSGIRequestHandler):
+    def log_message(self, *_):
+        """Tests print nothing."""
+
+
 @pytest.fixture(scope="module")
 def address(classifier):
-    spec = importlib.util.spec_from_file_location("service", SOURCE)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    server = module.make_server(classifier, 0)
+    module = runpy.run_path(str(SOURCE))
+    server = make_server("127.0.0.1", 0, partial(module["app"], classifier), handler_class=Quiet)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     yield f"http://127.0.0.1:{server.server_port}/predict"
@@ -70,6 +75,7 @@ def test_answers_are_those_of_the_classifier_at_the_prior_and_cost_asked_for(cla
     [
         ("?prior=7", [{"amount": 1, "country": "FR"}], "prior must lie between 0 and 1"),
         ("?prior=x", [{"amount": 1, "country": "FR"}], "could not convert"),
+        ("?share=0.1", [{"amount": 1, "country": "FR"}], "share"),
         ("", [{"amount": 1}], "'country'"),
         ("", [{"amount": "much", "country": "FR"}], "'amount' had numbers"),
     ],
@@ -80,3 +86,7 @@ def test_bad_requests_are_answered_with_the_reason(address, query, content, mess
     with caught.value as answer:
         assert answer.code == 400
         assert message in json.loads(answer.read())["error"]
+
+
+def test_the_example_is_short():
+    assert len(SOURCE.read_text().splitlines()) <= 30

@@ -82,7 +82,7 @@ def test_every_example_draws_a_picture(example):
 
 def test_every_display_has_an_example():
     text = "".join(path.read_text() for path in EXAMPLES)
-    for name in ("Calibration", "Performance", "Prior", "Roc", "Score", "TailRatio"):
+    for name in ("Calibration", "Gain", "Lift", "Performance", "Prior", "Roc", "Score", "TailRatio"):
         assert f"{name}Display.from_classifier" in text
 
 

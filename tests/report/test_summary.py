@@ -83,13 +83,14 @@ def test_without_adapting_accuracy_is_linear_in_the_prior(classifier):
 
 def test_recall_rises_with_the_prior_where_the_threshold_follows(classifier):
     view = outlook(classifier)
-    assert (np.diff(view.adapted.recall) >= 0).all()
+    # Out of fold, recall is a mean over folds of 50 positives: a fall stays within 3 standard errors.
+    assert (np.diff(view.adapted.recall) >= -3 * np.sqrt(0.25 / 250)).all()
     assert view.adapted.recall[0] < view.as_trained.recall[0] < view.adapted.recall[-1]
 
 
 def test_the_outlook_is_what_the_classifier_expects(classifier):
     view = outlook(classifier, points=9)
-    expected = classifier.at_prior(float(view.prior[2])).expected_performance()
-    # the curve uses the same counts for choosing and evaluating; the bias is small unless positives are rare
-    assert_allclose(view.adapted.accuracy[2], expected.accuracy, atol=0.02)
-    assert_allclose(view.adapted.flagged[2], expected.flagged, atol=0.02)
+    for k, prior in enumerate(view.prior.tolist()):
+        expected = classifier.at_prior(prior).expected_performance()
+        for name in ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost"):
+            assert getattr(view.adapted, name)[k] == getattr(expected, name)

@@ -10,15 +10,20 @@ from typing import Any
 from drpu._checks import check_choice, check_integer
 from drpu.exceptions import KeptValuesWarning, ParameterError
 
-__all__ = ["with_profiles", "with_values"]
+__all__ = ["check_values", "with_profiles", "with_values"]
 
 
-def with_values(classifier: Any, column_values: str | None, rare_values: int | None) -> Any:
-    """The classifier to write; warns if it keeps column values without the consent of the user."""
+def check_values(column_values: str | None, rare_values: int | None) -> None:
+    """Raise unless these are options of ``save``."""
     if column_values is not None:
         check_choice("column_values", column_values, ("keep", "hash"))
     if rare_values is not None:
         check_integer("rare_values", rare_values, low=1)
+
+
+def with_values(classifier: Any, column_values: str | None, rare_values: int | None) -> Any:
+    """The classifier to write; warns if it keeps column values without the consent of the user."""
+    check_values(column_values, rare_values)
     table = getattr(classifier, "table_", None)
     if table is None:
         return classifier

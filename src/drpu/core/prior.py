@@ -20,6 +20,7 @@ PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
 METHODS = ("auto", *PROPORTIONS, "blended", *SHIFTS)
 
+FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
 KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
 
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import warnings
 
-from drpu.core.prior import PriorEstimate
+from drpu.core.prior import FEW_POSITIVES, PriorEstimate
 from drpu.exceptions import AlphaWarning, FewPositivesWarning, FewRowsWarning, SeenPositivesWarning
 from drpu.models.folds import FoldedRatio
 
 __all__ = ["warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
 
-FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 

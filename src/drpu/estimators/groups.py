@@ -17,14 +17,14 @@ from drpu.estimators.fitted import FittedRatio
 from drpu.estimators.scored_rows import ScoredRows
 from drpu.exceptions import DataError, DataTypeError
 
-__all__ = ["priors_by_group"]
+__all__ = ["group_values", "priors_by_group"]
 
 MOST_GROUPS = 1000
 
 
 def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPriors:
     """Priors of the groups of ``X``; see ``adapt_by``."""
-    values, X = _group_values(classifier, X, by)
+    values, X = group_values(classifier, X, by)
     rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
     n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
     if len(values) != n:
@@ -52,7 +52,7 @@ def _count(fitted: FittedRatio, rows: Any, members: IntArray) -> ScoreTails:
     return fitted.count(take_rows(rows, members))
 
 
-def _group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
+def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """One value per row, and the rows without the column ``by`` if it was not a column of training."""
     if not isinstance(by, str):
         values = _flat("by", by)

@@ -8,6 +8,7 @@ import numpy as np
 
 from drpu.core.budget import gain_curve
 from drpu.core.groups import GroupPriors
+from drpu.report.explorer import default_budget
 from drpu.report.summary import calibration_bins, outlook, ratio_curve, roc, score_bins
 from drpu.report.svg import Chart, percent
 from drpu.report.view import View
@@ -144,6 +145,8 @@ def _gain(view: View) -> str:
     shown = gain.share <= end
     chart.line((0.0, end), (0.0, end), "unlabeled").line(gain.share[shown], gain.recall[shown], "positive")
     chart.dot(float(expected.flagged), float(expected.recall), "cut", name="gain-cut")
+    looks = default_budget(view) / view.rows
+    chart.dot(looks, float(np.interp(looks, gain.share, gain.recall)), "new", name="gain-looks")
     return chart.draw(percent, percent)
 
 
@@ -164,7 +167,7 @@ def _calibration(view: View) -> str:
 
 def _outlook(view: View) -> str:
     """Expected cost over test priors, with and without adapting."""
-    found = outlook(view.current, top=view.zoom)
+    found = outlook(view.current, top=view.zoom, judge=view.judge)
     adapted, kept = np.asarray(found.adapted.cost), np.asarray(found.as_trained.cost)
     chart = Chart(
         "Expected cost by share of positives",

@@ -1,4 +1,9 @@
-"""The numbers that the what-if explorer of the page uses, as JSON."""
+"""The numbers that the what-if explorer of the page uses, as JSON.
+
+The script computes the same formulas as :mod:`drpu.core.expectation` and :mod:`drpu.core.budget` from the
+same counts, so the page shows what ``expected_performance``, ``at_budget`` and the bill give in Python. Of
+more than 20,000 held-out positives it carries as many, and figures between them are interpolated.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +13,15 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.budget import share_limits
-from drpu.core.diagnostics import expected_performance
 from drpu.core.prior import PriorEstimate
-from drpu.report.summary import level_ratios
 from drpu.report.view import View
 
 __all__ = ["default_budget", "explorer_json"]
 
-MOST_LEVELS = 4000  # thresholds in the page; more would only make the file larger
-KNOTS = 12  # thresholds at which performance is computed by cross-fitting
-_KNOTS = ("logRatio", "recall", "recallLow", "recallHigh", "wrong", "wrongLow", "wrongHigh")
-HALF = PriorEstimate.given(0.5)  # recall and false-positive rate do not depend on the test prior
+# Levels and rows that the page carries one by one; of more, it carries some and the script interpolates.
+MOST_LEVELS = 20_000
+MOST_ROWS = 5000
+DIGITS = 10
 
 # Fields of Performance by their names in the script.
 _FIGURES = {
@@ -33,85 +35,111 @@ _FIGURES = {
 
 
 def default_budget(view: View) -> int:
-    """Initial number of rows to check: those that are flagged."""
+    """Number of rows to check: the budget of the page, or the rows that are flagged."""
+    if view.budget is not None:
+        wanted = view.budget.rows
+        return round(view.budget.share * view.rows) if wanted is None else wanted
     flagged = round(float(view.expected.flagged) * view.rows) if view.flagged is None else view.flagged
     return min(max(1, flagged), view.rows)
 
 
 def explorer_json(view: View) -> str:
     """JSON that is safe inside a script element."""
-    kept = _kept_levels(len(view.fitted.tails.levels))
-    levels = view.fitted.tails.levels[kept]
-    rates = _rates(view, levels)
-    low, high = view.current.expected_range()
-    now = view.expected
-    data: dict[str, Any] = {
-        "levels": _rounded(levels),
-        "ratio": level_ratios(view.fitted)[kept].tolist(),
-        **{name: values.tolist() for name, values in rates.items()},
-        "knots": _knots(view),
-        "newShare": None if view.new is None else [*_rounded(view.new.survival[kept]), 0.0],
+    data: dict[str, Any] = _counts(view) | {
+        "newRows": None if view.log_ratios is None else _rows(view.log_ratios - view.fitted.tie_break),
         "flagged": view.flagged,
+        "batch": view.current._batch_size,
+        "models": len(view.fitted.model.models),
         "rows": view.rows,
         "budget": default_budget(view),
-        "trainPrior": view.train.value,
-        "prior": {"value": view.prior.value, "low": view.prior.low, "high": view.prior.high},
+        "trainPrior": _prior(view.train),
+        "unlabeledPrior": _prior(view.fitted.unlabeled_prior),
+        "prior": _prior(view.prior),
         "cost": view.cost,
         "miss": view.amounts.miss,
+        "threshold": view.threshold if np.isfinite(view.threshold) else None,
         "found": {
-            name: [
-                min(float(getattr(low, field)), float(getattr(now, field))),
-                max(float(getattr(high, field)), float(getattr(now, field))),
-            ]
+            name: [float(getattr(view.expected, field)), *view.limits(field)]
             for name, field in _FIGURES.items()
         },
     }
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
 
 
-def _kept_levels(n: int) -> IntArray:
-    if n <= MOST_LEVELS:
-        return np.arange(n)
-    return np.unique(np.linspace(0, n - 1, MOST_LEVELS).round().astype(np.int64))
-
-
-def _rates(view: View, levels: FloatArray) -> dict[str, FloatArray]:
-    """Recall and false-positive rate from the counts, with a threshold at each level and above all."""
-    at = np.append(levels, np.inf)
-    tails, prior = view.fitted.tails, view.fitted.unlabeled_prior.value
-    found = expected_performance(tails, prior, HALF.value, at, cost=view.cost)
-    recall = np.asarray(found.recall)
-    limits = np.array([share_limits(float(share), tails.n_positive, view.prior.level) for share in recall])
+def _counts(view: View) -> dict[str, Any]:
+    """What the counts of training and of new rows say, at every level or at those kept."""
+    tails, judge = view.fitted.tails, view.judge
+    kept = _kept_levels(view)
+    cells = np.concatenate(([0], kept + 1))
+    folds = judge.folds
     return {
-        "recall": recall,
-        "wrong": np.asarray(found.false_positive_rate),
-        "recallLow": limits[:, 0],
-        "recallHigh": limits[:, 1],
+        "exact": len(kept) == len(tails.levels),
+        "levels": _short(tails.levels[kept], 4),
+        "logRatio": _short(_log_ratios(view)[kept]),
+        "tieBreak": view.fitted.tie_break,
+        "positive": _merged(tails.positive_counts, cells),
+        "unlabeled": _merged(tails.counts, cells),
+        "nPositive": tails.n_positive,
+        "nUnlabeled": tails.n,
+        "plateau": _short(judge.plateau[np.append(cells, len(judge.plateau) - 1)]),
+        "folds": None
+        if folds is None
+        else [
+            {
+                "ratio": _short(ratios[kept]),
+                "positive": _merged(positive, cells),
+                "unlabeled": _merged(unlabeled, cells),
+            }
+            for positive, unlabeled, ratios in zip(folds.positive, folds.unlabeled, folds.ratios, strict=True)
+        ],
+        "newCounts": None if view.new is None else _merged(view.new.counts, cells),
     }
 
 
-def _knots(view: View) -> dict[str, list[float]]:
-    """Corrections by cross-fitting to the counted rates at some thresholds, and limits of the rates.
+def _log_ratios(view: View) -> FloatArray:
+    """Log-ratios at the levels, such that a level is flagged where it exceeds the log of the threshold."""
+    return np.maximum.accumulate(view.fitted.level_log_ratios() - view.fitted.tie_break)
 
-    The counts overestimate the performance of a threshold that was chosen with the same counts. The script
-    interpolates between the knots, which include the thresholds of the page and of training.
+
+def _kept_levels(view: View) -> IntArray:
+    """All levels, or some: where ratios jump, and otherwise dense in the positives and in the best rows.
+
+    The script interpolates between two kept levels, which is right where ratios rise steadily.
     """
-    log_ratios = view.fitted.level_log_ratios()
-    some = np.unique(np.linspace(0, len(log_ratios) - 1, KNOTS).astype(np.int64))
-    chosen = [float(at) for at in (view.threshold, view.before.threshold_) if 0 < at < np.inf]
-    ratios = np.unique(np.concatenate([np.exp(log_ratios[some]) * (1 - 1e-9), chosen]))
-    tails, prior = view.fitted.tails, view.fitted.unlabeled_prior.value
-    out: dict[str, list[float]] = {name: [] for name in _KNOTS}
-    for ratio in ratios:
-        now, low, high = view.judged(float(ratio), HALF)
-        seen = expected_performance(tails, prior, HALF.value, now.threshold, cost=view.cost)
-        out["logRatio"].append(float(np.log(ratio)))
-        for name, field in (("recall", "recall"), ("wrong", "false_positive_rate")):
-            counted = float(getattr(seen, field))
-            for end, part in (("", now), ("Low", low), ("High", high)):
-                out[f"{name}{end}"].append(float(getattr(part, field)) - counted)
-    return out
+    tails, n = view.fitted.tails, len(view.fitted.tails.levels)
+    if n <= MOST_LEVELS:
+        return np.arange(n)
+    curves = [_log_ratios(view)]
+    if view.judge.folds is not None:
+        curves += list(np.log(np.maximum(view.judge.folds.ratios, 1e-300)))
+    jumps = np.diff(np.array(curves), axis=1).max(axis=0)
+    before = np.argsort(jumps)[-MOST_LEVELS // 3 :]
+    rare = np.log(np.maximum(tails.survival, 0.5 / tails.n)) / np.log(0.5 / tails.n)
+    at = (1 - tails.positive_survival + rare) / 2
+    even = np.searchsorted(at, np.linspace(0, at[-1], MOST_LEVELS // 3)).clip(0, n - 1)
+    return np.unique(np.concatenate(([0, n - 1], even, before, before + 1)))
 
 
-def _rounded(values: Any) -> list[float]:
-    return [float(f"{value:.6g}") for value in values]
+def _rows(log_ratios: FloatArray) -> dict[str, Any]:
+    """Log-ratios of new rows, the largest first, with their places from 1 on."""
+    n = len(log_ratios)
+    places = np.arange(n)
+    if n > MOST_ROWS:
+        one_by_one = MOST_ROWS // 5
+        wider = np.geomspace(one_by_one, n, MOST_ROWS - one_by_one).astype(np.int64) - 1
+        places = np.unique(np.concatenate((np.arange(one_by_one), wider)))
+    return {"place": (places + 1).tolist(), "logRatio": _short(log_ratios[places])}
+
+
+def _merged(counts: IntArray | FloatArray, cells: IntArray) -> list[float]:
+    """Counts of the cells, where the cells between kept levels are one."""
+    merged = np.add.reduceat(counts, cells)
+    return merged.tolist() if merged.dtype.kind == "i" else _short(merged)
+
+
+def _prior(prior: PriorEstimate) -> dict[str, float]:
+    return {"value": prior.value, "low": prior.low, "high": prior.high, "level": prior.level}
+
+
+def _short(values: Any, digits: int = DIGITS) -> list[float]:
+    return [float(f"{value:.{digits}g}") for value in values]

@@ -5,100 +5,30 @@
 
   // -- decisions ------------------------------------------------------------------------------
 
-  function ratioThreshold(pi, q, c) {
-    if (q <= 0) { return Infinity; }
-    if (q >= 1) { return -Infinity; }
-    var against = c * (1 - q), level = (1 - c) * q * (1 - pi) + against * pi;
-    return level === 0 ? (pi === 1 ? 1 : Infinity) : against / level;
-  }
-
-  // First level whose ratio lies above the threshold; ratios rise with the score.
-  function firstAbove(threshold) {
-    var low = 0, high = data.ratio.length;
-    while (low < high) {
-      var middle = (low + high) >> 1;
-      if (data.ratio[middle] > threshold) { high = middle; } else { low = middle + 1; }
-    }
-    return low;
-  }
-
-  function figures(q, c, recall, wrong) {
-    var flagged = q * recall + (1 - q) * wrong;
-    return {
-      recall: recall, falsePositiveRate: wrong, flagged: flagged,
-      precision: flagged > 0 ? q * recall / flagged : 1,
-      accuracy: q * recall + (1 - q) * (1 - wrong),
-      meanCost: (1 - c) * q * (1 - recall) + c * (1 - q) * wrong,
-      truePositives: q * recall, misses: q * (1 - recall),
-      falseAlarms: (1 - q) * wrong, trueNegatives: (1 - q) * (1 - wrong)
-    };
-  }
-
-  // A value between the knots, by the log of the threshold.
-  function between(values, threshold) {
-    var at = data.knots.logRatio, x = Math.log(threshold), i = 1;
-    if (x <= at[0]) { return values[0]; }
-    if (x >= at[at.length - 1]) { return values[values.length - 1]; }
-    while (at[i] < x) { i++; }
-    return values[i - 1] + (values[i] - values[i - 1]) * (x - at[i - 1]) / (at[i] - at[i - 1]);
-  }
-
-  // Recall and false-positive rate at a threshold: as counted, moved to what other counts would show.
-  function rate(name, end, threshold, k) {
-    if (k < 0) { return 1; }
-    if (threshold === Infinity) { return 0; }
-    return Math.min(1, Math.max(0, data[name][k] + between(data.knots[name + end], threshold)));
-  }
-
-  function outlook(q, c) {
-    var threshold = ratioThreshold(data.trainPrior, q, c);
-    var k = threshold === -Infinity ? -1 : firstAbove(threshold);
-    var out = figures(q, c, rate("recall", "", threshold, k), rate("wrong", "", threshold, k));
-    out.level = k;
-    out.threshold = threshold;
-    return out;
-  }
+  var figures = Expectations(data);
 
   function asFound() { return now.prior === data.prior.value && now.cost === data.cost; }
 
-  // Limits of each figure: as computed with the page, or the corners of what is left open elsewhere.
-  function limits(q, c, threshold, k) {
-    if (asFound()) { return data.found; }
-    var recalls = [rate("recall", "Low", threshold, k), rate("recall", "High", threshold, k)];
-    var wrongs = [rate("wrong", "Low", threshold, k), rate("wrong", "High", threshold, k)];
-    var out = {};
-    recalls.forEach(function (recall) {
-      wrongs.forEach(function (wrong) {
-        var corner = figures(q, c, recall, wrong);
-        Object.keys(corner).forEach(function (name) {
-          var seen = out[name] || [Infinity, -Infinity];
-          out[name] = [Math.min(seen[0], corner[name]), Math.max(seen[1], corner[name])];
-        });
-      });
-    });
-    return out;
+  // The prior with its limits where it was estimated; a number where somebody chose it.
+  function priorNow() {
+    if (now.prior === data.prior.value) { return data.prior; }
+    if (now.prior === data.trainPrior.value) { return data.trainPrior; }
+    return { value: now.prior, low: now.prior, high: now.prior, level: 0.95 };
   }
 
-  // What the best rows hold, if no more than a share of them can be looked at.
-  function atDepth(share, q) {
-    var counted = data.newShare !== null && q === data.prior.value, last = data.recall.length - 1;
-    function depth(k) {
-      return k < 0 ? 1 : counted ? data.newShare[k] : q * data.recall[k] + (1 - q) * data.wrong[k];
+  function outlook() {
+    var batch = now.prior === data.prior.value ? data.batch : null;
+    var out = figures.expect(priorNow(), now.cost, batch), q = now.prior;
+    if (asFound()) {
+      out.figures = data.found;
+      if (data.threshold !== null) { out.threshold = data.threshold; }
     }
-    var k = 0;
-    while (k < last && depth(k) > share) { k++; }
-    var wide = depth(k - 1) - depth(k), t = wide > 0 ? Math.min(1, Math.max(0, (share - depth(k)) / wide)) : 0;
-    function mixed(values, all) { return (1 - t) * values[k] + t * (k > 0 ? values[k - 1] : all); }
-    var ends = counted ? [data.prior.low, data.prior.high] : [q, q];
-    // No more positives can be found than rows are looked at.
-    function cap(found, prior) { return prior > 0 ? Math.min(found, share / prior) : found; }
-    var recall = cap(mixed(data.recall, 1), q), low = cap(mixed(data.recallLow, 1), ends[1]);
-    var high = cap(mixed(data.recallHigh, 1), ends[0]);
-    function precision(prior, found) { return Math.min(1, prior * found / share); }
-    return {
-      recall: recall, recallRange: [low, high], precision: precision(q, recall),
-      precisionRange: [precision(ends[0], low), precision(ends[1], high)]
+    var recall = out.figures.recall[0], wrong = out.figures.falsePositiveRate[0];
+    out.cells = {
+      truePositives: q * recall, misses: q * (1 - recall),
+      falseAlarms: (1 - q) * wrong, trueNegatives: (1 - q) * (1 - wrong)
     };
+    return out;
   }
 
   // -- words ----------------------------------------------------------------------------------
@@ -114,7 +44,7 @@
   }
   function amount(x) { return x >= 1000 ? Math.round(x).toLocaleString("en") : number(x); }
   function whole(x) { return Math.round(x).toLocaleString("en"); }
-  function range(pair, form) { return form(pair[0]) + " to " + form(pair[1]); }
+  function range(figure, form) { return form(figure[1]) + " to " + form(figure[2]); }
   function byId(name) { return document.getElementById(name); }
 
   // Whole rows that add up: the largest remainders are rounded up.
@@ -145,42 +75,47 @@
   }
   function moveMarks(out) {
     var edge = byId("scores").getAttribute("data-x").split(" ").map(Number);
-    var cut = out.level < 0 ? edge[0] : out.level >= data.levels.length ? edge[1] : data.levels[out.level];
+    var level = Math.ceil(out.level);
+    var cut = level < 0 ? edge[0] : level >= data.levels.length ? edge[1] : data.levels[level];
     moveRule("scores-cut", "scores", cut);
-    moveDot("roc-cut", "roc", out.falsePositiveRate, out.recall);
-    moveDot("gain-cut", "gain", out.flagged, out.recall);
+    moveDot("roc-cut", "roc", out.figures.falsePositiveRate[0], out.figures.recall[0]);
+    moveDot("gain-cut", "gain", out.figures.flagged[0], out.figures.recall[0]);
     moveRule("outlook-cut", "outlook", now.prior);
   }
 
   // -- what is shown --------------------------------------------------------------------------
 
   var forms = {
-    threshold: number, meanCost: number, flagged: percent, precision: percent, accuracy: percent,
-    recall: percent, falsePositiveRate: percent
+    meanCost: number, flagged: percent, precision: percent, accuracy: percent, recall: percent,
+    falsePositiveRate: percent
   };
-  var cells = ["truePositives", "misses", "falseAlarms", "trueNegatives"];
 
   function fill(name, text, value) {
     byId("out-" + name).textContent = text;
     if (value !== undefined) { byId("out-" + name).setAttribute("data-value", String(value)); }
   }
+  function fillRange(name, figure, form) {
+    fill(name, form(figure[0]), figure[0]);
+    byId("range-" + name).textContent = range(figure, form);
+    byId("range-" + name).setAttribute("data-low", String(figure[1]));
+    byId("range-" + name).setAttribute("data-high", String(figure[2]));
+  }
+  function times(figure, factor) { return figure.map(function (x) { return factor * x; }); }
 
-  function showBill(out, ends) {
-    var falseAlarm = now.miss * now.cost / (1 - now.cost), unit = data.rows * (falseAlarm + now.miss);
-    fill("bill", amount(unit * out.meanCost), unit * out.meanCost);
-    byId("range-bill").textContent = range([unit * ends.meanCost[0], unit * ends.meanCost[1]], amount);
+  function showBill(out) {
+    var falseAlarm = now.miss * now.cost / (1 - now.cost);
+    fillRange("bill", times(out.figures.meanCost, data.rows * (falseAlarm + now.miss)), amount);
   }
 
   function showBudget() {
-    var found = atDepth(now.budget / data.rows, now.prior);
-    fill("budgetPrecision", percent(found.precision), found.precision);
-    fill("budgetRecall", percent(found.recall), found.recall);
-    fill("budgetFound", whole(now.budget * found.precision), now.budget * found.precision);
-    byId("range-budgetPrecision").textContent = range(found.precisionRange, percent);
-    byId("range-budgetRecall").textContent = range(found.recallRange, percent);
-    byId("range-budgetFound").textContent = range(
-      [now.budget * found.precisionRange[0], now.budget * found.precisionRange[1]], whole
-    );
+    var counted = data.newRows !== null && now.prior === data.prior.value;
+    var found = figures.atBudget(now.budget, priorNow(), counted);
+    fill("budgetThreshold", number(found.threshold), found.threshold);
+    fillRange("budgetFound", times(found.precision, now.budget), whole);
+    fillRange("budgetPrecision", found.precision, percent);
+    fillRange("budgetRecall", found.recall, percent);
+    fillRange("budgetLift", found.lift, number);
+    moveDot("gain-looks", "gain", now.budget / data.rows, found.recall[0]);
   }
 
   function showWords(out) {
@@ -189,25 +124,27 @@
       : times > 1 ? "a false alarm is " + more + " times as bad as a miss"
       : "a miss is " + more + " times as bad as a false alarm";
     byId("said").textContent = "With " + percent(now.prior) + " positives and cost " + number(now.cost) + ", "
-      + percent(out.flagged) + " of rows are flagged; " + percent(out.precision)
-      + " of them are expected to be positive, and " + percent(out.recall) + " of the positives are found.";
+      + percent(out.figures.flagged[0]) + " of rows are flagged; " + percent(out.figures.precision[0])
+      + " of them are expected to be positive, and " + percent(out.figures.recall[0])
+      + " of the positives are found.";
+  }
+
+  function showReallyFlagged(out) {
+    var flagged = figures.flaggedRows(out.threshold);
+    var some = data.newRows.place.length < data.rows && !asFound();
+    if (asFound()) { flagged = data.flagged; }
+    fill("reallyFlagged", (some ? "about " : "") + flagged.toLocaleString("en"), flagged);
   }
 
   function show() {
-    var out = outlook(now.prior, now.cost), ends = limits(now.prior, now.cost, out.threshold, out.level);
-    Object.keys(forms).forEach(function (name) {
-      fill(name, forms[name](out[name]), out[name]);
-      var beside = byId("range-" + name);
-      if (beside !== null) { beside.textContent = range(ends[name], forms[name]); }
-    });
-    var rows = wholeRows(cells.map(function (name) { return out[name]; }), data.rows);
-    cells.forEach(function (name, i) { fill(name, rows[i].toLocaleString("en"), out[name]); });
-    if (data.newShare !== null) {
-      var counted = out.level < 0 ? 1 : data.newShare[out.level];
-      var flagged = asFound() ? data.flagged : Math.round(counted * data.rows);
-      fill("reallyFlagged", flagged.toLocaleString("en"), flagged);
-    }
-    showBill(out, ends);
+    var out = outlook();
+    fill("threshold", number(out.threshold), out.threshold);
+    Object.keys(forms).forEach(function (name) { fillRange(name, out.figures[name], forms[name]); });
+    var cells = Object.keys(out.cells);
+    var rows = wholeRows(cells.map(function (name) { return out.cells[name]; }), data.rows);
+    cells.forEach(function (name, i) { fill(name, rows[i].toLocaleString("en"), out.cells[name]); });
+    if (data.newRows !== null) { showReallyFlagged(out); }
+    showBill(out);
     showBudget();
     showWords(out);
     moveMarks(out);
@@ -282,6 +219,6 @@
     refresh("");
   }
   byId("as-found").addEventListener("click", function () { goTo(data.prior.value); });
-  byId("as-trained").addEventListener("click", function () { goTo(data.trainPrior); });
+  byId("as-trained").addEventListener("click", function () { goTo(data.trainPrior.value); });
   show();
 }());

@@ -31,12 +31,13 @@ def write_report(
     by: Any = None,
     by_name: str | None = None,
     audit: Any = None,
+    budget: float | None = None,
 ) -> Any:
     """Write the page of :func:`render_report` to ``path`` and return the classifier it describes."""
     classifier._check_fitted()
-    view = look(classifier, X, cost=cost, level=level, by=by, audit=audit)
+    view = look(classifier, X, cost=cost, level=level, by=by, audit=audit, budget=budget)
     write_output(path, _page(view, title, by_name or by))
-    return view.current
+    return view.current if view.day is None else view.day
 
 
 def render_report(
@@ -49,6 +50,7 @@ def render_report(
     by: Any = None,
     by_name: str | None = None,
     audit: Any = None,
+    budget: float | None = None,
 ) -> str:
     """One self-contained HTML page about a fitted classifier and, if given, new rows.
 
@@ -70,6 +72,9 @@ def render_report(
         Heading of the groups; the name of the column when left out.
     audit : Audit, optional
         True labels of some of the new rows; see ``plan_audit``.
+    budget : int or float, optional
+        Rows that can be looked at, or their share as a float up to 1; see ``at_budget``. Without new
+        rows, a number of rows is one of 10,000.
 
     Returns
     -------
@@ -87,13 +92,14 @@ def render_report(
     True
     """
     classifier._check_fitted()
-    return _page(look(classifier, X, cost=cost, level=level, by=by, audit=audit), title, by_name or by)
+    view = look(classifier, X, cost=cost, level=level, by=by, audit=audit, budget=budget)
+    return _page(view, title, by_name or by)
 
 
 def _page(view: View, title: str, by: Any) -> str:
     jinja2 = require("jinja2", extra="report", for_="the report page")
     markup = jinja2.filters.Markup
-    css, js = _text("page.css"), _text("page.js")
+    css, js = _text("page.css"), _text("expect.js") + _text("page.js")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
     drawn = charts.all_charts(view)
     page: str = environment.from_string(_text("template.html")).render(

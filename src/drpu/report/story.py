@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from drpu.core.budget import gain_curve
+from drpu.core.budget import Range, gain_curve
 from drpu.core.diagnostics import Performance
+from drpu.core.prior import FEW_POSITIVES
 from drpu.estimators.adapted import OTHER_SHIFT
+from drpu.report.explorer import default_budget
+from drpu.report.judged import judged
 from drpu.report.summary import roc
 from drpu.report.view import View
 from drpu.report.words import number, prior_words, share, share_range
@@ -14,7 +17,6 @@ from drpu.report.words import number, prior_words, share, share_range
 __all__ = ["audit_table", "expectations", "facts", "group_table", "headline", "lead", "lift_words", "notes",
            "prior_caption"]  # fmt: skip
 
-FEW_POSITIVES = 100
 FIGURES = {
     "flagged": "rows that are flagged",
     "precision": "flagged rows that are positive",
@@ -85,7 +87,8 @@ def _what_to_do(view: View) -> tuple[str, str, str]:
     if view.other_shift:
         words = "More than the share of positives has changed. Find out why before the labels are used."
         return question, "check the data", words
-    low, high = view.current.expected_range()
+    if view.budget is not None:
+        return question, *_looks(view)
     now = view.expected
     flagged = _rows(view, float(now.flagged)) if view.flagged is None else f"{view.flagged:,}"
     if flagged == "0":
@@ -93,11 +96,27 @@ def _what_to_do(view: View) -> tuple[str, str, str]:
         return question, "nothing to flag", words
     words = (
         f"They are flagged. Expected to be positive: {share(float(now.precision))} of them "
-        f"({share_range(low.precision, high.precision)}). Share of all positives among them: "
-        f"{share(float(now.recall))} ({share_range(low.recall, high.recall)})."
+        f"({share_range(*view.limits('precision'))}). Share of all positives among them: "
+        f"{share(float(now.recall))} ({share_range(*view.limits('recall'))})."
     )
     of = f" of {view.rows:,}" if view.new is None else ""
     return question, f"look at {flagged} rows{of}", words
+
+
+def _looks(view: View) -> tuple[str, str]:
+    """What to do with a number of looks, and what they are expected to find."""
+    budget, rows = view.budget, default_budget(view)
+    assert budget is not None
+
+    def figure(found: Range) -> str:
+        return f"{share(found.value)} ({share_range(found.low, found.high)})"
+
+    words = (
+        f"Expected to be positive: {figure(budget.precision)} of them. Share of all positives among them: "
+        f"{figure(budget.recall)}. That is {budget.lift.value:.3g} times what as many random rows would hold."
+    )
+    of = f" of {view.rows:,}" if view.new is None else ""
+    return f"look at the {rows:,} best-scored rows{of}", words
 
 
 def _rows(view: View, part: float) -> str:
@@ -139,12 +158,11 @@ def prior_caption(view: View) -> str:
 def expectations(view: View) -> list[dict[str, str]]:
     """Rows of the table of expected performance: the figure, its range, and without adapting."""
     now, kept = view.expected, _kept_threshold(view)
-    low, high = view.current.expected_range()
     lines = []
     for name, words in FIGURES.items():
         form = number if name == "cost" else share
         value = getattr(now, name)
-        ends = min(getattr(low, name), value), max(getattr(high, name), value)
+        ends = view.limits(name)
         lines.append(
             {
                 "name": name.replace("_", " "),
@@ -159,7 +177,8 @@ def expectations(view: View) -> list[dict[str, str]]:
 
 def _kept_threshold(view: View) -> Performance:
     """Performance at the current prior if the threshold of training were kept."""
-    return view.judged(view.before.threshold_)[0]
+    ratio = float(view.before.threshold_)
+    return judged(view.fitted, view.judge, ratio, view.prior, view.cost)[0]
 
 
 def lift_words(view: View) -> str:
@@ -200,10 +219,10 @@ def group_table(view: View, by: Any) -> dict[str, Any] | None:
 
 def audit_table(view: View) -> list[dict[str, str]] | None:
     """Priors before and with the answers of an audit, if there was one."""
-    if view.unaudited is None:
+    before = getattr(view.current, "before_audit_", None)
+    if before is None:
         return None
-    old = view.unaudited
-    pairs = {"new rows": (old.test_prior_, view.prior), "training": (old.train_prior_, view.train)}
+    pairs = {"new rows": (before[1], view.prior), "training": (before[0], view.train)}
     return [
         {"name": f"share of positives, {name}", "before": prior_words(a), "after": prior_words(b)}
         for name, (a, b) in pairs.items()

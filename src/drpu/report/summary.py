@@ -9,12 +9,15 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from drpu._typing import FloatArray, IntArray, Rows
+from drpu.core.costs import check_cost
 from drpu.core.decision import ratio_threshold
-from drpu.core.diagnostics import Performance, expected_performance
+from drpu.core.diagnostics import Performance
+from drpu.core.expectation import Judge
 from drpu.core.interval import ratio_limits
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.estimators.fitted import FittedRatio
+from drpu.report.judged import judge_of, judged
 
 __all__ = [
     "CalibrationBins",
@@ -191,26 +194,34 @@ class Outlook:
     as_trained: Performance
 
 
-def outlook(classifier: Any, *, cost: float | None = None, points: int = 99, top: float = 1.0) -> Outlook:
-    """Expected performance at each test prior up to ``top``, with adapted and with trained threshold."""
-    core: FittedRatio = classifier.fitted_
-    c = classifier.cost_ if cost is None else cost
+def outlook(
+    classifier: Any,
+    *,
+    cost: float | None = None,
+    points: int = 99,
+    top: float = 1.0,
+    judge: Judge | None = None,
+) -> Outlook:
+    """Expected performance at each test prior up to ``top``, with adapted and with trained threshold.
+
+    The figures are those of ``at_prior(prior, cost=cost).expected_performance()``.
+    """
+    fitted: FittedRatio = classifier.fitted_
+    c = float(classifier.cost_ if cost is None else check_cost("cost", cost))
+    judge = judge_of(fitted) if judge is None else judge
     priors = np.linspace(0, top, points + 2)[1:-1]
-    fixed = _performance(core, core.train_prior, c, priors)
-    moved = [_performance(core, PriorEstimate.given(float(q)), c, np.array([q])) for q in priors]
-    adapted = Performance(
-        *(np.concatenate([getattr(one, field.name) for one in moved]) for field in fields(Performance))
-    )
-    return Outlook(priors, adapted, fixed)
+    pi = fitted.train_prior.value
+    trained = ratio_threshold(pi, pi, cost=c)
+
+    def expected(q: float, ratio: float) -> Performance:
+        return judged(fitted, judge, ratio, PriorEstimate.given(q), c)[0]
+
+    adapted = [expected(float(q), ratio_threshold(pi, float(q), cost=c)) for q in priors]
+    return Outlook(priors, _stacked(adapted), _stacked([expected(float(q), trained) for q in priors]))
 
 
-def _performance(core: FittedRatio, tuned: PriorEstimate, cost: float, priors: FloatArray) -> Performance:
-    """Performance at each prior with the optimal threshold for ``tuned``."""
-    theta = ratio_threshold(core.train_prior.value, tuned.value, cost=cost)
-    at = theta if np.isinf(theta) else core.score_above(theta)
-    each = [
-        expected_performance(core.tails, core.unlabeled_prior.value, float(q), at, cost=cost) for q in priors
-    ]
+def _stacked(each: list[Performance]) -> Performance:
+    """One performance whose figures are arrays."""
     return Performance(
         *(np.array([getattr(one, field.name) for one in each]) for field in fields(Performance))
     )

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
-from drpu._typing import Rows
+from drpu._typing import FloatArray, Rows
+from drpu.core.budget import Budget
 from drpu.core.costs import Costs
 from drpu.core.diagnostics import Performance
-from drpu.core.expectation import Decision, expect
+from drpu.core.expectation import Judge
 from drpu.core.groups import GroupPriors
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.estimators.fitted import FittedRatio
-from drpu.exceptions import DRPUWarning, ShiftWarning
+from drpu.estimators.groups import group_values
+from drpu.estimators.scored_rows import ScoredRows, score_once
+from drpu.exceptions import DRPUWarning, ParameterError, ShiftWarning
+from drpu.report.judged import judge_of
 
 __all__ = ["View", "look"]
 
@@ -34,14 +38,18 @@ class View:
         The fitted state of the classifier.
     before, current : classifier
         The classifier at the training prior, and as the page describes it.
+    expected, low, high : Performance
+        Expected performance of ``current`` with its limits, which contain it.
+    judge : Judge
+        Gives the expected performance of other thresholds.
     new : ScoreTails or None
         Counts of the new rows.
-    flagged : int or None
-        Number of new rows that are classified as positive.
+    log_ratios : ndarray or None
+        Log-ratios of the new rows, the largest first.
+    day : classifier or None
+        ``current`` with the threshold of a budget, if one was given.
     groups : GroupPriors or None
         Priors of groups of the new rows.
-    unaudited : classifier or None
-        The classifier without the answers of the audit, if there was one.
     caught : tuple of Warning
         Warnings of the library during the adaptation.
     """
@@ -49,10 +57,14 @@ class View:
     fitted: FittedRatio
     before: Any
     current: Any
+    expected: Performance
+    low: Performance
+    high: Performance
+    judge: Judge
     new: ScoreTails | None = None
-    flagged: int | None = None
+    log_ratios: FloatArray | None = None
+    day: Any = None
     groups: GroupPriors | None = None
-    unaudited: Any = None
     caught: tuple[Warning, ...] = ()
 
     @property
@@ -89,10 +101,16 @@ class View:
         return ROWS if self.new is None else max(1, round(self.new.n))
 
     @property
-    def expected(self) -> Performance:
-        """Expected performance at the prior of the page."""
-        performance: Performance = self.current.expected_performance()
-        return performance
+    def flagged(self) -> int | None:
+        """Number of new rows that are flagged."""
+        if self.log_ratios is None:
+            return None
+        return int(np.sum(self.current._margin(self.log_ratios) > 0))
+
+    @property
+    def budget(self) -> Budget | None:
+        """Expected result of checking the rows of the budget, if one was given."""
+        return None if self.day is None else self.day.budget_
 
     @property
     def moved(self) -> str:
@@ -116,15 +134,9 @@ class View:
             1.0 if top > 0.1 else next(size for size in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if size > 3 * top)
         )
 
-    def judged(
-        self, ratio: float, prior: PriorEstimate | None = None
-    ) -> tuple[Performance, Performance, Performance]:
-        """Expected performance with its limits for the threshold ``ratio``, at the prior of the page."""
-        fitted = self.fitted
-        made = ratio if fitted.calibration is not None else None
-        models = len(fitted.model.models)
-        decision = Decision(fitted.tails, self.cut(ratio), made, fitted.labelled_fraction, models)
-        return expect(decision, fitted.unlabeled_prior, prior or self.prior, cost=self.cost)
+    def limits(self, name: str) -> tuple[float, float]:
+        """Limits of an expected figure."""
+        return float(getattr(self.low, name)), float(getattr(self.high, name))
 
     def cut(self, ratio: float) -> float:
         """Score at which a ratio is exceeded."""
@@ -139,26 +151,44 @@ def look(
     level: float = 0.95,
     by: Any = None,
     audit: Any = None,
+    budget: float | None = None,
 ) -> View:
-    """The view of a classifier on new rows, if there are any."""
+    """The view of a classifier on new rows, if there are any; each row is scored once."""
+    looks = None if budget is None else _looks(budget)
     if X is None:
+        if by is not None or audit is not None:
+            raise ParameterError("by and audit are about new rows: pass them as X.")
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
-        return View(current.fitted_, current.at_prior(current.train_prior_), current)
-    groups, unaudited = None, None
+        return _view(current, day=looks and current.at_budget(**looks, of=ROWS))
+    groups = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DRPUWarning)
-        if audit is not None:
-            unaudited = classifier.adapt(X, cost=cost, level=level)
-            current = classifier.adapt(X, cost=cost, level=level, audit=audit)
-            labels = current.predict(X)
-        else:
-            current, labels = classifier.adapt_predict(X, cost=cost, level=level)
-        if by is not None:
-            groups = current.adapt_by(X, by=by, level=level)
-        flagged = int(np.sum(labels == current.classes_[1]))
-        new = current.count(X)
+        values, X = (None, X) if by is None else group_values(classifier, X, by)
+        scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+        current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
+        if values is not None:
+            groups = current.adapt_by(scored, by=values, level=level)
+        day = looks and current.at_budget(**looks, of=scored)
     for warning in caught:
         warnings.warn(warning.message, stacklevel=4)
     kept = {str(w.message): w.message for w in caught if isinstance(w.message, DRPUWarning)}
+    return _view(
+        current, new=scored.counts, day=day, groups=groups, caught=tuple(kept.values()),
+        log_ratios=np.sort(current.fitted_.log_ratio_of(scored.scores))[::-1],
+    )  # fmt: skip
+
+
+def _looks(budget: Any) -> dict[str, Any]:
+    """Keywords of ``at_budget``: a share up to 1 where the budget is a float, otherwise rows."""
+    share = isinstance(budget, float) and budget <= 1
+    return {"share": budget} if share else {"rows": budget}
+
+
+def _view(current: Any, **seen: Any) -> View:
+    fitted = current.fitted_
+    expected, (low, high) = current.expected_performance(), current.expected_range()
+    names = [field.name for field in fields(Performance) if field.name != "threshold"]
+    low = replace(low, **{name: min(getattr(low, name), getattr(expected, name)) for name in names})
+    high = replace(high, **{name: max(getattr(high, name), getattr(expected, name)) for name in names})
     before = current.at_prior(current.train_prior_)
-    return View(current.fitted_, before, current, new, flagged, groups, unaudited, tuple(kept.values()))
+    return View(fitted, before, current, expected, low, high, judge_of(fitted), **seen)

@@ -72,6 +72,7 @@ def fit(
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
     from drpu import DRPUClassifier, save
+    from drpu.artifact.values import check_values
     from drpu.cli.facts import learnt
     from drpu.cli.reading import read
     from drpu.cli.rows import (
@@ -87,6 +88,7 @@ def fit(
     from drpu.cli.writing import check_out
 
     check_out(out, [train, unlabeled])
+    check_values(column_values, rare_values)  # before the fit, which takes a while
     form = TextFormat(sep, encoding, decimal)
     stated = chosen_cost(cost, false_alarm, miss)
     classifier = DRPUClassifier(

@@ -22,6 +22,7 @@ def report(
     cost: given.Cost = None,
     false_alarm: given.FalseAlarm = None,
     miss: given.Miss = None,
+    budget: given.Budget = None,
     by: Annotated[str | None, typer.Option(help="Column to group the new rows by, such as month.")] = None,
     audit: given.Audit = None,
     audit_label: given.AuditLabel = "drpu_label",
@@ -38,30 +39,37 @@ def report(
     --------
     drpu report fraud.drpu june.parquet --out june.html
 
+    drpu report fraud.drpu june.parquet --budget 200 --out june.html
+
     drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
 
     drpu report fraud.drpu --cost 0.9 --out fraud.html
     """
     from drpu.cli.facts import standing
     from drpu.cli.reading import read
-    from drpu.cli.rows import audit_in, chosen_cost, group_values, load_classifier, rows_for
+    from drpu.cli.rows import audit_in, chosen_budget, chosen_cost, group_values, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
+    from drpu.estimators.scored_rows import score_once
     from drpu.report import write_report
 
     if data is None and (by is not None or audit is not None):
         raise typer.BadParameter("--by and --audit need new rows: give a file with them.")
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data, audit])
+    stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
     classifier = load_classifier(artifact)
     loaded = None if data is None else read(data, form)
     X = None if loaded is None else rows_for(classifier, loaded, columns, drop)
     groups = None if by is None or loaded is None else group_values(loaded, by)
     heading = title or (artifact.name if data is None else f"{artifact.stem} on {Path(data).stem}")
-    answers = None if audit is None else audit_in(classifier, X, audit, audit_label, form)
+    answers = None
+    if audit is not None:
+        X = score_once(classifier, X)
+        answers = audit_in(classifier, X, audit, audit_label, form)
     at = write_report(
-        classifier, X, out, cost=chosen_cost(cost, false_alarm, miss), level=level, title=heading,
-        by=groups, by_name=by, audit=answers,
+        classifier, X, out, cost=stated, level=level, title=heading, by=groups, by_name=by, audit=answers,
+        budget=looks.get("rows", looks.get("share")),
     )  # fmt: skip
     if json:
         show.as_json({"report": str(out), "bytes": out.stat().st_size} | standing(at))
