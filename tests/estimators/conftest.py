@@ -1,8 +1,11 @@
 """Small data and fast models that the estimator tests share."""
 
+import warnings
+
 import pytest
 
 from drpu import DRPUClassifier, make_gaussian_pu
+from drpu.exceptions import DRPUWarning, LabelledSampleWarning
 
 
 @pytest.fixture(scope="session")
@@ -15,3 +18,39 @@ def toy():
 @pytest.fixture(scope="session")
 def fitted(toy):
     return DRPUClassifier("classifier", random_state=0).fit(*toy.X_y())
+
+
+# -- audits: classes that overlap, so that labels are needed -----------------------------------------
+
+OVERLAP = 1.6  # separation at which positives and unlabeled rows do not identify the prior
+
+
+@pytest.fixture(scope="session")
+def audit_data():
+    return make_gaussian_pu(
+        400, 2000, prior=0.4, test_prior=0.15, n_test=3000, separation=OVERLAP, random_state=0
+    )
+
+
+@pytest.fixture(scope="session")
+def audit_clf(audit_data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        return DRPUClassifier("classifier", random_state=0).fit(*audit_data.X_y())
+
+
+@pytest.fixture(scope="session")
+def plan(audit_clf, audit_data):
+    return audit_clf.plan_audit(audit_data.test, n=120, random_state=0)
+
+
+@pytest.fixture(scope="session")
+def audit(plan, audit_data):
+    return plan.answer(audit_data.test_labels[plan.rows])
+
+
+@pytest.fixture(scope="session")
+def june(audit_clf, audit_data, audit):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelledSampleWarning)  # 5 % of fair labels are rejected
+        return audit_clf.adapt(audit_data.test, audit=audit)
