@@ -8,8 +8,10 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
-from drpu import Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.exceptions import DataError, ParameterError
+from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
+from drpu.exceptions import DataError, IdColumnWarning, ParameterError
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
 
 SETTINGS = {"prior": 0.3, "separation": 3, "dimensions": 2}
 
@@ -197,6 +199,51 @@ def test_contributions_add_up_to_the_score_of_the_trees(data):
     assert found.shape == (200, 4)
     assert_allclose(found.sum(axis=1), clf.model_.log_ratio(X[:200]), rtol=1e-6, atol=1e-6)
     assert np.abs(found[:, 2]).mean() < 0.3 * np.abs(found[:, 0]).mean()  # a column of noise
+
+
+def test_contributions_add_up_to_the_log_ratio_for_every_loss(data):
+    X, y = data.X_y()
+    model = BoostedRatio("bregman", generator="ukl", n_rounds=20)
+    clf = DRPUClassifier(model, holdout=0.3, random_state=0).fit(X, y)
+    found = clf.contributions(X[:200])
+    assert_allclose(found.sum(axis=1), clf.model_.log_ratio(X[:200]), rtol=1e-5, atol=1e-5)
+
+
+def test_the_default_has_the_contributions_of_its_trees(data):
+    X, y = data.X_y()
+    X = np.column_stack([X, np.random.default_rng(0).normal(size=len(X))])
+    clf = DRPUClassifier(holdout=2, random_state=0).fit(X, y)
+    found = clf.contributions(X[:200])
+    assert found.shape == (200, 4)
+    scores = clf.model_.fold_scores(X[:200]).mean(axis=1)
+    assert_allclose(found.sum(axis=1), scores, rtol=1e-6, atol=1e-6)
+    assert np.abs(found[:, 2]).mean() < 0.3 * np.abs(found[:, 0]).mean()  # a column of noise
+    assert np.ptp(found[:, 3]) > 0.1  # the smooth member, which has a score and no contributions
+
+
+def test_contributions_have_the_columns_of_the_table(data):
+    X, y = data.X_y()
+    rng = np.random.default_rng(0)
+    ward = np.where(rng.random(len(X)) < 0.2 + 0.6 * (X[:, 0] > 1), "north", rng.choice(["a", "b"], len(X)))
+    frame = pd.DataFrame(X, columns=["x", "y"]).assign(ward=ward)
+    frame.insert(0, "id", [f"C{k}" for k in range(len(X))])
+    with pytest.warns(IdColumnWarning):
+        clf = DRPUClassifier(BoostedRatio(n_rounds=20), holdout=2, random_state=0).fit(frame, y)
+    found = clf.contributions(frame[:50])
+    assert found.shape == (50, 5)
+    assert not found[:, 0].any()
+    assert found[:, 1:4].any(axis=0).all()
+    assert_allclose(found.sum(axis=1), clf.model_.fold_scores(clf._checked_rows(frame[:50])).mean(axis=1))
+    # indicators of a category are added up
+    wide = TableEncoder.fit([read_frame(frame[["x", "ward"]])], expand=True)[0]
+    assert wide.by_column(np.arange(5.0)[None]).tolist() == [[0.0, 1.0 + 2 + 3, 4.0]]
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
+def test_a_default_without_trees_says_so(data):
+    clf = DRPUClassifier(holdout=2, random_state=0).fit_pu(data.positive[:8], data.unlabeled[:300])
+    with pytest.raises(ParameterError, match=r"has no trees.*model='boosted'"):
+        clf.contributions(data.test[:5])
 
 
 def test_models_without_contributions_say_so(june, data):

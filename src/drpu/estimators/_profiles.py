@@ -60,14 +60,9 @@ def _names(estimator: Any, n: int) -> list[str]:
     table = getattr(estimator, "table_", None)
     names = list(getattr(estimator, "feature_names_in_", []))
     if table is not None:
-        used = [plan.name for plan in table.used]
-        shown = table.indicators
-        if shown is None:
-            names = used
-        else:  # numbers first, then the indicators of each category
-            names = [name for j, name in enumerate(used) if j not in shown.categories]
-            for j, codes, rest in zip(shown.categories, shown.codes, shown.rest, strict=True):
-                names += [used[j]] * (len(codes) + rest)
+        names = [plan.name for plan in table.used]
+        if table.indicators is not None:  # a category has several
+            names = [names[j] for j in table.indicators.sources]
     return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
 
 

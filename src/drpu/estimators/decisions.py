@@ -116,10 +116,10 @@ class DecisionMethods:
         return Range(value, min(unit * low.cost, value), max(unit * high.cost, value))
 
     def contributions(self: Any, X: Rows) -> FloatArray:
-        """How much each column adds to the score of each row, for models of boosted trees.
+        """How much each column adds to the score of each row, for models with trees.
 
         These are the contributions that LightGBM computes (Shapley values of its trees), averaged
-        over the fold models.
+        over the fold models and, for the default, over its members with their weights.
 
         Parameters
         ----------
@@ -129,15 +129,26 @@ class DecisionMethods:
         Returns
         -------
         contributions : ndarray of shape (n, d + 1)
-            One column for each column of the model, and a last column with the score of an average row. The
-            sum of a row is the score of the trees, which is the log-ratio before calibration for the
-            default loss.
+            One column for each column of ``X`` in the order of training (zeros for identifiers, which
+            were left out), and a last column with everything else. For ``model="boosted"`` that is the
+            score of an average row. For the default, it also contains the score of the smooth
+            member, which cannot be divided among the columns. The sum of a row is its score: the
+            log-ratio before calibration, averaged over the fold models. Where the log-ratio is not
+            linear in the output of the trees, as for a forest, contributions are scaled to it.
 
         Raises
         ------
         ParameterError
-            If the model has no contributions: only ``model="boosted"`` has.
+            If the model has no trees: use ``model="boosted"`` or the default.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+        >>> clf.contributions(X[:3]).shape
+        (3, 2)
         """
         self._check_fitted()
         found: FloatArray = self.fitted_.model.contributions(self._checked_rows(X))
-        return found
+        return found if self.table_ is None else self.table_.by_column(found)

@@ -18,6 +18,7 @@ from drpu.models.base import RatioModel, within_limits
 __all__ = ["Converter", "TreeRatio", "tree_rows"]
 
 Converter = Callable[[FloatArray], FloatArray]
+_TINY = 1e-7  # a smaller change of the output has the slope of a change of this size
 
 
 class TreeRatio(RatioModel):
@@ -43,6 +44,25 @@ class TreeRatio(RatioModel):
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         return np.ravel(self.converter([self])(self.tree_output(X)[:, None]))
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """LightGBM's contributions of the columns, scaled to the log-ratio; the last is the base value.
+
+        They add up to the output of the trees. If the log-ratio is not a sum of that output and a constant,
+        the contributions of a row are multiplied by the change of the log-ratio from the average row
+        to this one, relative to the change of the output: then they add up to the log-ratio.
+        """
+        threads = threads_here(0 if self.n_jobs == -1 else self.n_jobs)
+        found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=threads)
+        found = np.array(found.toarray() if is_sparse(found) else found, dtype=np.float64)
+        if self.averaged:  # LightGBM returns the sum over the trees of a forest as well
+            found /= self.booster_.current_iteration()
+        convert = self.converter([self])
+        base, rise = found[:, -1:], found[:, :-1].sum(axis=1, keepdims=True)
+        start = convert(base)
+        step = np.where(np.abs(rise) > _TINY, rise, _TINY)
+        slope = (convert(base + step) - start) / step
+        return np.column_stack([found[:, :-1] * slope, start])
 
     @classmethod
     def together(cls, models: Sequence[Any]) -> Scorer | None:

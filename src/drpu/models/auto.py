@@ -18,6 +18,7 @@ from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.models._holdout import Split, carve
 from drpu.models._stacking import Evidence, Weights, stack
 from drpu.models._together import Scorer
+from drpu.models._tree_model import TreeRatio
 from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio, category_columns
 from drpu.models.classifier import ClassifierRatio
@@ -193,7 +194,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
 
     def member_scores(self, X: Rows) -> FloatArray:
         """Log-ratios of checked rows, one column for each member."""
-        scores = [member.score_checked(self._filled(X, member)) for member in self.members_]
+        scores = [member.score_checked(self.filled(X, member)) for member in self.members_]
         return np.column_stack(scores)
 
     def _log_ratio(self, X: Rows) -> FloatArray:
@@ -210,6 +211,26 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         from drpu.models._auto_scores import auto_together
 
         return auto_together(models)
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """Contributions of the columns in the trees; the score of the smooth member is in the last column."""
+        trees = [isinstance(member, TreeRatio) for member in self.members_]
+        if not any(trees):
+            raise ParameterError(
+                "the fitted model has no trees, which have contributions of columns: the default has its "
+                "smooth member only if there are fewer than ten positives, or very wide sparse rows. Use "
+                "model='boosted', or permutation_importance with AUCScorer for any model."
+            )
+        gaps = has_gaps(X)
+        total = np.zeros((n_rows(X), self.n_features_in_ + 1))
+        total[:, -1] = self.constant_
+        for weight, member, grown in zip(self.weights_, self.members_, trees, strict=True):
+            rows = self.filled(X, member, gaps)
+            if grown:
+                total += weight * member.contributions(rows)
+            else:
+                total[:, -1] += weight * member.score_checked(rows)
+        return total
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         filled = graph.op("Where", graph.op("IsNaN", X), self.medians_, X)

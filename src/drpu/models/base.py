@@ -154,8 +154,8 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     def contributions(self, X: Rows) -> FloatArray:
         """Contribution of each column to the score of checked rows; the last column is the base value."""
         raise ParameterError(
-            f"a {type(self).__name__} has no contributions of columns: use model='boosted', or "
-            "permutation_importance with AUCScorer for any model."
+            f"a {type(self).__name__} has no contributions of columns: use model='boosted' or 'auto', "
+            "or permutation_importance with AUCScorer for any model."
         )
 
     def onnx_scores(self, graph: Any, X: str) -> str:

@@ -6,15 +6,13 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from scipy import sparse
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
-from drpu._fork import threads_here
 from drpu._samples import SamplePair, is_sparse
 from drpu._schema import Integer, Number, Optional, Schema, Text
 from drpu._state import ModelState
-from drpu._typing import FloatArray, Rows
+from drpu._typing import FloatArray
 from drpu.core.bregman import GENERATORS
 from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
@@ -329,14 +327,6 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
         return lambda outputs: np.column_stack(
             [loss.log_ratio(g) for loss, g in zip(losses, (outputs + offsets).T, strict=True)]
         )
-
-    def contributions(self, X: Rows) -> FloatArray:
-        """LightGBM's contributions of the columns; the last column is the base value."""
-        threads = 0 if self.n_jobs == -1 else self.n_jobs
-        found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=threads_here(threads))
-        values = np.array(sparse.csr_matrix(found).toarray() if is_sparse(X) else found, dtype=np.float64)
-        values[:, -1] += self.offset_
-        return np.asarray(values)
 
     def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
         from drpu.models.onnx.scores import boosted_scores

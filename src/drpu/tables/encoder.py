@@ -172,6 +172,16 @@ class TableEncoder:
             self._warn_of_unseen(frame, values)
         return self._expanded(_matrix(values, [frame.select([at[plan.name] for plan in self.used])]))
 
+    def by_column(self, values: FloatArray) -> FloatArray:
+        """Values of the encoded columns and one more, added up to the columns of the table and one more."""
+        found = np.zeros((len(values), len(self.columns) + 1))
+        position = [j for j, plan in enumerate(self.columns) if plan.kind != LEFT_OUT]
+        own = range(len(position)) if self.indicators is None else self.indicators.sources
+        for k, j in enumerate(own):
+            found[:, position[j]] += values[:, k]
+        found[:, -1] = values[:, -1]
+        return found
+
     def check_array(self) -> None:
         """Raise if an array cannot replace the table, because some columns are not numeric."""
         others = [plan.name for plan in self.used if plan.kind != NUMBER]

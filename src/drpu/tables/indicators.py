@@ -79,6 +79,14 @@ class Indicators:
         """Number of columns of the result."""
         return self.n_columns - len(self.categories) + sum(map(len, self.codes)) + sum(self.rest)
 
+    @property
+    def sources(self) -> list[int]:
+        """The column that each column of the result comes from."""
+        found = [j for j in range(self.n_columns) if j not in set(self.categories)]
+        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
+            found += [j] * (len(codes) + rest)
+        return found
+
     def state(self) -> dict[str, Any]:
         """The indicators as plain data."""
         return {
