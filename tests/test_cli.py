@@ -318,7 +318,7 @@ def test_a_budget_flags_that_many_rows(run):
     assert result["budget"]["rows"] == 50
     assert result["budget"]["precision"]["low"] <= result["budget"]["precision"]["value"]
     _, out, _ = run("adapt toy.drpu june.csv --budget 2%")
-    assert "looking at" in out
+    assert "checking" in out
     assert "10 rows (2.0%)" in out
 
 
@@ -327,7 +327,7 @@ def test_the_page_and_its_json_show_the_budget_and_the_amounts(run, folder):
     found = answer(run(f"report toy.drpu {line} --out day.html --json"))
     assert found["budget"] == answer(run(f"adapt toy.drpu {line} --json"))["budget"]
     page = (folder / "day.html").read_text()
-    assert "look at the 20 best-scored rows" in page[: page.index("<main>")]
+    assert "check the top 20 rows" in page[: page.index("<main>")]
     assert answer(run("report toy.drpu --budget 2% --out day.html --json"))["budget"]["share"] == 0.02
 
 

@@ -142,3 +142,25 @@ def test_levels_of_categories_are_kept_hashed_or_left_out(run, folder):
         assert err.count("\n") == 1
         assert option.split()[0].strip("-").replace("-", "_") in err
         assert not (folder / "x.drpu").exists()
+
+
+def test_advice_names_options_of_the_command(run):
+    words = "fit claims.csv --label status --pos-label fraud"
+    code, out, err = run(f"{words} --model classifier --out x.drpu")
+    assert (code, out) == (1, "")
+    assert "missing values: use --model auto or boosted" in err
+    code, _, err = run(f"{words} --model boosted --out x.drpu")
+    assert code == 0
+    assert "name it in --drop" in err
+    assert "--column-values keep" in err
+    code, _, err = run(f"{words} --model boosted --drop claim --column-values keep --out x.drpu")
+    assert (code, err) == (0, "")
+
+
+def test_the_column_to_group_by_is_not_called_ignored(run, folder):
+    table = pa.csv.read_csv(folder / "june.csv")
+    branch = pa.array(["north", "south"] * 250)
+    pa.csv.write_csv(table.append_column("branch", branch), folder / "branches.csv")
+    for line in ("prior claims.drpu branches.csv", "report claims.drpu branches.csv --out branches.html"):
+        code, _, err = run(f"{line} --by branch")
+        assert (code, err) == (0, "")

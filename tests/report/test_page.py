@@ -8,6 +8,7 @@ import shutil
 from html.parser import HTMLParser
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
@@ -91,13 +92,24 @@ def test_another_kind_of_shift_is_explained(classifier, data):
     assert "more than the prior has changed" in page
 
 
+def test_columns_that_moved_are_named(data):
+    X, y = data.X_y()
+    clf = DRPUClassifier("classifier", random_state=0).fit(pd.DataFrame(X, columns=["<amount>", "km"]), y)
+    new = pd.DataFrame(data.test, columns=["<amount>", "km"])
+    assert "Columns that moved" not in render_report(clf, new)
+    with pytest.warns(ShiftWarning):
+        page = render_report(clf, new.assign(km=new["km"] * 3))
+    table = page[page.index("Columns that moved") :]
+    assert '<th scope="row">km</th>' in table[: table.index("</table>")]
+
+
 def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, data):
     june = classifier.adapt(data.test)
     head = page[: page.index("<main>")]
     for words in ("How many are positive?", "How sure is that?", "What to do?"):
         assert words in head
     assert f"about {round(600 * june.prior_.value)}" in head
-    assert f"look at {int((june.predict(data.test) == 1).sum())} rows" in head
+    assert f"check {int((june.predict(data.test) == 1).sum())} rows" in head
     assert "ccuracy" not in head
 
 
@@ -320,6 +332,9 @@ def test_the_confusion_table_holds_whole_rows_that_add_up(open_page, page):
         names = ("truePositives", "misses", "falseAlarms", "trueNegatives")
         rows = [int(tab.inner_text(f"#out-{name}").replace(",", "")) for name in names]
         assert sum(rows) == 600
+        for name, count in zip(names, rows, strict=True):
+            low, high = tab.inner_text(f"#range-{name}").split(" to ")
+            assert int(low) <= count <= int(high)
 
 
 def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data):
@@ -387,7 +402,7 @@ def test_a_number_of_looks_gives_what_python_gives(open_page, classifier, data):
 
 def test_a_budget_is_what_the_page_says_to_do(open_page, classifier, data):
     june = classifier.adapt(data.test)
-    for budget, words in ((40, "look at the 40 best-scored rows"), (0.05, "look at the 30 best-scored rows")):
+    for budget, words in ((40, "check the top 40 rows"), (0.05, "check the top 30 rows")):
         page = render_report(classifier, data.test, budget=budget)
         assert words in page[: page.index("<main>")]
         tab = open_page(page)

@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 
+_INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
+
 # -- words -----------------------------------------------------------------------------------------
 
 
@@ -123,6 +125,13 @@ def in_file(path: str, work: Callable[[], Any]) -> Any:
     """The result of ``work``; an error about unusable columns names the file and the option ``--drop``."""
     try:
         return work()
+    except DataError as error:
+        if not str(error).startswith("Input X contains NaN"):
+            raise
+        raise DataError(
+            f"{path}: this model does not accept missing values: use --model auto or boosted, fill them, or "
+            "leave the columns out with --drop."
+        ) from error
     except DataTypeError as error:
         raise DataTypeError(
             f"{path}: {error} On the command line: leave such columns out with --drop."
@@ -148,8 +157,14 @@ def weighted_rows(
     return X, None if weight is None else loaded.column(weight)
 
 
-def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | None) -> Any:
-    """The columns of training by name, or by position if training had no names."""
+def rows_for(
+    classifier: Any, loaded: Loaded, columns: str | None, drop: str | None, *, used: str | None = None
+) -> Any:
+    """The columns of training by name, or by position if training had no names.
+
+    Other columns are ignored with a warning, except ``used``, which the command itself uses, and the index
+    that pandas writes to Parquet.
+    """
     from drpu.tables.alignment import warn_of_extra
 
     loaded.check_names([*words(columns), *words(drop)] if loaded.arrays is None else [])
@@ -166,7 +181,8 @@ def rows_for(classifier: Any, loaded: Loaded, columns: str | None, drop: str | N
             "Name the columns as in training."
         )
     if not columns:
-        warn_of_extra([name for name in left if name not in set(names)])
+        known = {*names, used}
+        warn_of_extra([name for name in left if name not in known and not name.startswith(_INDEX)])
     return loaded.rows(columns=[str(name) for name in names if name in left])
 
 

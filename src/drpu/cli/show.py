@@ -35,7 +35,7 @@ def quiet_warnings() -> Iterator[None]:
     ignored = []
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = " ".join(str(message).split())
+        text = _with_options(" ".join(str(message).split()))
         if text not in _seen:
             _seen.append(text)
             if issubclass(category, ExtraColumnsWarning):
@@ -53,6 +53,21 @@ def quiet_warnings() -> Iterator[None]:
             say(f"warning: {text}", aside=True)
     finally:
         warnings.showwarning = before
+
+
+# Advice of the library in the words of the command line.
+_OPTIONS = {
+    "pass column_values='keep' to": "give --column-values keep to",
+    "'hash' to write digests": "--column-values hash to write digests",
+    "rare_values=20 to": "--rare-values 20 to",
+    "drop it from X, or declare it a category to keep it": "name it in --drop and this warning goes away",
+}
+
+
+def _with_options(text: str) -> str:
+    for python, option in _OPTIONS.items():
+        text = text.replace(python, option)
+    return text
 
 
 # -- for programs --------------------------------------------------------------------------------
@@ -139,8 +154,12 @@ def bill(classifier: Any) -> dict[str, str]:
     costs = classifier.cost_
     if not hasattr(costs, "bill"):
         return {}
-    amount = costs.bill(classifier.expected_performance(), rows=1000)
-    return {"expected bill": f"{amount:,.4g} for 1000 rows ({costs.false_alarm:g} and {costs.miss:g})"}
+    bill = classifier.expected_bill(rows=1000)
+    value, low, high = (
+        f"{amount:,.{0 if bill.high >= 100 else 2}f}" for amount in (bill.value, bill.low, bill.high)
+    )
+    amounts = f"a false alarm costs {costs.false_alarm:g}, a miss {costs.miss:g}"
+    return {"expected bill": f"{value} ({low} to {high}) for 1000 rows; {amounts}"}
 
 
 def budget(classifier: Any) -> dict[str, str]:
@@ -153,7 +172,8 @@ def budget(classifier: Any) -> dict[str, str]:
         f"{share(found.precision.value)} ({share(found.precision.low)} to {share(found.precision.high)})"
     )
     recall = f"{share(found.recall.value)} ({share(found.recall.low)} to {share(found.recall.high)})"
-    return {"looking at": f"{rows}: precision {precision}, recall {recall}, lift {found.lift.value:.1f}"}
+    lift = f"{found.lift.value:.3g} ({found.lift.low:.3g} to {found.lift.high:.3g})"
+    return {"checking": f"{rows}: precision {precision}, recall {recall}, lift {lift}"}
 
 
 def table(head: list[str], lines: list[list[str]]) -> None:

@@ -17,7 +17,7 @@ from drpu.report.words import share
 __all__ = ["all_charts"]
 
 UNIT = (0.0, 1.0)
-LETTERS = 52  # characters that fit below an axis; with longer names some are omitted
+LETTERS = 50  # characters that fit below an axis; with longer names some are omitted
 
 
 def all_charts(view: View) -> dict[str, str]:
@@ -56,7 +56,7 @@ def _priors(view: View) -> str:
             chart.bar(x, prior.low, prior.high, kind).dot(x, prior.value, kind)
             chart.text(x + 0.12, prior.value, share(prior.value), kind)
     names = {1.0: "training"} | ({2.0: "new rows"} if test is not None else {})
-    return chart.draw(lambda x: names.get(x, ""), percent)
+    return chart.draw(lambda x: names.get(x, ""), percent, x_ticks=list(names))
 
 
 def _groups(groups: GroupPriors) -> str:
@@ -73,7 +73,7 @@ def _groups(groups: GroupPriors) -> str:
     for x, group in zip(places, groups, strict=True):
         chart.bar(x, group.prior.low, group.prior.high, "new").dot(x, group.prior.value, "new")
     names = {float(x): str(name)[:12] for x, name in zip(places, groups.names, strict=True)}
-    step = -(-len(groups) * (max(map(len, names.values())) + 2) // LETTERS)
+    step = -(-len(groups) * (max(map(len, names.values())) + 1) // LETTERS)
     return chart.draw(lambda x: names.get(x, ""), percent, x_ticks=[float(x) for x in places][::step])
 
 
@@ -114,7 +114,8 @@ def _ratio(view: View) -> str:
         y_label="unlabeled share / positive share", name="ratio",
     )  # fmt: skip
     chart.band(prior.low, prior.high, "unlabeled").line(UNIT, (prior.value, prior.value), "prior")
-    chart.line(curve.recall, curve.ratio, "unlabeled").dot(*curve.read, "cut")
+    shown = curve.ratio <= top
+    chart.line(curve.recall[shown], curve.ratio[shown], "unlabeled").dot(*curve.read, "cut")
     return chart.draw(percent)
 
 
@@ -139,14 +140,14 @@ def _gain(view: View) -> str:
     end = _top(min(1.0, max(reach, 1.5 * float(expected.flagged), 2 * view.prior.value)))
     chart = Chart(
         "Gain curve",
-        "Share of the positives found by share of the rows looked at, the best-scored first.",
-        (0.0, end), UNIT, x_label="rows looked at", y_label="positives found", name="gain",
+        "Share of the positives found by share of the rows checked, the highest scores first.",
+        (0.0, end), UNIT, x_label="rows checked", y_label="positives found", name="gain",
     )  # fmt: skip
     shown = gain.share <= end
     chart.line((0.0, end), (0.0, end), "unlabeled").line(gain.share[shown], gain.recall[shown], "positive")
     chart.dot(float(expected.flagged), float(expected.recall), "cut", name="gain-cut")
-    looks = default_budget(view) / view.rows
-    chart.dot(looks, float(np.interp(looks, gain.share, gain.recall)), "new", name="gain-looks")
+    depth = default_budget(view) / view.rows
+    chart.dot(depth, float(np.interp(depth, gain.share, gain.recall)), "new", name="gain-checked")
     return chart.draw(percent, percent)
 
 

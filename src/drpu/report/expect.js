@@ -2,7 +2,8 @@
 function Expectations(data) {
   "use strict";
   var Z = 1.959963984540054, LEVEL = 0.95;  // limits of figures are at 95 %
-  var NAMES = ["accuracy", "precision", "recall", "falsePositiveRate", "flagged", "meanCost"];
+  var CELLS = ["truePositives", "misses", "falseAlarms", "trueNegatives"];
+  var NAMES = ["accuracy", "precision", "recall", "falsePositiveRate", "flagged", "meanCost"].concat(CELLS);
   var levels = data.logRatio.length;
 
   // -- limits of a share ------------------------------------------------------------------------
@@ -165,7 +166,9 @@ function Expectations(data) {
       recall: recall, falsePositiveRate: wrong, flagged: flagged,
       precision: flagged > 0 ? q * recall / flagged : 1,
       accuracy: q * recall + (1 - q) * (1 - wrong),
-      meanCost: (1 - c) * q * (1 - recall) + c * (1 - q) * wrong
+      meanCost: (1 - c) * q * (1 - recall) + c * (1 - q) * wrong,
+      truePositives: q * recall, misses: q * (1 - recall),
+      falseAlarms: (1 - q) * wrong, trueNegatives: (1 - q) * (1 - wrong)
     };
   }
 
@@ -207,6 +210,7 @@ function Expectations(data) {
       flagged: now.flagged * (1 - now.flagged),
       meanCost: (1 - c) * (1 - c) * missed + c * c * wrong - now.meanCost * now.meanCost
     };
+    CELLS.forEach(function (name) { out[name] = now[name] * (1 - now[name]); });
     NAMES.forEach(function (name) { out[name] = Math.max(out[name], 0) / rows; });
     return out;
   }
@@ -241,7 +245,7 @@ function Expectations(data) {
     return { threshold: threshold, level: r.level, figures: out };
   }
 
-  // -- a number of looks ------------------------------------------------------------------------
+  // -- a number of rows to check ----------------------------------------------------------------
 
   // Share of the rows above each level, the top first: counted, or expected at a prior.
   function depths(q, counted) {
@@ -255,9 +259,9 @@ function Expectations(data) {
     return out;
   }
 
-  // Threshold between the last row that is looked at and the next one.
-  function cutBetweenRows(looks) {
-    var last = rowAt(looks), next = looks < data.rows ? rowAt(looks + 1) : last - 1;
+  // Threshold between the last row that is checked and the next one.
+  function cutBetweenRows(checked) {
+    var last = rowAt(checked), next = checked < data.rows ? rowAt(checked + 1) : last - 1;
     return Math.exp((last + next) / 2 + data.tieBreak);
   }
   function rowAt(place) {
@@ -284,22 +288,22 @@ function Expectations(data) {
     return Math.floor(places[k - 1] + part * (places[k] - places[k - 1]));
   }
 
-  function atBudget(looks, prior, counted) {
-    var part = looks / data.rows, depth = depths(prior.value, counted), j = 0;
+  function atBudget(checked, prior, counted) {
+    var part = checked / data.rows, depth = depths(prior.value, counted), j = 0;
     while (j + 1 < depth.length && depth[j + 1] <= part) { j++; }
     function found(i) { return i === 0 ? 0 : i > levels ? 1 : share(positive, levels - i + 1); }
     var recall = found(j);
     if (j + 1 < depth.length) {
       recall += (found(j + 1) - recall) * (part - depth[j]) / (depth[j + 1] - depth[j]);
     }
-    // No more positives can be found than rows are looked at.
+    // No more positives can be found than rows are checked.
     function cap(value, q) { return q > 0 ? Math.min(value, part / q) : value; }
     function precision(q, value) { return Math.min(1, q * value / part); }
     var ends = shareLimits(recall, data.nPositive, prior.level);
     recall = cap(recall, prior.value);
     var low = cap(ends[0], prior.high), high = cap(ends[1], prior.low);
     return {
-      threshold: counted ? cutBetweenRows(looks) : cutBetweenLevels(depth, part),
+      threshold: counted ? cutBetweenRows(checked) : cutBetweenLevels(depth, part),
       recall: [recall, low, high],
       precision: [precision(prior.value, recall), precision(prior.low, low), precision(prior.high, high)],
       lift: [recall / part, low / part, Math.min(high / part, 1 / Math.max(part, prior.low, 1e-12))]

@@ -45,9 +45,9 @@ class GainDisplay(Display):
     def _draw(self, ax: Any) -> None:
         gain = self.gain
         ax.fill_between(gain.share, gain.low, gain.high, color=POSITIVE, alpha=0.15, linewidth=0)
-        ax.plot(gain.share, gain.recall, color=POSITIVE, label="best-scored first")
+        ax.plot(gain.share, gain.recall, color=POSITIVE, label="highest scores first")
         ax.plot([0, 1], [0, 1], "--", color=EVEN, label="at random")
-        ax.set(xlabel="rows looked at", ylabel="positives found", xlim=(0, 1), ylim=(0, 1.02))
+        ax.set(xlabel="rows checked", ylabel="positives found", xlim=(0, 1), ylim=(0, 1.02))
         ax.legend(frameon=False)
 
 
@@ -64,4 +64,4 @@ class LiftDisplay(GainDisplay):
         ax.plot(share, gain.lift[some], color=POSITIVE)
         ax.axhline(1, linestyle="--", color=EVEN)
         top = 1.1 * min(float(gain.lift[some].max()), 1 / max(gain.prior, 1e-6))
-        ax.set(xlabel="rows looked at", ylabel="lift", xlim=(0, 1), ylim=(0, max(top, 1.2)))
+        ax.set(xlabel="rows checked", ylabel="lift", xlim=(0, 1), ylim=(0, max(top, 1.2)))

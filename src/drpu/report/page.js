@@ -19,16 +19,21 @@
   function outlook() {
     var batch = now.prior === data.prior.value ? data.batch : null;
     var out = figures.expect(priorNow(), now.cost, batch), q = now.prior;
-    if (asFound()) {
-      out.figures = data.found;
-      if (data.threshold !== null) { out.threshold = data.threshold; }
-    }
-    var recall = out.figures.recall[0], wrong = out.figures.falsePositiveRate[0];
-    out.cells = {
-      truePositives: q * recall, misses: q * (1 - recall),
-      falseAlarms: (1 - q) * wrong, trueNegatives: (1 - q) * (1 - wrong)
-    };
+    if (!asFound()) { return out; }
+    // With an audit, figures are measured on its answers.
+    Object.keys(data.found).forEach(function (name) { out.figures[name] = data.found[name]; });
+    if (data.threshold !== null) { out.threshold = data.threshold; }
+    var recall = data.found.recall[0], wrong = data.found.falsePositiveRate[0];
+    holding("truePositives", q * recall);
+    holding("misses", q * (1 - recall));
+    holding("falseAlarms", (1 - q) * wrong);
+    holding("trueNegatives", (1 - q) * (1 - wrong));
     return out;
+
+    function holding(name, value) {
+      var old = out.figures[name];
+      out.figures[name] = [value, Math.min(value, old[1]), Math.max(value, old[2])];
+    }
   }
 
   // -- words ----------------------------------------------------------------------------------
@@ -90,6 +95,8 @@
     falsePositiveRate: percent
   };
 
+  var cells = ["truePositives", "misses", "falseAlarms", "trueNegatives"];
+
   function fill(name, text, value) {
     byId("out-" + name).textContent = text;
     if (value !== undefined) { byId("out-" + name).setAttribute("data-value", String(value)); }
@@ -115,7 +122,7 @@
     fillRange("budgetPrecision", found.precision, percent);
     fillRange("budgetRecall", found.recall, percent);
     fillRange("budgetLift", found.lift, number);
-    moveDot("gain-looks", "gain", now.budget / data.rows, found.recall[0]);
+    moveDot("gain-checked", "gain", now.budget / data.rows, found.recall[0]);
   }
 
   function showWords(out) {
@@ -140,9 +147,12 @@
     var out = outlook();
     fill("threshold", number(out.threshold), out.threshold);
     Object.keys(forms).forEach(function (name) { fillRange(name, out.figures[name], forms[name]); });
-    var cells = Object.keys(out.cells);
-    var rows = wholeRows(cells.map(function (name) { return out.cells[name]; }), data.rows);
-    cells.forEach(function (name, i) { fill(name, rows[i].toLocaleString("en"), out.cells[name]); });
+    var rows = wholeRows(cells.map(function (name) { return out.figures[name][0]; }), data.rows);
+    cells.forEach(function (name, i) {
+      var rowsRange = times(out.figures[name], data.rows);
+      fill(name, rows[i].toLocaleString("en"), out.figures[name][0]);
+      byId("range-" + name).textContent = range([0, Math.min(rowsRange[1], rows[i]), Math.max(rowsRange[2], rows[i])], whole);
+    });
     if (data.newRows !== null) { showReallyFlagged(out); }
     showBill(out);
     showBudget();
@@ -159,7 +169,7 @@
       fits: function (x) { return x > 0 && x < 1; } },
     falseAlarm: { words: "An amount must be above 0", fits: function (x) { return x > 0 && isFinite(x); } },
     miss: { words: "An amount must be above 0", fits: function (x) { return x > 0 && isFinite(x); } },
-    budget: { words: "The rows to look at must be a whole number from 1 to " + data.rows.toLocaleString("en"),
+    budget: { words: "The rows to check must be a whole number from 1 to " + data.rows.toLocaleString("en"),
       fits: function (x) { return x >= 1 && x <= data.rows && Math.floor(x) === x; } }
   };
 

@@ -73,7 +73,7 @@ def render_report(
     audit : Audit, optional
         True labels of some of the new rows; see ``plan_audit``.
     budget : int or float, optional
-        Rows that can be looked at, or their share as a float up to 1; see ``at_budget``. Without new
+        Rows that can be checked, or their share as a float up to 1; see ``at_budget``. Without new
         rows, a number of rows is one of 10,000.
 
     Returns
@@ -115,6 +115,7 @@ def _page(view: View, title: str, by: Any) -> str:
         lead=story.lead(view),
         headline=story.headline(view),
         notes=story.notes(view),
+        moved=story.moved_table(view),
         groups=story.group_table(view, by),
         audit=story.audit_table(view),
         charts={name: markup(chart) for name, chart in drawn.items()},

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-from drpu.core.budget import Range, gain_curve
+import numpy as np
+
+from drpu.core.budget import Range, budget_outlook, gain_curve
 from drpu.core.diagnostics import Performance
 from drpu.core.prior import FEW_POSITIVES
 from drpu.estimators.adapted import OTHER_SHIFT
@@ -14,8 +17,8 @@ from drpu.report.summary import roc
 from drpu.report.view import View
 from drpu.report.words import number, prior_words, share, share_range
 
-__all__ = ["audit_table", "expectations", "facts", "group_table", "headline", "lead", "lift_words", "notes",
-           "prior_caption"]  # fmt: skip
+__all__ = ["audit_table", "expectations", "facts", "group_table", "headline", "lead", "lift_words",
+           "moved_table", "notes", "prior_caption"]  # fmt: skip
 
 FIGURES = {
     "flagged": "rows that are flagged",
@@ -88,11 +91,14 @@ def _what_to_do(view: View) -> tuple[str, str, str]:
         words = "More than the share of positives has changed. Find out why before the labels are used."
         return question, "check the data", words
     if view.budget is not None:
-        return question, *_looks(view)
+        return question, *_within_budget(view)
     now = view.expected
     flagged = _rows(view, float(now.flagged)) if view.flagged is None else f"{view.flagged:,}"
     if flagged == "0":
-        words = "No row is worth a false alarm at these costs. Change them, or look at the best-scored rows."
+        words = (
+            "No row is worth a false alarm at these costs. Change them, or check the rows with the highest "
+            "scores."
+        )
         return question, "nothing to flag", words
     words = (
         f"They are flagged. Expected to be positive: {share(float(now.precision))} of them "
@@ -100,11 +106,11 @@ def _what_to_do(view: View) -> tuple[str, str, str]:
         f"{share(float(now.recall))} ({share_range(*view.limits('recall'))})."
     )
     of = f" of {view.rows:,}" if view.new is None else ""
-    return question, f"look at {flagged} rows{of}", words
+    return question, f"check {flagged} rows{of}", words
 
 
-def _looks(view: View) -> tuple[str, str]:
-    """What to do with a number of looks, and what they are expected to find."""
+def _within_budget(view: View) -> tuple[str, str]:
+    """What to do with a budget, and the expected result."""
     budget, rows = view.budget, default_budget(view)
     assert budget is not None
 
@@ -112,11 +118,13 @@ def _looks(view: View) -> tuple[str, str]:
         return f"{share(found.value)} ({share_range(found.low, found.high)})"
 
     words = (
+        "They have the highest scores. "
         f"Expected to be positive: {figure(budget.precision)} of them. Share of all positives among them: "
-        f"{figure(budget.recall)}. That is {budget.lift.value:.3g} times what as many random rows would hold."
+        f"{figure(budget.recall)}, which is {budget.lift.value:.3g} times that of as many random rows "
+        f"({budget.lift.low:.3g} to {budget.lift.high:.3g})."
     )
     of = f" of {view.rows:,}" if view.new is None else ""
-    return f"look at the {rows:,} best-scored rows{of}", words
+    return f"check the top {rows:,} rows{of}", words
 
 
 def _rows(view: View, part: float) -> str:
@@ -141,7 +149,7 @@ def notes(view: View) -> list[str]:
             "Expected numbers depend on it."
         )
     if view.train.value >= 0.995:
-        said.append("Nearly all training rows are estimated to be positive: look at the labels first.")
+        said.append("Nearly all training rows are estimated to be positive: check the labels first.")
     return said
 
 
@@ -149,7 +157,7 @@ def prior_caption(view: View) -> str:
     """What the ends of the intervals mean."""
     if view.prior.identified and view.train.identified:
         return "The upper end is a bound; the lower end assumes that the best scores belong to positives."
-    return "Where the data give an upper bound only, the lower end says nothing."
+    return "If the data give an upper bound only, the lower end has no meaning."
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -157,7 +165,7 @@ def prior_caption(view: View) -> str:
 
 def expectations(view: View) -> list[dict[str, str]]:
     """Rows of the table of expected performance: the figure, its range, and without adapting."""
-    now, kept = view.expected, _kept_threshold(view)
+    now, kept = view.expected, _as_trained(view)
     lines = []
     for name, words in FIGURES.items():
         form = number if name == "cost" else share
@@ -169,34 +177,39 @@ def expectations(view: View) -> list[dict[str, str]]:
                 "words": words,
                 "now": form(value),
                 "range": f"{form(ends[0])} to {form(ends[1])}",
-                "kept": form(getattr(kept, name)),
+                "kept": form(getattr(kept[0], name)),
+                "kept_range": " to ".join(form(getattr(end, name)) for end in kept[1:]),
             }
         )
     return lines
 
 
-def _kept_threshold(view: View) -> Performance:
-    """Performance at the current prior if the threshold of training were kept."""
+def _as_trained(view: View) -> tuple[Performance, Performance, Performance]:
+    """Performance and its limits at the current prior if the threshold of training were kept."""
     ratio = float(view.before.threshold_)
-    return judged(view.fitted, view.judge, ratio, view.prior, view.cost)[0]
+    return judged(view.fitted, view.judge, ratio, view.prior, view.cost)
 
 
 def lift_words(view: View) -> str:
     """Positives found when as many rows are checked as there are positives."""
     gain = gain_curve(view.fitted.tails, view.fitted.unlabeled_prior.value, view.prior, new=view.new)
     depth = min(max(view.prior.value, 0.001), 1.0)
-    found = min(1.0, float(_at(gain.share, gain.recall, depth)))
-    times = found / depth
+    recall = float(np.interp(depth, gain.share, gain.recall))
+    found = budget_outlook(recall, view.fitted.tails.n_positive, view.prior, depth, math.nan)
     return (
-        f"The best-scored {share(depth)} of the rows hold {share(found)} of the positives, "
-        f"{times:.3g} times what as many random rows would hold."
+        f"The {share(depth)} of the rows with the highest scores contain {share(found.recall.value)} of the "
+        f"positives ({share_range(found.recall.low, found.recall.high)}), {found.lift.value:.3g} times as "
+        "many as random rows."
     )
 
 
-def _at(x: Any, y: Any, at: float) -> float:
-    import numpy as np
-
-    return float(np.interp(at, x, y))
+def moved_table(view: View) -> list[dict[str, str]]:
+    """Columns that moved more than a new prior explains, the largest move first."""
+    moved = getattr(view.current, "moved_columns_", ())
+    return [
+        {"name": shift.name, "misfit": share(shift.misfit), "p_value": f"{shift.p_value:.1g}"}
+        for shift in moved
+    ]
 
 
 def group_table(view: View, by: Any) -> dict[str, Any] | None:
@@ -239,16 +252,16 @@ def facts(view: View) -> list[tuple[str, str]]:
     scenario = (
         "case-control: the unlabeled rows are a sample of the population"
         if fitted.labelled_fraction == 0
-        else f"single sample: {share(fitted.labelled_fraction)} of the population carry a label"
+        else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
     )
     found = [
-        ("Model", f"{type(fitted.model.models[0]).__name__}, {len(fitted.model.models)} fitted"),
+        ("Model", f"{type(fitted.model.models[0]).__name__}, {len(fitted.model.models)} fold models"),
         ("Columns", columns),
         ("Positives held out", f"{fitted.tails.n_positive:,.0f}"),
         ("Unlabeled training rows counted", f"{fitted.tails.n:,.0f}"),
         ("Where labels come from", scenario),
         ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
-        ("Training prior", f"{prior_words(view.train)}, found by {view.train.method}"),
+        ("Training prior", f"{prior_words(view.train)}, method {view.train.method}"),
         ("Area under the ROC curve", f"{roc(fitted.tails, fitted.unlabeled_prior.value).area:.3f}"),
     ]
     if view.new is None:
@@ -257,7 +270,7 @@ def facts(view: View) -> list[tuple[str, str]]:
     verdict = "more than the prior has changed" if view.other_shift else "no evidence against it"
     found += [
         ("New rows counted", f"{view.new.n:,.0f}"),
-        ("New prior", f"{prior_words(view.prior)}, found by {view.prior.method}"),
+        ("New prior", f"{prior_words(view.prior)}, method {view.prior.method}"),
     ]
     if test is not None:
         found.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))

@@ -11,7 +11,7 @@ from drpu._typing import FloatArray
 __all__ = ["Chart", "percent", "plain"]
 
 WIDTH, HEIGHT = 420, 270
-LEFT, RIGHT, TOP, BOTTOM = 52, 18, 12, 42
+LEFT, RIGHT, TOP, BOTTOM = 64, 18, 12, 42
 
 
 def percent(value: float) -> str:

@@ -154,12 +154,12 @@ def look(
     budget: float | None = None,
 ) -> View:
     """The view of a classifier on new rows, if there are any; each row is scored once."""
-    looks = None if budget is None else _looks(budget)
+    depth = None if budget is None else _depth(budget)
     if X is None:
         if by is not None or audit is not None:
             raise ParameterError("by and audit are about new rows: pass them as X.")
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
-        return _view(current, day=looks and current.at_budget(**looks, of=ROWS))
+        return _view(current, day=depth and current.at_budget(**depth, of=ROWS))
     groups = None
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", DRPUWarning)
@@ -168,7 +168,7 @@ def look(
         current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
         if values is not None:
             groups = current.adapt_by(scored, by=values, level=level)
-        day = looks and current.at_budget(**looks, of=scored)
+        day = depth and current.at_budget(**depth, of=scored)
     for warning in caught:
         warnings.warn(warning.message, stacklevel=4)
     kept = {str(w.message): w.message for w in caught if isinstance(w.message, DRPUWarning)}
@@ -178,7 +178,7 @@ def look(
     )  # fmt: skip
 
 
-def _looks(budget: Any) -> dict[str, Any]:
+def _depth(budget: Any) -> dict[str, Any]:
     """Keywords of ``at_budget``: a share up to 1 where the budget is a float, otherwise rows."""
     share = isinstance(budget, float) and budget <= 1
     return {"share": budget} if share else {"rows": budget}

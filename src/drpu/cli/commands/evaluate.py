@@ -57,7 +57,7 @@ def evaluate(
     form = TextFormat(sep, encoding, decimal)
     stated = chosen_cost(cost, false_alarm, miss)
     classifier, loaded = load_classifier(artifact), read(data, form)
-    X = rows_for(classifier, loaded, columns, drop)
+    X = rows_for(classifier, loaded, columns, drop, used=label)
     if prior is not None or stated is not None:
         classifier = classifier.at_prior(classifier.test_prior_ if prior is None else prior, cost=stated)
     if audit is not None:

@@ -50,7 +50,7 @@ def prior(
             found.append({"data": path, "prior": adapted.test_prior_, "p_value": adapted.shift_test_.p_value})
             continue
         loaded = read(path, form)
-        X = rows_for(classifier, loaded, columns, drop)
+        X = rows_for(classifier, loaded, columns, drop, used=by)
         for group in classifier.adapt_by(X, by=group_values(loaded, by), level=level):
             found.append(
                 {

@@ -60,7 +60,7 @@ def report(
     stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
     classifier = load_classifier(artifact)
     loaded = None if data is None else read(data, form)
-    X = None if loaded is None else rows_for(classifier, loaded, columns, drop)
+    X = None if loaded is None else rows_for(classifier, loaded, columns, drop, used=by)
     groups = None if by is None or loaded is None else group_values(loaded, by)
     heading = title or (artifact.name if data is None else f"{artifact.stem} on {Path(data).stem}")
     answers = None
