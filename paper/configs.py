@@ -272,7 +272,12 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     },
     "ours-augmented": {
         "mnist": _kept_grey("affine"),
-        "fashion_mnist": _kept_grey("shift-flip-cutout"),
+        "fashion_mnist": _kept_grey("shift-flip-cutout")
+        | {
+            "flip, no mixup": _kept("tf32", augment="flip", teachers=5, mixup=False),
+            "shift and flip, no mixup": _kept("tf32", augment="shift-flip", teachers=5, mixup=False),
+            "flip": _kept("tf32", augment="flip", teachers=5),
+        },
         "kmnist": _kept_grey("affine", epochs=60),
         "cifar10": {
             "two rounds of 30 epochs": _kept("bfloat16", augment="crop-flip-cutout", teachers=2, rounds=2),

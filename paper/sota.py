@@ -17,8 +17,8 @@ TEXT = """\
 ## Few labels and no shift
 
 Most publications on images have no shift: {n} labelled positives, vehicles against animals, and the
-usual test images, of which 40 % are positive. In this setting, here is the `beyond` recipe that was
-chosen for CIFAR-10 above, with {train} of the {n} labels to train on, {held} to hold out, and both
+usual test images, of which 40 % are positive. Here is `beyond` in this setting, with the candidate that was
+chosen for few labels above, {train} of the {n} labels to train on, {held} to hold out, and both
 priors estimated. Accuracy in percent on all 10,000 test images, mean over trials; the others as
 published:
 
@@ -61,7 +61,7 @@ def _beside(own: Sequence[dict[str, Any]]) -> Table:
         values = [100 * line[key] for line in lines]
         spread = f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else ""
         text = f"{np.mean(values):.2f}{spread} ({len(values)} trials)"
-        table.add([name, "ResNet-9", f"{FEW:,}", "nothing", text, "here"], [4])
+        table.add([name, "ResNet-9", f"{FEW:,}", "nothing", text, "here"])
     return table
 
 
