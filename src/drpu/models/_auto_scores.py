@@ -88,6 +88,7 @@ class _AutoScores:
         self._together = TreesTogether(of_trees) if of_trees else None
         smooth = [member for member in members if not isinstance(member.model, TreeRatio)]
         self._smooth = [_Group.of(group, n) for group in _alike(smooth)]
+        self._smooth_scores = [_scores_of(group.models) for group in self._smooth]
 
     def __call__(self, X: Rows) -> FloatArray:
         gaps = has_gaps(X)
@@ -108,13 +109,16 @@ class _AutoScores:
             # contiguous, as the logarithm of a strided array may differ in its last bits
             yield group, convert(np.ascontiguousarray(outputs[:, start:end]))
             start = end
-        for group in self._smooth:
+        for group, scores in zip(self._smooth, self._smooth_scores, strict=True):
             first = group.members[0]
-            rows = first.of.filled(X, first.model, gaps)
-            if isinstance(first.model, FourierRatio):
-                yield group, first.model.scores_of(rows, group.models)
-            else:
-                yield group, first.model.score_checked(rows)[:, None]
+            yield group, scores(first.of.filled(X, first.model, gaps))
+
+
+def _scores_of(models: list[Any]) -> Scorer:
+    first = models[0]
+    if isinstance(first, FourierRatio):
+        return first.scores_of(models)
+    return lambda X: np.asarray(first.score_checked(X)[:, None])
 
 
 def _alike(members: list[_Member]) -> list[list[_Member]]:

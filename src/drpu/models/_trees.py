@@ -21,7 +21,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import ArtifactError
 
-__all__ = ["Trees", "model_text", "read_trees"]
+__all__ = ["EMPTY_TREE", "Trees", "model_text", "read_trees"]
 
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
 LARGEST = 1e100  # largest absolute leaf value, so that sums stay finite
@@ -112,14 +112,14 @@ class Trees:
             raise ArtifactError(f"the trees cannot be read: {error}") from error
 
 
-def model_text(trees: Sequence[str], columns: int, *, averaged: bool) -> str:
-    """LightGBM's text of a model, from the lines of each of its trees."""
+def model_text(trees: Sequence[str], columns: int, *, averaged: bool, outputs: int = 1) -> str:
+    """LightGBM's text of a model, from the lines of each of its trees; outputs take turns."""
     blocks = [f"Tree={i}\n{tree}\n\n" for i, tree in enumerate(trees)]
     header = [
         "tree",
         "version=v4",
-        "num_class=1",
-        "num_tree_per_iteration=1",
+        f"num_class={outputs}",
+        f"num_tree_per_iteration={outputs}",
         "label_index=0",
         f"max_feature_idx={columns - 1}",
         *(["average_output"] if averaged else []),
@@ -333,3 +333,9 @@ def _lines(tree: Tree) -> Iterator[tuple[str, str]]:
 def _join(values: IntArray | FloatArray) -> str:
     """Numbers as Python writes them: the shortest text that gives the same number again."""
     return " ".join(map(repr, values.tolist()))
+
+
+_NOTHING, _ZERO = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
+EMPTY_TREE = _write(  # adds 0 to every row
+    Tree(_NOTHING, np.empty(0), _NOTHING, _NOTHING, _NOTHING, np.zeros(1), _ZERO + 1, _ZERO, _NOTHING)
+)

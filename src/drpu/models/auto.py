@@ -15,6 +15,7 @@ from drpu._schema import Array, Flag, List, Number, Optional, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ImputationWarning, ParameterError
+from drpu.models._fold_plan import FoldPlan
 from drpu.models._holdout import Split, carve
 from drpu.models._stacking import Evidence, Weights, stack
 from drpu.models._together import Scorer
@@ -58,7 +59,9 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     estimated do not determine weights: the classifier holds them out.
 
     Below ten positives only the smooth fit is used, and only the linear fit for sparse rows
-    with more than 1000 columns. Trees handle missing values and categories themselves; for
+    with more than 1000 columns. A classifier that averages several folds gives each of them fewer
+    trees, because the average over folds reduces the variance as well, and draws the cosines of the
+    smooth fit once for all folds. Trees handle missing values and categories themselves; for
     the smooth fit, missing values are filled with column medians, and categories become
     indicator columns.
 
@@ -96,6 +99,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     accepts_categories: ClassVar[bool] = True
 
     indicators_: Indicators | None = None
+    _plan: FoldPlan | None = None
 
     def __init__(self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None) -> None:
         self.categories = categories
@@ -103,23 +107,48 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         self.random_state = random_state
 
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
-        if len(self.categories) and is_sparse(pair.positive.rows):
-            raise ParameterError("categories must be empty for sparse rows: pass dense rows.")
-        category_columns(self.categories, self.n_features_in_)  # checks them
-        self.indicators_ = Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
+        self._check_categories(pair)
         self.saw_gaps_ = has_gaps(pair.positive.rows) or has_gaps(pair.unlabeled.rows)
         if self.saw_gaps_:
             warn_of_gaps()
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
         split = self._split(pair, seeds[0])
-        self.medians_ = _medians(pair, np.random.default_rng(seeds[0]))
+        self._read_columns(pair, seeds[0])
         if split.held is None:
             members = [self._fit_member(member, pair) for member in self._choose(pair, seeds)]
             start = self._start(members)
             self._keep(members, Weights(start / start.sum(), 0.0))
             return
         self._fit_weighted(pair, split, seeds)
+
+    def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
+        """Copies that have fewer trees each, and share the directions of the smooth fit."""
+        copies = super().for_folds(pair, folds)
+        if folds == 1:
+            return copies
+        self._check_categories(pair)
+        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        self._read_columns(pair, seed)
+        smooth, directions = FourierRatio(random_state=seed), None
+        if not is_sparse(pair.positive.rows):
+            directions = smooth.draw(self._filled_pair(pair, smooth).unlabeled)
+        for number, copy in enumerate(copies):
+            copy._plan = FoldPlan(number, folds, self.medians_, self.indicators_, directions)
+        return copies
+
+    def _check_categories(self, pair: SamplePair) -> None:
+        if len(self.categories) and is_sparse(pair.positive.rows):
+            raise ParameterError("categories must be empty for sparse rows: pass dense rows.")
+        category_columns(self.categories, pair.positive.rows.shape[1])  # checks them
+
+    def _read_columns(self, pair: SamplePair, seed: int) -> None:
+        """Set medians and indicators of the columns, those of all folds where there are several."""
+        if self._plan is not None:
+            self.medians_, self.indicators_ = self._plan.medians, self._plan.indicators
+            return
+        self.medians_ = _medians(pair, np.random.default_rng(seed))
+        self.indicators_ = Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
 
     def _split(self, pair: SamplePair, seed: int) -> Split:
         """Rows for fitting the members and, with enough positives, rows for their weights."""
@@ -129,25 +158,29 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         fraction = min(max(HELD[0], ENOUGH_HELD / positives), HELD[1])
         return carve(pair, None, fraction, np.random.default_rng(seed), most=MOST_HELD)
 
-    def _choose(self, pair: SamplePair, seeds: list[int]) -> list[RatioModel]:
+    def _choose(self, pair: SamplePair, seeds: list[int], *, weighted: bool = False) -> list[RatioModel]:
         """The unfitted members that are suitable for the rows."""
         rows = pair.positive.rows
         smooth = ClassifierRatio() if is_sparse(rows) else FourierRatio(random_state=seeds[0])
+        if self._plan is not None and isinstance(smooth, FourierRatio):
+            smooth.directions = self._plan.directions
         if n_rows(rows) < FEW or _is_wide(pair):
             return [smooth]
-        return [
-            ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1]),
-            BoostedRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2]),
-            smooth,
-        ]
+        forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
+        boosted = BoostedRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2])
+        if weighted:
+            forest.set_params(**_large_forest(pair))
+        if self._plan is not None:
+            forest.set_params(n_trees=self._plan.trees, random_state=self._plan.seed(seeds[1]))
+            boosted.set_params(**self._plan.boosting(stopped=weighted))
+            boosted.set_params(random_state=self._plan.seed(seeds[2]))
+        return [forest, boosted, smooth]
 
     def _fit_weighted(self, pair: SamplePair, split: Split, seeds: list[int]) -> None:
         """Fit members to the larger part and determine their weights on the held-out rows."""
         assert split.held is not None
-        held, members = split.held, self._choose(split.train, seeds)
+        held, members = split.held, self._choose(split.train, seeds, weighted=True)
         for member in members:
-            if isinstance(member, ForestRatio):
-                member.set_params(**_large_forest(split.train))
             self._fit_member(member, split.train, held)
         scores = [
             np.column_stack([member.score_checked(self.filled(sample.rows, member)) for member in members])

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_weights, unit_weights
@@ -104,6 +104,10 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         self.n_features_in_: int = pair.positive.rows.shape[1]
         self._fit(pair, holdout)
         return self
+
+    def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
+        """Unfitted copies, one for each fold; they may share what does not depend on labels."""
+        return [clone(self) for _ in range(folds)]
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the density ratio, one float64 per row."""

@@ -212,7 +212,8 @@ def cross_fit(
     jobs = effective_n_jobs(n_jobs)
     if len(splits) == 1 and jobs > 1 and getattr(model, "n_jobs", None) == 1:
         model = clone(model).set_params(n_jobs=jobs)  # a single fit, so give it all threads
-    work = (delayed(_fit_split)(clone(model), pair, *split) for split in splits)
+    copies = model.for_folds(pair, len(splits))
+    work = (delayed(_fit_split)(copy, pair, *split) for copy, split in zip(copies, splits, strict=True))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     backend = "threading" if model.fits_in_threads else None
     done = Parallel(n_jobs=min(jobs, len(splits)), backend=backend, return_as="generator")(work)

@@ -100,7 +100,7 @@ class ForestRatio(TreeRatio, kind="forest"):
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         self.trees_ = grown.model_to_string()
         self.booster_ = own_trees(self.trees_)
-        self.n_grown_ = self.booster_.current_iteration()
+        self.n_trees_ = self.booster_.current_iteration()
         self.offset_ = pair.log_odds()
 
     def _settings(self, rows: int, columns: int) -> dict[str, Any]:
@@ -130,7 +130,7 @@ class ForestRatio(TreeRatio, kind="forest"):
 
     @classmethod
     def converter(cls, models: Sequence[Any]) -> Converter:  # noqa: D102
-        least = np.array([0.25 / model.n_grown_ for model in models])
+        least = np.array([0.25 / model.n_trees_ for model in models])
         offsets, most = np.array([model.offset_ for model in models]), 1 - least
 
         def log_ratios(shares: FloatArray) -> FloatArray:
@@ -168,5 +168,5 @@ class ForestRatio(TreeRatio, kind="forest"):
         model.n_features_in_ = check_integer("columns", state.config["columns"], low=1)
         trees = read_trees(state.blobs["trees"], columns=model.n_features_in_, averaged=True)
         model.trees_, model.booster_ = trees.text(), trees.booster()
-        model.n_grown_ = model.booster_.current_iteration()
+        model.n_trees_ = model.booster_.current_iteration()
         return model

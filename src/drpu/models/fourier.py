@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,16 +11,17 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
-from drpu._samples import SamplePair, n_rows
+from drpu._samples import Sample, SamplePair, n_rows
 from drpu._schema import Array, Integer, Number, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._basis import median_distance
 from drpu.models._exact import rounded_factor, row_step
+from drpu.models._together import Scorer
 from drpu.models.base import RatioModel
 from drpu.models.scaling import Scaling
 
-__all__ = ["FourierRatio"]
+__all__ = ["Directions", "FourierRatio"]
 
 _MOST_ROWS = 20_000  # more rows of either sample hardly improve a fit of a few hundred coefficients
 _EXACT_ROWS = 10_000  # the fit is computed in float64 up to this number of rows
@@ -27,6 +29,25 @@ _CHUNK = 256  # rows scored at a time, so that their cosines fit into the cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
 _FAR = 3.0  # columns are clipped at this number of standard deviations
 _LENGTH = 30.0  # squared length of a row of features; together with C it determines the shrinkage
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """Random directions of cosines on standardised columns; they do not depend on labels."""
+
+    scaling: Scaling
+    frequencies: FloatArray
+    phase: FloatArray
+
+    @classmethod
+    def draw(cls, unlabeled: Sample, size: int, rng: np.random.Generator) -> Directions:
+        """``size`` directions, with widths around the median distance between rows."""
+        scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
+        width = median_distance(unlabeled.rows, scaling, rng) * np.exp(
+            rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
+        )
+        frequencies = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
+        return cls(scaling, frequencies, rng.uniform(0, 2 * np.pi, size))
 
 
 class FourierRatio(RatioModel, kind="fourier"):
@@ -61,6 +82,8 @@ class FourierRatio(RatioModel, kind="fourier"):
         },
     )
 
+    directions: Directions | None = None  # set where several fits share them
+
     def __init__(self, n_features: int = 1000, *, C: float = 0.1, random_state: Any = None) -> None:
         self.n_features = n_features
         self.C = C
@@ -69,15 +92,11 @@ class FourierRatio(RatioModel, kind="fourier"):
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         size = check_integer("n_features", self.n_features, low=1)
         check_real("C", self.C, low=1e-12)
-        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+        rng = self._generator()
         unlabeled = pair.unlabeled.at_most(_MOST_ROWS, rng)
-        self.scaling_ = Scaling.of(unlabeled.rows, unlabeled.weight)
+        drawn = self.directions or Directions.draw(unlabeled, size, rng)
+        self.scaling_, self.frequencies_, self.phase_ = drawn.scaling, drawn.frequencies, drawn.phase
         self.far_, self.length_ = _FAR, _LENGTH
-        width = median_distance(unlabeled.rows, self.scaling_, rng) * np.exp(
-            rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
-        )
-        self.frequencies_ = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
-        self.phase_ = rng.uniform(0, 2 * np.pi, size)
 
         pair = SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled)
         fit = LogisticRegression(C=self.C, max_iter=200, tol=1e-3).fit(
@@ -86,22 +105,39 @@ class FourierRatio(RatioModel, kind="fourier"):
         self.coefficients_: FloatArray = fit.coef_[0]
         self.intercept_ = float(fit.intercept_[0]) - pair.log_odds()
 
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        return np.ravel(self.scores_of(X, [self]))
+    def draw(self, unlabeled: Sample) -> Directions:
+        """Directions for several fits, to be set as ``directions`` of each of them."""
+        rng = self._generator()
+        return Directions.draw(unlabeled.at_most(_MOST_ROWS, rng), self.n_features, rng)
 
-    def scores_of(self, X: Rows, models: Sequence[FourierRatio]) -> FloatArray:
-        """Log-ratios by models with the directions of this one, (rows, models)."""
-        weights = [model.coefficients_ * model._amplitude() for model in models]
-        scores = np.empty((n_rows(X), len(models)))
+    def _generator(self) -> np.random.Generator:
+        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        return np.ravel(self.scores_of([self])(X))
+
+    def scores_of(self, models: Sequence[FourierRatio]) -> Scorer:
+        """Log-ratios by models with the directions of this one."""
+        weights = np.stack([model.coefficients_ * model._amplitude() for model in models])
+        intercepts = np.array([model.intercept_ for model in models])
+        return lambda X: self._weighted_waves(X, weights) + intercepts
+
+    def _weighted_waves(self, X: Rows, weights: FloatArray) -> FloatArray:
+        """Sums of the cosines of each row with weights of shape (models, cosines)."""
+        scores = np.empty((n_rows(X), len(weights)))
+        # One pair of buffers for all chunks: new memory would cost more than the cosines.
+        room = np.empty((min(_CHUNK, len(scores)), len(self.phase_)))
+        narrow = np.empty_like(room, dtype=np.float32)
         for start in range(0, len(scores), _CHUNK):
             at = slice(start, start + _CHUNK)
+            rows = X[at]
+            waves, angles = room[: len(rows)], narrow[: len(rows)]
             # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum sums
             # a row in the same order in every batch, which a matrix product does not guarantee.
-            angles = self._angles(X[at]).astype(np.float32)
-            waves = np.cos(angles, out=angles).astype(np.float64)
-            for i, weight in enumerate(weights):
-                scores[at, i] = np.einsum("ij,j->i", waves, weight)
-        return np.asarray(scores + np.array([model.intercept_ for model in models]))
+            angles[:] = self._angles(rows, out=waves)
+            waves[:] = np.cos(angles, out=angles)
+            scores[at] = np.einsum("ij,kj->ik", waves, weights)
+        return scores
 
     def same_directions(self, other: FourierRatio) -> bool:
         """Whether the cosines of both are the same."""
@@ -124,7 +160,7 @@ class FourierRatio(RatioModel, kind="fourier"):
             features[at] = self._amplitude() * np.cos(self._angles(X[at]))
         return features
 
-    def _angles(self, X: Rows) -> FloatArray:
+    def _angles(self, X: Rows, out: FloatArray | None = None) -> FloatArray:
         Z = np.asarray(X - self.scaling_.shift)
         Z /= self.scaling_.scale
         Z = np.minimum(np.maximum(Z, -self.far_, out=Z), self.far_, out=Z)
@@ -132,7 +168,9 @@ class FourierRatio(RatioModel, kind="fourier"):
         Z /= step
         Z = np.rint(Z, out=Z)
         Z *= step  # now the product is exact in any order of summation
-        return np.asarray(Z @ self.frequencies_ + self.phase_)
+        angles = np.matmul(Z, self.frequencies_, out=out)
+        angles += self.phase_
+        return np.asarray(angles)
 
     @property
     def step_(self) -> float:
