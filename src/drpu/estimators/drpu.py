@@ -97,7 +97,7 @@ class DRPUClassifier(Adaptable):
     random_state : int, RandomState or None, default=None
         Seeds the folds and the models.
     n_jobs : int, optional
-        Folds fitted at the same time.
+        Most folds fitted at the same time. Threads and processes are used where they save time.
     verbose : int, default=0
         1 shows a progress bar and the chosen settings.
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs
+from joblib import effective_n_jobs
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -21,6 +21,7 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
+from drpu.models._jobs import run_jobs
 from drpu.models._splits import Split, draw_splits
 from drpu.models._together import Scorer
 from drpu.models.base import RatioModel
@@ -213,10 +214,9 @@ def cross_fit(
     if len(splits) == 1 and jobs > 1 and getattr(model, "n_jobs", None) == 1:
         model = clone(model).set_params(n_jobs=jobs)  # a single fit, so give it all threads
     copies = model.for_folds(pair, len(splits))
-    work = (delayed(_fit_split)(copy, pair, *split) for copy, split in zip(copies, splits, strict=True))
+    work = [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
-    backend = "threading" if model.fits_in_threads else None
-    done = Parallel(n_jobs=min(jobs, len(splits)), backend=backend, return_as="generator")(work)
+    done = run_jobs(_fit_split, work, jobs=jobs, threads=model.fits_in_threads, rows=len(pair))
     with _each_warning_once():
         fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
 
