@@ -140,4 +140,4 @@ def test_wrong_questions_are_refused(run, line, code):
 def test_help_has_examples(run, command):
     code, out, _ = run(f"{command} --help")
     assert code == 0
-    assert f"drpu {command}" in out
+    assert f"Examples:\n    drpu {command}" in out

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from inspect import cleandoc
 from typing import Annotated
 
 import typer
@@ -18,8 +20,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain text: importing rich takes longer than everything else
     help="Classify from positive and unlabeled rows, and follow the share of positives when it changes.",
-    epilog="Learn once: drpu fit train.parquet --label fraud --out fraud.drpu  ·  "
-    "then every month: drpu predict fraud.drpu june.parquet --adapt --out june-scored.parquet",
+    epilog="\b\nLearn once, then label the rows of every month:\n"
+    "  drpu fit train.parquet --label fraud --out fraud.drpu\n"
+    "  drpu predict fraud.drpu june.parquet --adapt --out june-scored.parquet",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 
@@ -44,13 +47,21 @@ def drpu(
     """Classify from positive and unlabeled rows, and follow the share of positives when it changes."""
 
 
-app.command("fit", short_help="Fit a classifier to the rows of a file.")(fit.fit)
-app.command("adapt", short_help="Estimate the share of positives in new rows.")(adapt.adapt)
-app.command("predict", short_help="Label rows, with probabilities.")(predict.predict)
-app.command("prior", short_help="Share of positives by file, group or month.")(prior.prior)
-app.command("audit", short_help="Choose rows for which true labels are needed.")(audit.audit)
-app.command("evaluate", short_help="Measure performance with true labels.")(evaluate.evaluate)
-app.command("inspect", short_help="Describe a saved classifier.")(inspect.inspect)
-app.command("verify", short_help="Check a saved classifier without loading it.")(verify.verify)
-app.command("report", short_help="Write an HTML report with a what-if explorer.")(report.report)
-app.command("demo", short_help="Show the method on images of digits.")(demo.demo)
+def _add(command: Callable[..., None], short_help: str) -> None:
+    """Add a command; the examples in its docstring stay one per line in its help."""
+    text, _, examples = cleandoc(command.__doc__ or "").partition("\n\nExample")
+    lines = [line for line in examples.splitlines() if line.startswith("drpu ") or " | drpu " in line]
+    shown = "\n".join(["\b", "Examples:", *(f"  {line}" for line in lines)])
+    app.command(command.__name__, help=f"{text}\n\n{shown}", short_help=short_help)(command)
+
+
+_add(fit.fit, "Fit a classifier to the rows of a file.")
+_add(adapt.adapt, "Estimate the share of positives in new rows.")
+_add(predict.predict, "Label rows, with probabilities.")
+_add(prior.prior, "Share of positives by file, group or month.")
+_add(audit.audit, "Choose rows for which true labels are needed.")
+_add(evaluate.evaluate, "Measure performance with true labels.")
+_add(inspect.inspect, "Describe a saved classifier.")
+_add(verify.verify, "Check a saved classifier without loading it.")
+_add(report.report, "Write an HTML report with a what-if explorer.")
+_add(demo.demo, "Show the method on images of digits.")
