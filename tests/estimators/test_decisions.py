@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.exceptions import DataError, IdColumnWarning, ParameterError
+from drpu.exceptions import DataError, IdColumnWarning, ParameterError, ShiftWarning
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 
@@ -260,3 +260,17 @@ def test_notebooks_show_priors_and_limits(june):
     assert "AdaptedClassifier" in html
     assert f"{100 * june.prior_.value:.1f}%" in html
     assert f"{100 * june.train_prior_.low:.1f}%" in html
+    assert "warnings" not in html
+
+
+def test_notebooks_show_a_budget_and_warnings(june, data):
+    budget = june.at_budget(rows=40, of=data.test).budget_
+    html = june.at_budget(rows=40, of=data.test)._repr_html_()
+    assert "40 rows, 1.00% of all" in html
+    figure = budget.precision
+    assert f"{figure.value:.1%} ({figure.low:.1%} to {figure.high:.1%})" in html
+    with pytest.warns(ShiftWarning):
+        moved = june.adapt(data.test * [1, 3])
+    html = moved._repr_html_()
+    assert "More than the prior has changed" in html
+    assert "Columns moved more than a new prior explains: &#x27;" in html

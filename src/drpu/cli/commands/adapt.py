@@ -74,8 +74,8 @@ def adapt(
             "share of positives": show.prior(adapted.prior_),
             "in training": show.prior(adapted.train_prior_),
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
-            "to expect": show.performance(adapted),
         }
+        | ({} if looks else {"to expect": show.performance(adapted)})
         | show.bill(adapted)
         | show.budget(adapted)
         | ({} if out is None else {"written": str(out)})
