@@ -25,7 +25,7 @@ def profiles():
 
 
 def shifts_of(profiles, rows, train, test):
-    return column_shifts(profiles, count_columns([profile.edges for profile in profiles], rows), train, test)
+    return column_shifts(profiles, count_columns([profile.cells for profile in profiles], rows), train, test)
 
 
 TRAIN = PriorEstimate(0.3, 0.27, 0.33, 0.95, "combined")
@@ -71,7 +71,7 @@ def test_profiles_keep_no_values_of_rows():
     P, U = rng.normal(0, 1, (200, 3)), rng.normal(0, 1, (2000, 3))
     values = {f"{value:.12g}" for value in np.concatenate([P, U]).ravel()}
     for profile in profile_columns(P, U, "abc"):
-        assert values.isdisjoint({f"{edge:.12g}" for edge in profile.edges})
+        assert values.isdisjoint({f"{edge:.12g}" for edge in profile.cells.edges})
 
 
 def test_constant_empty_and_wide_columns_are_no_trouble():

@@ -1,6 +1,7 @@
 """Columns that moved more than a new prior explains are named, from rows and from counts."""
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from drpu import (
+    BoostedRatio,
     DRPUClassifier,
     PriorMonitor,
     ScoreTails,
@@ -16,6 +18,7 @@ from drpu import (
     make_gaussian_pu,
     save,
 )
+from drpu.estimators._profiles import profiles_from_state, profiles_state
 from drpu.exceptions import DataError, ParameterError, ShiftWarning
 
 
@@ -97,22 +100,60 @@ def test_counts_without_columns_are_as_good_for_the_prior(named, data):
         ScoreTails.from_state(state)
 
 
-def test_prior_shift_alone_is_no_move_of_columns():
-    """Over 30 samples at three priors: at p < .001 for all columns together, two are all but impossible."""
+def visits(rng, n, prior, levels=300):
+    """Rows with a category of many levels of the same frequency, and an amount that is usually 0."""
+    ill = rng.random(n) < prior
+    X = rng.normal(ill[:, None], 1.0, (n, 3))
+    gain = np.where(rng.random(n) < 0.1 + 0.1 * ill, np.exp(rng.normal(7 + ill, 1)), 0.0)
+    ward = np.where(rng.random(n) < 0.3 + 0.4 * ill, "a", rng.choice(["b", "c", "d"], n))
+    city = [f"city{k}" for k in rng.integers(0, levels, n)]
+    return pd.DataFrame(X, columns=["x", "y", "z"]).assign(
+        amount=np.exp(X[:, 0]), gain=gain, ward=ward, city=city
+    )
+
+
+@pytest.fixture(scope="module", params=["classifier", BoostedRatio(n_rounds=20)])
+def many_levels(request):
     rng = np.random.default_rng(5)
+    X = pd.concat([visits(rng, 300, 1.0), visits(rng, 2000, 0.4)], ignore_index=True)
+    return DRPUClassifier(request.param, holdout=2, random_state=0).fit(X, np.repeat([1, 0], [300, 2000]))
 
-    def rows(n, prior):
-        ill = rng.random(n) < prior
-        ward = np.where(rng.random(n) < 0.3 + 0.4 * ill, "a", rng.choice(["b", "c", "d"], n))
-        X = rng.normal(ill[:, None], 1.0, (n, 3))
-        return pd.DataFrame(X, columns=["x", "y", "z"]).assign(amount=np.exp(X[:, 0]), ward=ward)
 
-    X = pd.concat([rows(300, 1.0), rows(2000, 0.4)], ignore_index=True)
-    clf = DRPUClassifier("classifier", holdout=2, random_state=0).fit(X, np.repeat([1, 0], [300, 2000]))
+@pytest.mark.filterwarnings("error::drpu.exceptions.UnseenLevelsWarning")
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+def test_prior_shift_alone_is_no_move_of_columns(many_levels):
+    """Over 24 samples at three priors: at p < .001 for all columns together, two are all but impossible."""
+    rng = np.random.default_rng(6)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        found = [clf.adapt(rows(1500, prior)).moved_columns_ for prior in (0.05, 0.4, 0.8) for _ in range(10)]
+        warnings.simplefilter("ignore", ShiftWarning)
+        found = [
+            many_levels.adapt(visits(rng, 1500, prior)).moved_columns_
+            for prior in (0.05, 0.4, 0.8)
+            for _ in range(8)
+        ]
     assert sum(map(bool, found)) <= 1
+
+
+@pytest.mark.parametrize(("column", "factor"), [("amount", 1.5), ("gain", 4.0)])
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+def test_a_factor_is_named_among_columns_of_all_kinds(many_levels, column, factor):
+    new = visits(np.random.default_rng(7), 4000, 0.2)
+    with pytest.warns(ShiftWarning, match=repr(column)):
+        moved = many_levels.adapt(new.assign(**{column: factor * new[column]})).moved_columns_
+    assert [shift.name for shift in moved] == [column]
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+def test_other_shares_of_frequent_levels_are_named(many_levels):
+    rng = np.random.default_rng(8)
+    new = visits(rng, 3000, 0.4)
+    new["ward"] = np.where(rng.random(3000) < 0.3, "d", new["ward"])
+    with pytest.warns(ShiftWarning, match="'ward'"):
+        adapted = many_levels.adapt(new)
+    assert [shift.name for shift in adapted.moved_columns_] == ["ward"]
+    fitted, seen = many_levels.fitted_, many_levels.count(new)
+    again = replace(fitted, columns=profiles_from_state(profiles_state(fitted.columns)))
+    assert again.moved_columns(seen, adapted.prior_) == adapted.moved_columns_
 
 
 def test_profiles_can_be_left_out_of_a_file(named, data, tmp_path):

@@ -174,6 +174,8 @@ def test_positives_that_outnumber_the_unlabeled_rows_are_warned_of(toy):
         (pd.Series([1, np.nan]), [0, 1], "f"),
         (pd.Series([1, None], dtype=object), [0, 1], "i"),
         (pd.Series([1, None], dtype="Int64"), [0, 1], "i"),
+        (pd.array([1, None], dtype="Int64"), [0, 1], "i"),
+        (pd.array([True, None], dtype="boolean"), [False, True], "b"),
         (pl.Series([1, None], dtype=pl.Int8), [0, 1], "i"),
         (pd.Series([True, None], dtype=object), [False, True], "b"),
         (pd.Series([True, None], dtype="boolean"), [False, True], "b"),

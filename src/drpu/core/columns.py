@@ -22,7 +22,10 @@ from drpu.exceptions import DataError
 
 __all__ = [
     "MOST_COLUMNS",
+    "RANGES",
     "RANGE_SHARES",
+    "RARE",
+    "Cells",
     "ColumnProfile",
     "ColumnShift",
     "column_quantiles",
@@ -40,7 +43,49 @@ _FEWEST = 8  # minimum number of rows of a range in the unlabeled and in the new
 MOST_VOTE = 25.0  # the chi-square of one column against a lambda is capped at this value
 PRIOR_VOTE = 30.0  # the same for a lambda outside the limits of the priors
 TOLERANCE = 8.0  # a lambda is possible if its sum of votes exceeds the smallest sum by at most this
+RARE = 1  # cell of the rare levels of a category
+_MOST_GROWTH = 40.0  # largest lambda that is tried
 _DIGITS = 3  # significant digits of a limit between ranges, so that no value of a row is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The division of the values of a column.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (K,)
+        Limits between K + 1 ranges of numbers; one more cell is for missing values.
+    codes : ndarray or None
+        For a category, the cell of each code instead: 0 for missing values, 1 for rare levels, and more for
+        the others. Which levels are rare depends on the training rows, so new rows have more of
+        them than training had, and that cell is not tested.
+    """
+
+    edges: FloatArray
+    codes: IntArray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of cells."""
+        return len(self.edges) + 2 if self.codes is None else max(int(self.codes.max()), RARE) + 1
+
+    def count(self, values: FloatArray) -> IntArray:
+        """Counts of values in the cells."""
+        missing = np.isnan(values)
+        if self.codes is not None:
+            codes = np.where(missing, 0, values).astype(np.int64)
+            known = (codes >= 0) & (codes < len(self.codes))
+            found = np.where(known, self.codes[np.where(known, codes, 0)], RARE)
+            return np.bincount(found, minlength=self.n).astype(np.int64)
+        cells = np.searchsorted(self.edges, values[~missing], side="right")
+        counts = np.bincount(cells, minlength=len(self.edges) + 1)
+        return np.append(counts, missing.sum()).astype(np.int64)
+
+    @property
+    def tested(self) -> IntArray:
+        """The cells that are compared."""
+        return np.delete(np.arange(self.n), [] if self.codes is None else [RARE])
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +96,16 @@ class ColumnProfile:
     ----------
     name : str
         Name of the column, or its position.
-    edges : ndarray of shape (K,)
-        Limits between the ranges, rounded, so that they are not values of rows.
-    positive, unlabeled : ndarray of shape (K + 2,)
-        Counts in the ranges; the last cell is for missing values.
+    cells : Cells
+        The ranges. Their limits are rounded, so that they are not values of rows.
+    positive, unlabeled : ndarray
+        Counts in the cells.
     """
 
     name: str
-    edges: FloatArray
+    cells: Cells
     positive: FloatArray
     unlabeled: FloatArray
-
-    @property
-    def n_cells(self) -> int:
-        """Number of ranges, and one for missing values."""
-        return len(self.edges) + 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +129,9 @@ class ColumnShift:
     misfit: float
 
 
-def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tuple[ColumnProfile, ...]:
+def profile_columns(
+    positive: Any, unlabeled: Any, names: Sequence[str], cells: Sequence[Cells | None] = ()
+) -> tuple[ColumnProfile, ...]:
     """Profiles of the columns of two dense samples; none if there are more than 500 columns.
 
     Parameters
@@ -98,6 +140,8 @@ def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tupl
         The two samples; NaN is a missing value.
     names : sequence of str
         Names of the columns.
+    cells : sequence of Cells or None, optional
+        Cells of each column; for None, ranges between quantiles.
     """
     if len(names) > MOST_COLUMNS:
         return ()
@@ -105,32 +149,38 @@ def profile_columns(positive: Any, unlabeled: Any, names: Sequence[str]) -> tupl
     profiles = []
     for k, name in enumerate(names):
         p, u = (np.asarray(rows[:, k], dtype=np.float64) for rows in (P, U))
-        edges = range_limits([_quantiles(p), _quantiles(u)])
-        cells = (_cells(edges, sample).astype(np.float64) for sample in (p, u))
-        profiles.append(ColumnProfile(str(name), edges, *cells))
+        own = cells[k] if cells else None
+        if own is None:
+            own = Cells(range_limits([_quantiles(p), _quantiles(u)]))
+        counts = (own.count(sample).astype(np.float64) for sample in (p, u))
+        profiles.append(ColumnProfile(str(name), own, *counts))
     return tuple(profiles)
 
 
 def column_quantiles(rows: Any) -> FloatArray:
-    """Quantiles of each column at :data:`RANGE_SHARES`, of shape (d, shares); NaN where there is no value."""
+    """Quantiles of each column at :data:`RANGE_SHARES`, without frequent values; NaN if there are no values.
+
+    The shape is (d, 2 * shares): quantiles of all values, then quantiles of the values that are not repeated
+    among the first ones. Without the latter, an amount that is usually 0 would have a single range.
+    """
     columns = (np.asarray(rows[:, k], dtype=np.float64) for k in range(rows.shape[1]))
     return np.array([_quantiles(values) for values in columns]).reshape(rows.shape[1], -1)
 
 
-def count_columns(edges: Sequence[FloatArray], rows: Any) -> IntArray:
-    """Counts of dense rows in the ranges of each column, all columns in one array.
+def count_columns(cells: Sequence[Cells], rows: Any) -> IntArray:
+    """Counts of dense rows in the cells of each column, all columns in one array.
 
     Parameters
     ----------
-    edges : sequence of ndarray
-        Limits between the ranges of each column.
+    cells : sequence of Cells
+        Cells of each column.
     rows : ndarray of shape (n, d)
         The rows; counts of parts add up to those of all rows.
     """
-    if rows.shape[1] != len(edges):
-        raise DataError(f"rows must have the {len(edges)} columns of the profiles, got {rows.shape[1]}.")
-    cells = [_cells(limits, np.asarray(rows[:, k], dtype=np.float64)) for k, limits in enumerate(edges)]
-    return np.concatenate(cells) if cells else np.empty(0, dtype=np.int64)
+    if rows.shape[1] != len(cells):
+        raise DataError(f"rows must have the {len(cells)} columns of the profiles, got {rows.shape[1]}.")
+    counts = [own.count(np.asarray(rows[:, k], dtype=np.float64)) for k, own in enumerate(cells)]
+    return np.concatenate(counts) if counts else np.empty(0, dtype=np.int64)
 
 
 def column_shifts(
@@ -166,11 +216,11 @@ def column_shifts(
     >>> profiles = profile_columns(P, U, ["age", "amount"])
     >>> same = PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching")
     >>> new = rng.normal(0, 1, (2000, 2)) * [1.0, 1.5]
-    >>> counts = count_columns([profile.edges for profile in profiles], new)
+    >>> counts = count_columns([profile.cells for profile in profiles], new)
     >>> [shift.name for shift in column_shifts(profiles, counts, same, same) if shift.p_value < 0.001]
     ['amount']
     """
-    ends = np.cumsum([profile.n_cells for profile in profiles])
+    ends = np.cumsum([profile.cells.n for profile in profiles])
     if counts.shape != (ends[-1],):
         raise DataError(f"counts must have the {ends[-1]} ranges of the profiles, got {counts.shape}.")
     new = np.split(np.asarray(counts, dtype=np.float64), ends[:-1])
@@ -183,23 +233,47 @@ def column_shifts(
     return sorted(found, key=lambda shift: -shift.misfit)
 
 
-def _fit(profile: ColumnProfile, new: FloatArray) -> MixtureFit | None:
+@dataclass(frozen=True, slots=True)
+class _ColumnFit:
+    """The mixtures of one column over the tested cells, with the training shares of rows in them.
+
+    Among the rows in these cells, a mixture with weight lambda has another weight if the shares differ.
+    """
+
+    mixture: MixtureFit
+    unlabeled: float
+    positive: float
+
+    def weight(self, growth: FloatArray) -> FloatArray:
+        """The weight of the unlabeled rows among the tested cells."""
+        kept = self.unlabeled * growth
+        return np.clip(kept / np.maximum((1 - growth) * self.positive + kept, 1e-6), 0.0, _MOST_GROWTH)
+
+    def statistic(self, growth: FloatArray) -> FloatArray:
+        """Chi-square of the column for each lambda."""
+        return self.mixture.statistic(self.weight(growth))
+
+
+def _fit(profile: ColumnProfile, new: FloatArray) -> _ColumnFit | None:
     """The mixtures of one column, if it has enough ranges to be tested."""
-    start = _pooled_cells(profile, new)
-    if len(start) < 2:
+    whole = (new, profile.unlabeled, profile.positive)
+    samples = [cells[profile.cells.tested] for cells in whole]
+    start = _pooled_cells(samples[1], samples[0])
+    if len(start) < 2 or not samples[2].any():
         return None
-    samples = (new, profile.unlabeled, profile.positive)
-    n_new, n, n_positive = (float(cells.sum()) for cells in samples)
     shares = [np.add.reduceat(cells, start) / cells.sum() for cells in samples]
-    return MixtureFit(shares[0], shares[1], shares[2], n_new, n, n_positive)
+    n_new, n, n_positive = (float(cells.sum()) for cells in samples)
+    kept = [float(part.sum() / cells.sum()) for part, cells in zip(samples, whole, strict=True)]
+    mixture = MixtureFit(shares[0], shares[1], shares[2], n_new, n, n_positive)
+    return _ColumnFit(mixture, kept[1], kept[2])
 
 
-def _common_growth(fits: Sequence[MixtureFit], train: PriorEstimate, test: PriorEstimate) -> FloatArray:
+def _common_growth(fits: Sequence[_ColumnFit], train: PriorEstimate, test: PriorEstimate) -> FloatArray:
     """Values of lambda that agree with most columns and with the priors."""
     low = (1 - test.high) / max(1 - train.low, 1e-12)
     high = (1 - test.low) / max(1 - train.high, 1e-12)
-    ends = np.clip([low, high], 0.0, 40.0)
-    grid = np.unique(np.concatenate((np.linspace(0, 2, 41), np.geomspace(2.2, 40, 12), ends)))
+    ends = np.clip([low, high], 0.0, _MOST_GROWTH)
+    grid = np.unique(np.concatenate((np.linspace(0, 2, 41), np.geomspace(2.2, _MOST_GROWTH, 12), ends)))
     against = np.where((grid >= ends[0]) & (grid <= ends[1]), 0.0, PRIOR_VOTE)
     for fit in fits:
         statistic = fit.statistic(grid)
@@ -208,19 +282,19 @@ def _common_growth(fits: Sequence[MixtureFit], train: PriorEstimate, test: Prior
     return np.unique(np.concatenate((left, np.linspace(left[0], left[-1], 9))))
 
 
-def _test(fit: MixtureFit, growth: FloatArray) -> tuple[float, float]:
-    statistic = fit.statistic(growth)
-    best = growth[[int(np.argmin(statistic))]]
+def _test(column: _ColumnFit, growth: FloatArray) -> tuple[float, float]:
+    fit, statistic = column.mixture, column.statistic(growth)
+    best = column.weight(growth[[int(np.argmin(statistic))]])
     noise = np.sqrt(2 / np.pi) * np.sqrt(np.diagonal(fit.covariance(best)[0])).sum()
     misfit = (float(np.abs(fit.residual(best)).sum()) - float(noise)) / 2
     p_value = float(chdtrc(len(fit.new) - 1, float(statistic.min())))
     return p_value, min(1.0, max(0.0, misfit))
 
 
-def _pooled_cells(profile: ColumnProfile, new: FloatArray) -> IntArray:
+def _pooled_cells(unlabeled: FloatArray, new: FloatArray) -> IntArray:
     """First cell of each range with enough rows of both samples; small cells are merged with a neighbour."""
     start, mass = [0], np.zeros(2)
-    for k, pair in enumerate(zip(profile.unlabeled, new, strict=True)):
+    for k, pair in enumerate(zip(unlabeled, new, strict=True)):
         if (mass >= _FEWEST).all():
             start.append(k)
             mass = np.zeros(2)
@@ -236,7 +310,7 @@ def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
     Parameters
     ----------
     quantiles : sequence of ndarray
-        Quantiles of each sample at :data:`RANGE_SHARES`; NaN if it has no values.
+        Quantiles of each sample; NaN if it has no values.
     """
     edges: FloatArray = np.concatenate(list(quantiles))
     edges = edges[np.isfinite(edges)]
@@ -249,16 +323,16 @@ def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
 
 
 def _quantiles(values: FloatArray) -> FloatArray:
-    there = values[~np.isnan(values)]
+    """Quantiles of the values, and of the values that are not repeated among them."""
     shares = np.array(RANGE_SHARES)
-    return np.asarray(np.quantile(there, shares)) if len(there) else np.full(len(shares), np.nan)
-
-
-def _cells(edges: FloatArray, values: FloatArray) -> IntArray:
-    missing = np.isnan(values)
-    cells = np.searchsorted(edges, values[~missing], side="right")
-    counts = np.bincount(cells, minlength=len(edges) + 1)
-    return np.append(counts, missing.sum()).astype(np.int64)
+    there = values[~np.isnan(values)]
+    if not len(there):
+        return np.full(2 * len(shares), np.nan)
+    first = np.quantile(there, shares)
+    repeated = first[1:][first[1:] == first[:-1]]
+    others = there[~np.isin(there, repeated)] if len(repeated) else there[:0]
+    second = np.quantile(others, shares) if len(others) else np.full(len(shares), np.nan)
+    return np.concatenate([first, second])
 
 
 def _thinned(rows: Any) -> Any:

@@ -8,15 +8,16 @@ from typing import Any
 
 import numpy as np
 
-from drpu._schema import Array, Integer, List, Schema, Text
+from drpu._schema import Array, Integer, List, Optional, Schema, Text
 from drpu._state import ModelState
 from drpu._typing import IntArray
-from drpu.core.columns import ColumnProfile, ColumnShift, column_shifts, count_columns, profile_columns
+from drpu.core.columns import Cells, ColumnProfile, ColumnShift, column_shifts, count_columns, profile_columns
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ShiftWarning
 from drpu.models.distributed import Ranges
+from drpu.tables.levels import fixed_cells
 
 __all__ = [
     "count_in_ranges",
@@ -33,8 +34,17 @@ LEAST_MISFIT = 0.01  # smallest share of changed rows, because with many rows ev
 MOST_NAMED = 6
 _SCHEMA = Schema(
     "column profiles",
-    config={"names": List(Text()), "edges": List(Integer(0, 1000))},
-    arrays={"edges": Array("e"), "positive": Array("c", above=-0.5), "unlabeled": Array("c", above=-0.5)},
+    config={
+        "names": List(Text()),
+        "edges": List(Integer(0, 1000)),
+        "codes": Optional(List(Integer(0, 1000))),
+    },
+    arrays={
+        "edges": Array("e"),
+        "codes": Array("k", above=-0.5, kinds="i", optional=True),
+        "positive": Array("c", above=-0.5),
+        "unlabeled": Array("c", above=-0.5),
+    },
 )
 
 
@@ -42,17 +52,18 @@ def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnPr
     """Profiles of the two samples; none for sparse rows, images and tables that the model reads itself."""
     if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
         return ()
-    return profile_columns(positive, unlabeled, _names(estimator, positive.shape[1]))
+    n = positive.shape[1]
+    return profile_columns(positive, unlabeled, _names(estimator, n), fixed_cells(estimator.table_, n))
 
 
 def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
     """Profiles of rows that were counted where they lie."""
     if ranges is None:
         return ()
-    ends = np.cumsum([len(edges) + 2 for edges in ranges.edges])[:-1]
-    cells = [np.split(counts.astype(np.float64), ends) for counts in (ranges.positive, ranges.unlabeled)]
-    names = _names(estimator, len(ranges.edges))
-    return tuple(ColumnProfile(*column) for column in zip(names, ranges.edges, *cells, strict=True))
+    ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
+    counts = [np.split(part.astype(np.float64), ends) for part in (ranges.positive, ranges.unlabeled)]
+    names = _names(estimator, len(ranges.cells))
+    return tuple(ColumnProfile(*column) for column in zip(names, ranges.cells, *counts, strict=True))
 
 
 def _names(estimator: Any, n: int) -> list[str]:
@@ -70,7 +81,7 @@ def count_in_ranges(profiles: Sequence[ColumnProfile], rows: Any) -> IntArray | 
     """Counts of new rows in the ranges of the profiles; None without profiles, or if rows are not dense."""
     if not profiles or not isinstance(rows, np.ndarray) or rows.ndim != 2:
         return None
-    return count_columns([profile.edges for profile in profiles], rows)
+    return count_columns([profile.cells for profile in profiles], rows)
 
 
 def moved_columns(
@@ -81,7 +92,7 @@ def moved_columns(
     Empty if the counts of new rows have no counts of columns, for example because rows have weights.
     """
     counts = seen.columns
-    if counts is None or len(counts) != sum(profile.n_cells for profile in profiles):
+    if counts is None or len(counts) != sum(profile.cells.n for profile in profiles):
         return ()
     found: dict[str, ColumnShift] = {}
     for shift in column_shifts(profiles, counts, train, test):
@@ -117,11 +128,17 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stac
 
 def profiles_state(profiles: Sequence[ColumnProfile]) -> ModelState:
     """The profiles as plain data."""
+    codes = [np.empty(0, np.int64) if p.cells.codes is None else p.cells.codes for p in profiles]
     return ModelState(
         "column-profiles",
-        {"names": [p.name for p in profiles], "edges": [len(p.edges) for p in profiles]},
         {
-            "edges": np.concatenate([p.edges for p in profiles]),
+            "names": [p.name for p in profiles],
+            "edges": [len(p.cells.edges) for p in profiles],
+            "codes": [len(part) for part in codes],
+        },
+        {
+            "edges": np.concatenate([p.cells.edges for p in profiles]),
+            "codes": np.concatenate(codes),
             "positive": np.concatenate([p.positive for p in profiles]),
             "unlabeled": np.concatenate([p.unlabeled for p in profiles]),
         },
@@ -131,15 +148,23 @@ def profiles_state(profiles: Sequence[ColumnProfile]) -> ModelState:
 def profiles_from_state(state: ModelState) -> tuple[ColumnProfile, ...]:
     """The profiles that gave ``state``."""
     _SCHEMA.check(state)
-    names, sizes = state.config["names"], np.array(state.config["edges"], dtype=np.int64)
-    edges, positive, unlabeled = (state.arrays[name] for name in ("edges", "positive", "unlabeled"))
-    cells = sizes + 2
-    if len(names) != len(sizes) or len(edges) != sizes.sum() or len(positive) != cells.sum():
+    names, arrays = state.config["names"], state.arrays
+    edges = _divided("edges", arrays["edges"], state.config["edges"])
+    sizes = state.config.get("codes") or [0] * len(names)  # which older files do not have
+    codes = _divided("codes", arrays.get("codes", np.empty(0, np.int64)), sizes)
+    if not len(names) == len(edges) == len(codes):
         raise DataError("the state of column profiles is damaged: its lengths do not agree.")
-    parts = [np.split(edges, np.cumsum(sizes)[:-1])]
-    parts += [np.split(counts, np.cumsum(cells)[:-1]) for counts in (positive, unlabeled)]
-    profiles = tuple(ColumnProfile(*column) for column in zip(names, *parts, strict=True))
+    cells = [Cells(limits, own if len(own) else None) for limits, own in zip(edges, codes, strict=True)]
+    counts = [_divided(name, arrays[name], [own.n for own in cells]) for name in ("positive", "unlabeled")]
+    profiles = tuple(ColumnProfile(*column) for column in zip(names, cells, *counts, strict=True))
     for profile in profiles:
-        if (np.diff(profile.edges) <= 0).any() or not (profile.positive.any() and profile.unlabeled.any()):
+        ascending = (np.diff(profile.cells.edges) > 0).all()
+        if not ascending or not (profile.positive.any() and profile.unlabeled.any()):
             raise DataError(f"the profile of column {profile.name!r:.100} is damaged.")
     return profiles
+
+
+def _divided(name: str, values: Any, sizes: Sequence[int]) -> list[Any]:
+    if len(values) != sum(sizes):
+        raise DataError(f"the state of column profiles is damaged: {name} has another length.")
+    return np.split(values, np.cumsum(np.array(sizes, dtype=np.int64))[:-1])

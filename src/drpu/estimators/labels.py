@@ -86,6 +86,9 @@ def missing_labels(labels: np.ndarray[Any, Any]) -> BoolArray:
 
 def _declared(y: Any) -> Any:
     """The type of integers and booleans with missing values (pandas, polars, Arrow), unknown to NumPy."""
+    masked = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # arrays of pandas, which are no series
+    if isinstance(masked, np.dtype) and masked.kind in "biu":
+        return masked
     series = nw.from_native(y, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and series.dtype == nw.Boolean:
         return np.dtype(bool)

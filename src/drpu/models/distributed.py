@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.core.columns import MOST_COLUMNS, range_limits
+from drpu.core.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.core.privacy import GRID, GridCounts
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
@@ -21,6 +21,7 @@ from drpu.models.base import RatioModel
 from drpu.models.boosting import BoostedRatio
 from drpu.models.folds import FoldedRatio, resolve_holdout
 from drpu.tables.encoder import TableEncoder
+from drpu.tables.levels import fixed_cells
 
 __all__ = [
     "FrameFit",
@@ -60,9 +61,9 @@ class FrameFit:
 
 @dataclass(frozen=True, slots=True)
 class Ranges:
-    """Limits between the ranges of each encoded column, and rows of each kind in all of them."""
+    """Cells of each encoded column, and rows of each kind in all of them."""
 
-    edges: list[FloatArray]
+    cells: list[Cells]
     unlabeled: IntArray
     positive: IntArray
 
@@ -119,10 +120,10 @@ class RowsOnCluster(Protocol):
         """Counts of the unlabeled rows of a fold."""
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
-        """Quantiles of each encoded column at ``RANGE_SHARES``, NaN without values; unlabeled, positive."""
+        """Quantiles of each encoded column as ``column_quantiles`` has them; unlabeled, positive."""
 
-    def ranges(self, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
-        """Rows in the ranges between the limits of all columns; unlabeled, positive."""
+    def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
+        """Rows in the cells of all columns; unlabeled, positive."""
 
     def close(self) -> None:
         """Free the memory of the workers."""
@@ -235,8 +236,12 @@ def _ranges(rows: RowsOnCluster) -> Ranges | None:
     """Ranges of the columns, at quantiles of both kinds of rows; none for very wide rows."""
     if rows.table.width > MOST_COLUMNS:
         return None
-    edges = [range_limits(pair) for pair in zip(*rows.quantiles(), strict=True)]
-    return Ranges(edges, *rows.ranges(edges))
+    fixed = fixed_cells(rows.table, rows.table.width)
+    cells = [
+        Cells(range_limits(pair)) if own is None else own
+        for own, *pair in zip(fixed, *rows.quantiles(), strict=True)
+    ]
+    return Ranges(cells, *rows.ranges(cells))
 
 
 class Scored(Protocol):

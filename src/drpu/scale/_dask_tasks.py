@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.columns import column_quantiles, count_columns
+from drpu.core.columns import Cells, column_quantiles, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.models.boosting import BoostedRatio
 from drpu.models.distributed import Part, PartCounts
@@ -149,9 +149,9 @@ def quantiles(part: Part) -> list[tuple[int, FloatArray]]:
     return found
 
 
-def ranges(part: Part, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
-    """Unlabeled rows and positives in the ranges of the columns."""
-    return count_columns(edges, part.rows[~part.positive]), count_columns(edges, part.rows[part.positive])
+def ranges(part: Part, cells: list[Cells]) -> tuple[IntArray, IntArray]:
+    """Unlabeled rows and positives in the cells of the columns."""
+    return count_columns(cells, part.rows[~part.positive]), count_columns(cells, part.rows[part.positive])
 
 
 def add(parts: list[PartCounts]) -> PartCounts:

@@ -13,6 +13,7 @@ import numpy as np
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.core.columns import Cells
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
 from drpu.models.boosting import BoostedRatio, category_settings
@@ -279,8 +280,8 @@ class DaskRows:
         unlabeled, positive = (_mean_quantiles([part[kind] for part in found]) for kind in (0, 1))
         return unlabeled, positive
 
-    def ranges(self, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
-        found = self.client.gather([self.client.submit(tasks.ranges, part, edges) for part in self.parts])
+    def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
+        found = self.client.gather([self.client.submit(tasks.ranges, part, cells) for part in self.parts])
         unlabeled, positive = (np.sum([part[kind] for part in found], axis=0) for kind in (0, 1))
         return unlabeled, positive
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ import numpy as np
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.columns import RANGE_SHARES, count_columns
+from drpu.core.columns import RANGE_SHARES, Cells, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
 from drpu.models.boosting import BoostedRatio
@@ -228,20 +229,35 @@ class SparkRows:
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-        empty = [float("nan")] * len(RANGE_SHARES)
-        unlabeled, positive = (
-            self.frame.where(F.col(FLAG) == flag).approxQuantile(self.columns, list(RANGE_SHARES), 0.01)
-            for flag in (0, 1)
-        )
-        return np.array([q or empty for q in unlabeled]), np.array([q or empty for q in positive])
+        unlabeled, positive = (self._quantiles(self.frame.where(F.col(FLAG) == flag)) for flag in (0, 1))
+        return unlabeled, positive
 
-    def ranges(self, edges: list[FloatArray]) -> tuple[IntArray, IntArray]:
-        columns, nothing = self.columns, np.zeros((2, sum(len(limits) + 2 for limits in edges)), np.int64)
+    def _quantiles(self, frame: Any) -> FloatArray:
+        """Quantiles of the columns, and of values that are not repeated among them, as in memory."""
+        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+        shares = list(RANGE_SHARES)
+        found = np.full((len(self.columns), 2 * len(shares)), np.nan)
+        for k, values in enumerate(frame.approxQuantile(self.columns, shares, 0.01)):
+            found[k, : len(shares)] = values or np.nan
+            repeated = {a for a, b in pairwise(values) if a == b}
+            if repeated and k < self._numbers:  # the cells of indicators are fixed
+                others = frame.where(~F.col(self.columns[k]).isin(*repeated))
+                found[k, len(shares) :] = others.approxQuantile(self.columns[k], shares, 0.01) or np.nan
+        return found
+
+    @property
+    def _numbers(self) -> int:
+        """Number of encoded columns before the indicators."""
+        shown = self.table.indicators
+        return self.table.width if shown is None else shown.n_columns - len(shown.categories)
+
+    def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
+        columns, nothing = self.columns, np.zeros((2, sum(own.n for own in cells)), np.int64)
 
         def counted(batches: Iterator[Any]) -> Iterator[IntArray]:
             for batch in batches:
                 rows, flag = _rows(batch, columns), np.asarray(batch.column(FLAG)) == 1
-                yield np.stack([count_columns(edges, rows[flag == kind]) for kind in (False, True)])
+                yield np.stack([count_columns(cells, rows[flag == kind]) for kind in (False, True)])
 
         unlabeled, positive = add_up(self.frame, counted, nothing)
         return unlabeled, positive

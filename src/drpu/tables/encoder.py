@@ -12,6 +12,7 @@ from typing import Any, Self
 import narwhals as nw
 import numpy as np
 
+from drpu._checks import check_real
 from drpu._typing import FloatArray
 from drpu.exceptions import (
     DataError,
@@ -55,6 +56,7 @@ class ColumnPlan:
     kind: str
     levels: tuple[str, ...] = ()
     rows: tuple[int, ...] = field(default=(), compare=False)  # of each level; unknown after loading
+    rare: float = field(default=0.0, compare=False)  # share of rows with rare levels to expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ class TableEncoder:
             if name in ids or column.kind != CATEGORY:
                 plans.append(ColumnPlan(name, LEFT_OUT if name in ids else column.kind))
             else:
-                plans.append(_category(name, by_frequency(summaries[name].levels)))
+                plans.append(_category(name, by_frequency(summaries[name].levels), summaries[name].present))
         encoder = cls(tuple(plans), named=True)
         if not expand or not encoder.categories:
             return encoder
@@ -221,7 +223,8 @@ class TableEncoder:
     def state(self) -> dict[str, Any]:
         """The encoder as plain data."""
         columns = [
-            {"name": plan.name, "kind": plan.kind, **({"levels": list(plan.levels)} if plan.levels else {})}
+            {"name": plan.name, "kind": plan.kind}
+            | ({"levels": list(plan.levels), "rare": plan.rare} if plan.levels else {})
             for plan in self.columns
         ]
         state = {"columns": columns, "named": self.named, "salt": self.salt}
@@ -277,12 +280,11 @@ class TableEncoder:
     def _warn_of_unseen(self, frame: Frame, values: list[FloatArray]) -> None:
         if len(frame) < ENOUGH_ROWS:
             return
-        shares = {
-            plan.name: float(np.mean(codes == OTHER))
-            for plan, codes in zip(self.used, values, strict=True)
-            if plan.kind == CATEGORY and plan.levels
-        }
-        many = [f"{name!r} ({share:.0%})" for name, share in shares.items() if share > MANY_UNSEEN]
+        many = []
+        for plan, codes in zip(self.used, values, strict=True):
+            share = float(np.mean(codes == OTHER))
+            if plan.kind == CATEGORY and plan.levels and share - plan.rare > MANY_UNSEEN:
+                many.append(f"{plan.name!r} ({share:.0%})")
         if many:
             warnings.warn(
                 f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
@@ -297,13 +299,20 @@ def _plan(name: str, column: Column, *, left_out: bool) -> ColumnPlan:
         return ColumnPlan(name, LEFT_OUT)
     if column.levels is None:
         return ColumnPlan(name, column.kind)
-    return _category(name, counted(column.levels))
+    counts = counted(column.levels)
+    return _category(name, counts, sum(n for _, n in counts))
 
 
-def _category(name: str, counts: list[tuple[str, int]]) -> ColumnPlan:
-    """A category with the levels that are frequent enough, of all levels by frequency."""
+def _category(name: str, counts: list[tuple[str, int]], present: int) -> ColumnPlan:
+    """A category with the levels that are frequent enough, of all levels by frequency.
+
+    The share of rows with rare levels that new rows will have is estimated by leaving each training row out:
+    a level that is frequent enough by one row only counts as rare.
+    """
     kept = [(level, n) for level, n in counts if n >= FEWEST_ROWS][:MOST_LEVELS]
-    return ColumnPlan(name, CATEGORY, tuple(level for level, _ in kept), tuple(n for _, n in kept))
+    sure = sum(n for _, n in kept if n > FEWEST_ROWS)
+    rare = 1 - sure / present if present else 0.0
+    return ColumnPlan(name, CATEGORY, tuple(level for level, _ in kept), tuple(n for _, n in kept), rare)
 
 
 def _code_counts(plan: ColumnPlan, summary: ColumnSummary) -> dict[int, int]:
@@ -331,7 +340,9 @@ def _cut(plan: ColumnPlan, rows: int) -> ColumnPlan:
             "classifier is saved for the first time."
         )
     keep = sum(1 for n in plan.rows if n >= rows)
-    return replace(plan, levels=plan.levels[:keep], rows=plan.rows[:keep])
+    total = sum(n for n in plan.rows if n > FEWEST_ROWS) / max(1 - plan.rare, 1e-9)
+    rare = min(1.0, plan.rare + sum(n for n in plan.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
+    return replace(plan, levels=plan.levels[:keep], rows=plan.rows[:keep], rare=rare)
 
 
 def _matrix(values: list[FloatArray], parts: list[Frame]) -> FloatArray:
@@ -385,4 +396,5 @@ def _plan_from_state(column: dict[str, Any]) -> ColumnPlan:
         raise DataError(f"a column of a table encoder has a wrong form: {name!r}.")
     if len(set(levels)) != len(levels) or len(levels) > MOST_LEVELS:
         raise DataError(f"the levels of column {name!r} have a wrong form.")
-    return ColumnPlan(name, kind, tuple(levels))
+    rare = check_real("rare", column.get("rare", 0.0), low=0.0, high=1.0)  # older files do not have it
+    return ColumnPlan(name, kind, tuple(levels), rare=rare)
