@@ -29,7 +29,7 @@ from drpu.estimators.kept import (
 from drpu.exceptions import DataError
 from drpu.models.scores import ScoreModel, resolve_score, score_from_state
 
-__all__ = ["PURival", "ScoredRival"]
+__all__ = ["PURival", "PosteriorRival", "ScoredRival"]
 
 
 class PURival(KeptClassifier):
@@ -181,6 +181,25 @@ class PURival(KeptClassifier):
     @abstractmethod
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         """Restore the values of :meth:`_learnt` and :meth:`_parts`."""
+
+
+class PosteriorRival(PURival):
+    """A method that estimates the log of the posterior, which may exceed 0."""
+
+    cost: float
+
+    @abstractmethod
+    def _log_posterior(self, X: Rows) -> FloatArray:
+        """Log of the estimated probability of the positive class."""
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Logarithm of the unclipped posterior divided by the cost: above 0 for positive predictions."""
+        return np.asarray(self._log_posterior(X) - np.log(self.cost))
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class, in the order of ``classes_``, clipped to [0, 1]."""
+        posterior = np.exp(np.minimum(self._log_posterior(X), 0))
+        return np.column_stack([1 - posterior, posterior])
 
 
 class ScoredRival(PURival):

@@ -15,7 +15,7 @@ from drpu._state import ModelState, class_of
 from drpu._typing import FloatArray, Rows
 from drpu.core.prior import PriorEstimate
 from drpu.estimators._priors import check_prior_parameter, estimate_population, off_the_edge
-from drpu.estimators._rival import PURival
+from drpu.estimators._rival import PosteriorRival
 from drpu.estimators._validation import check_scenario
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.folds import cross_fit, resolve_holdout
@@ -29,7 +29,7 @@ _LEARNT = Schema(
 FOLDS = 5  # largest number of folds
 
 
-class ElkanNotoClassifier(PURival):
+class ElkanNotoClassifier(PosteriorRival):
     r"""Probability of being labelled, divided by the labelled fraction of the positives.
 
     Parameters
@@ -106,15 +106,6 @@ class ElkanNotoClassifier(PURival):
         self.scenario = scenario
         self.pos_label = pos_label
         self.random_state = random_state
-
-    def decision_function(self, X: Rows) -> FloatArray:
-        """Logarithm of the unclipped posterior divided by the cost: above 0 for positive predictions."""
-        return np.asarray(self._log_posterior(X) - np.log(self.cost))
-
-    def predict_proba(self, X: Rows) -> FloatArray:
-        """Probability of each class, in the order of ``classes_``, clipped to [0, 1]."""
-        posterior = np.exp(np.minimum(self._log_posterior(X), 0))
-        return np.column_stack([1 - posterior, posterior])
 
     @property
     def keeps_rows(self) -> bool:

@@ -14,7 +14,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.core.objective import VariationalRisk
 from drpu.core.prior import PriorEstimate
 from drpu.estimators._priors import check_prior_parameter, estimate_population
-from drpu.estimators._rival import ScoredRival
+from drpu.estimators._rival import PosteriorRival, ScoredRival
 from drpu.estimators._validation import check_scenario
 from drpu.exceptions import ParameterError
 from drpu.models.scores import ScoreModel, resolve_score
@@ -25,7 +25,7 @@ __all__ = ["VPUClassifier"]
 NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
 
 
-class VPUClassifier(ScoredRival):
+class VPUClassifier(PosteriorRival, ScoredRival):
     r"""Classifier by the variational risk (VPU), which needs no prior.
 
     The sigmoid :math:`\Phi` of a network is trained to be proportional to the posterior. Its
@@ -109,15 +109,6 @@ class VPUClassifier(ScoredRival):
         self.scenario = scenario
         self.pos_label = pos_label
         self.random_state = random_state
-
-    def decision_function(self, X: Rows) -> FloatArray:
-        """Logarithm of the posterior divided by the cost: above 0 for positive predictions."""
-        return np.asarray(self._log_posterior(X) - np.log(self.cost))
-
-    def predict_proba(self, X: Rows) -> FloatArray:
-        """Probability of each class, in the order of ``classes_``, up to the scale of the posterior."""
-        posterior = np.exp(np.minimum(self._log_posterior(X), 0))
-        return np.column_stack([1 - posterior, posterior])
 
     def _log_posterior(self, X: Rows) -> FloatArray:
         return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
