@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from pathlib import Path
@@ -50,18 +51,23 @@ class Runner:
     def all(
         self, tasks: Iterable[Task], then: Callable[[Task, dict[str, Task]], list[Task]] | None = None
     ) -> dict[str, Task]:
-        """Results by the keys of tasks; ``then`` names the tasks that follow from a finished one."""
-        waiting: dict[Future[Task | None], Task] = {}
+        """Results by the keys of tasks; ``then`` names tasks that follow from a finished one."""
+        todo, started = deque(tasks), set()
+        running: dict[Future[Task | None], Task] = {}
         with ThreadPoolExecutor(self.processes) as pool:
-            for task in tasks:
-                waiting[pool.submit(self._run, task)] = task
-            while waiting:
-                for future in wait(waiting, return_when=FIRST_COMPLETED).done:
-                    task, result = waiting.pop(future), future.result()
+            while todo or running:
+                while todo and len(running) < self.processes:
+                    task = todo.popleft()
+                    if key(task) not in started:
+                        started.add(key(task))
+                        running[pool.submit(self._run, task)] = task
+                if not running:
+                    break
+                for future in wait(running, return_when=FIRST_COMPLETED).done:
+                    task, result = running.pop(future), future.result()
                     if result is not None:
                         self._remember(task, result)
-                    for other in then(task, self.known) if then else []:
-                        waiting[pool.submit(self._run, other)] = other
+                    todo.extendleft(then(task, self.known) if then else [])
         return self.known
 
     def _remember(self, task: Task, result: Task) -> None:

@@ -8,7 +8,7 @@ from scipy.optimize import check_grad
 
 from drpu import make_gaussian_pu
 from drpu.exceptions import DataError
-from drpu.models import auto
+from drpu.models import auto, fourier
 from drpu.models._stacking import Evidence, stack
 from drpu.models.auto import AutoRatio
 from drpu.models.boosting import BoostedRatio
@@ -125,6 +125,37 @@ def test_members_see_all_rows_again_where_rows_are_few(weighted, monkeypatch):
     once = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
     assert_allclose(once.weights_, model.weights_)
     assert not np.array_equal(once.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
+
+
+def test_boosting_alone_sees_all_rows_again_where_rows_are_many(weighted, monkeypatch):
+    data, _ = weighted
+    monkeypatch.setattr(auto, "ENOUGH", 300)
+    monkeypatch.setattr(auto, "REFIT_ROWS", 0)
+    fits = []
+    for most in (10_000, 0):
+        monkeypatch.setattr(auto, "REGROW_ROWS", most)
+        fits.append(AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled))
+    assert_allclose(fits[0].weights_, fits[1].weights_)
+    for member, other in zip(fits[0].members_, fits[1].members_, strict=True):
+        same = np.array_equal(member.log_ratio(data.unlabeled), other.log_ratio(data.unlabeled))
+        assert same != isinstance(member, BoostedRatio)
+
+
+def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
+    monkeypatch.setattr(fourier, "_MOST_ROWS", 300)
+    rng = np.random.default_rng(0)
+    positive, unlabeled = rng.normal(0.7, 1, (400, 4)), rng.normal(0, 1, (3000, 4))
+    unlabeled[:1200] += 0.7
+    new = rng.normal(0.3, 1, (2000, 4))
+    shift = 0.7 * (new.sum(axis=1) - 1.4)  # log-ratio of positives against the other unlabeled rows
+    truth = -np.log(0.4 + 0.6 * np.exp(-shift))
+    errors = []
+    for most in (1, 8):
+        monkeypatch.setattr(fourier, "_MOST_FITS", most)
+        model = FourierRatio(200, random_state=0).fit_ratio(positive, unlabeled)
+        errors.append(np.mean((model.log_ratio(new) - truth) ** 2))
+    # The unlabeled part of the variance is divided by eight.
+    assert errors[1] < 0.8 * errors[0]
 
 
 def test_a_member_that_learns_nothing_is_dropped(monkeypatch):

@@ -13,7 +13,7 @@ from drpu._typing import FloatArray
 __all__ = ["Evidence", "Weights", "stack"]
 
 _PULL = 12.0  # number of positives at which weights are halfway between their start and the optimum
-_WORTH = 5e-4  # a member is kept if it lowers the held-out loss by at least this
+_WORTH = 1e-4  # a member is kept if it lowers the held-out loss by at least this
 
 
 @dataclass(frozen=True, slots=True)

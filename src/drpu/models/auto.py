@@ -38,6 +38,7 @@ HELD, ENOUGH_HELD = (
 )  # fraction of the rows that determine the weights: a tenth if it has 400 positives
 MOST_HELD = 20_000  # more rows of either sample do not improve the weights
 REFIT_ROWS = 50_000  # with at most this many rows the members are fitted again to all rows
+REGROW_ROWS = 200_000  # the same for boosting, the only member that uses more rows than that
 FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted; rows of each sample
 WIDE = 1000  # sparse rows with more columns get a linear fit only
 FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error with few positives
@@ -50,13 +51,14 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     has a small variance on few rows, boosting finds steps and interactions, the smooth fit
     extrapolates where trees are constant (it is linear for sparse rows). Below 1000
     positives the log-ratios are averaged and the forest has twice the weight, because so few
-    positives cannot determine weights. From 1000 on, between a fifth and a tenth of the rows (at most
-    20,000 of either sample) is held out and the weights are those of the lowest logistic
-    loss on it, shrunk towards the average if positives are few. A member that does not
+    positives cannot determine weights. From 1000 on, a fifth of the rows (a tenth above 200,000 rows,
+    and at most 20,000 of either sample) is held out and the weights are those of the lowest
+    logistic loss on it, shrunk towards the average if positives are few. A member that does not
     lower that loss is dropped. Up to 50,000 rows the members are then fitted again to all
-    rows; beyond, the forest uses at most 50,000 rows of either sample and the smooth fit 20,000,
-    while boosting uses all of them and grows larger trees. Rows from which the prior is
-    estimated do not determine weights: the classifier holds them out.
+    rows, and boosting up to 200,000. Beyond 50,000 rows, the forest uses at most so many of
+    either sample and the smooth fit averages fits to 20,000, while boosting uses all of them and
+    grows larger trees. Rows from which the prior is estimated do not determine weights: the
+    classifier holds them out.
 
     Below ten positives only the smooth fit is used, and only the linear fit for sparse rows
     with more than 1000 columns. A classifier that averages several folds gives each of them fewer
@@ -156,6 +158,8 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         if positives < ENOUGH or _is_wide(pair):
             return Split(pair, None)
         fraction = min(max(HELD[0], ENOUGH_HELD / positives), HELD[1])
+        if len(pair) <= REGROW_ROWS:  # the held-out rows are used in the end
+            fraction = HELD[1]
         return carve(pair, None, fraction, np.random.default_rng(seed), most=MOST_HELD)
 
     def _choose(self, pair: SamplePair, seeds: list[int], *, weighted: bool = False) -> list[RatioModel]:
@@ -188,12 +192,12 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         ]
         shares = [sample.weights() / sample.total for sample in (held.positive, held.unlabeled)]
         weights = stack(Evidence(*scores, *shares), self._start(members))
-        if len(pair) <= REFIT_ROWS:
-            for member, weight in zip(members, weights.members, strict=True):
-                if isinstance(member, BoostedRatio):
-                    member.set_params(**member.as_grown())
-                if weight > 0:
-                    self._fit_member(member, pair)
+        for member, weight in zip(members, weights.members, strict=True):
+            if isinstance(member, BoostedRatio):
+                member.set_params(**member.as_grown())
+            most = REGROW_ROWS if isinstance(member, BoostedRatio) else REFIT_ROWS
+            if weight > 0 and len(pair) <= most:
+                self._fit_member(member, pair)
         self._keep(members, weights)
 
     def _fit_member(

@@ -23,7 +23,8 @@ from drpu.models.scaling import Scaling
 
 __all__ = ["Directions", "FourierRatio"]
 
-_MOST_ROWS = 20_000  # more rows of either sample hardly improve a fit of a few hundred coefficients
+_MOST_ROWS = 20_000  # rows of either sample that are fitted at a time: their features are large
+_MOST_FITS = 8  # fits to other rows, whose coefficients are averaged
 _EXACT_ROWS = 10_000  # the fit is computed in float64 up to this number of rows
 _CHUNK = 256  # rows scored at a time, so that their cosines fit into the cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
@@ -54,8 +55,9 @@ class FourierRatio(RatioModel, kind="fourier"):
     """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
 
     The cosines approximate Gaussian kernels whose widths are spread around the median
-    distance between rows, so that no width has to be chosen. Random numbers and
-    coefficients are kept, but no rows.
+    distance between rows, so that no width has to be chosen. Above 40,000 unlabeled rows
+    up to eight samples of 20,000 rows are fitted, and their coefficients are averaged.
+    Random numbers and coefficients are kept, but no rows.
 
     Parameters
     ----------
@@ -98,12 +100,19 @@ class FourierRatio(RatioModel, kind="fourier"):
         self.scaling_, self.frequencies_, self.phase_ = drawn.scaling, drawn.frequencies, drawn.phase
         self.far_, self.length_ = _FAR, _LENGTH
 
-        pair = SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled)
+        fits = [self._fit_part(SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled))]
+        while len(fits) < min(_MOST_FITS, len(pair.unlabeled) // _MOST_ROWS):
+            samples = (pair.positive, pair.unlabeled)
+            fits.append(self._fit_part(SamplePair(*(part.at_most(_MOST_ROWS, rng) for part in samples))))
+        self.coefficients_: FloatArray = np.mean([coefficients for coefficients, _ in fits], axis=0)
+        self.intercept_ = float(np.mean([intercept for _, intercept in fits]))
+
+    def _fit_part(self, pair: SamplePair) -> tuple[FloatArray, float]:
+        """Coefficients and the intercept of the log-ratio."""
         fit = LogisticRegression(C=self.C, max_iter=200, tol=1e-3).fit(
             self._features(pair.stacked()), pair.flags(), sample_weight=pair.weights()
         )
-        self.coefficients_: FloatArray = fit.coef_[0]
-        self.intercept_ = float(fit.intercept_[0]) - pair.log_odds()
+        return fit.coef_[0], float(fit.intercept_[0]) - pair.log_odds()
 
     def draw(self, unlabeled: Sample) -> Directions:
         """Directions for several fits, to be set as ``directions`` of each of them."""
