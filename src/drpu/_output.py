@@ -61,6 +61,8 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     OutputError
         If ``path`` is not a regular file, or is one of ``inputs`` (under the same name, through a
         symbolic link or as a hard link).
+    FileNotFoundError
+        If there is no folder for it.
     PermissionError
         If ``path`` exists and may not be written.
     """
@@ -69,6 +71,11 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
         found = os.lstat(target)
     except FileNotFoundError:
         found = None
+    if found is None and not target.parent.is_dir():
+        raise FileNotFoundError(
+            f"the output {os.fspath(path)!r} cannot be written: there is no folder {str(target.parent)!r}, "
+            "create it first."
+        )
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise OutputError(
             f"the output must be a regular file, got {os.fspath(path)!r}, which is "

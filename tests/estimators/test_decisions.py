@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from drpu import BoostedRatio, Costs, DRPUClassifier, PriorEstimate, load, make_gaussian_pu, save
-from drpu.exceptions import DataError, IdColumnWarning, ParameterError, ShiftWarning
+from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, ParameterError, ShiftWarning
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 
@@ -82,6 +82,10 @@ def test_a_budget_survives_saving(june, data, tmp_path):
     ("arguments", "words"),
     [
         ({}, "rows .* or share"),
+        ({"share": 2}, "share must lie between 0 and 1, got 2"),
+        ({"rows": 5, "of": "june.csv"}, "of must be rows, their counts or their number, got 'june.csv'"),
+        ({"rows": 5, "of": 300.5}, "of must be rows, their counts or their number, got 300.5"),
+        ({"rows": 1, "of": True}, "of must be rows, their counts or their number, got True"),
         ({"rows": 5, "share": 0.1}, "not both"),
         ({"rows": 5}, "rows needs of"),
         ({"rows": 0, "of": 10}, "rows must be at least 1"),
@@ -252,6 +256,11 @@ def test_models_without_contributions_say_so(june, data):
 
 
 # -- notebooks -------------------------------------------------------------------------------------
+
+
+def test_groups_of_values_that_cannot_be_names_are_refused(june, data):
+    with pytest.raises(DataTypeError, match="by must hold names, numbers or dates"):
+        june.adapt_by(data.test, by=[{"month": 5}] * len(data.test))
 
 
 def test_notebooks_show_priors_and_limits(june):

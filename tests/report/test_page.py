@@ -11,10 +11,12 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.exceptions import NotFittedError
 
 from drpu import Costs, DRPUClassifier, PriorEstimate, make_gaussian_pu
-from drpu.exceptions import FewPositivesWarning, ShiftWarning
+from drpu.exceptions import DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.models.folds import FoldedRatio
+from drpu.plots import GainDisplay
 from drpu.report import render_report, write_report
 
 CHROMIUM = os.environ.get("DRPU_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
@@ -46,6 +48,31 @@ def test_nothing_is_fetched(page):
     assert links.fetched == ["data:,"]
     assert "url(" not in page
     assert "@import" not in page
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"by": ["a"]}, "by and audit are about new rows"),
+        ({"budget": 0}, "rows must be at least 1"),
+        ({"budget": 2.5}, "rows must be an integer, got 2.5"),
+        ({"budget": -0.5}, "share must lie between 0 and 1"),
+        ({"cost": 2}, "cost must lie strictly between 0 and 1"),
+    ],
+)
+def test_options_that_mean_nothing_are_refused(classifier, tmp_path, options, words):
+    with pytest.raises(DRPUError, match=words):
+        write_report(classifier, None, tmp_path / "x.html", **options)
+    assert not list(tmp_path.iterdir())
+
+
+def test_only_fitted_classifiers_have_a_page(tmp_path):
+    with pytest.raises(DataTypeError, match="classifier must be a fitted DRPUClassifier"):
+        render_report("toy.drpu")
+    with pytest.raises(NotFittedError):
+        render_report(DRPUClassifier())
+    with pytest.raises(NotFittedError):
+        GainDisplay.from_classifier(DRPUClassifier())
 
 
 def test_names_from_outside_are_escaped(page):

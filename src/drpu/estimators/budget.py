@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._checks import check_integer, check_prior
+from drpu._checks import check_integer, check_real
 from drpu._typing import FloatArray, IntArray
 from drpu.core.budget import Budget, budget_outlook, gain_curve
 from drpu.core.tails import ScoreTails
@@ -47,7 +47,9 @@ def spend(classifier: Any, rows: Any, of: Any, share: Any) -> Spent:
         )
     if of is None and rows is not None:
         raise ParameterError("rows needs of: the rows to choose from, their counts, or their number.")
-    if of is None or (isinstance(of, Integral) and not isinstance(of, bool)):
+    if isinstance(of, (bool, str, bytes)) or (np.isscalar(of) and not isinstance(of, Integral)):
+        raise ParameterError(f"of must be rows, their counts or their number, got {of!r:.80}.")
+    if of is None or isinstance(of, Integral):
         return _by_counts(classifier, None, *_depth(rows, share, of))
     if isinstance(of, ScoreTails):
         return _by_counts(classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n)))
@@ -57,7 +59,7 @@ def spend(classifier: Any, rows: Any, of: Any, share: Any) -> Spent:
 def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
     """The number of rows, if it is known, and their share."""
     if share is not None:
-        depth = check_prior("share", share)
+        depth = check_real("share", share, low=0.0, high=1.0)
         if depth == 0:
             raise ParameterError("share must be above 0, got 0: no row would be checked.")
         return (None if n is None else max(1, int(depth * check_integer("of", n, low=1)))), depth

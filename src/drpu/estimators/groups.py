@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,8 @@ def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, 
         months = values.astype("datetime64[M]")
         values = months.astype(str).astype(object)
         values[np.isnat(months)] = None
+    if values.dtype == object and not all(isinstance(value, Hashable) for value in values):
+        raise DataTypeError("by must hold names, numbers or dates, got values that cannot be compared.")
     if (values.dtype.kind == "f" and np.isnan(values).any()) or values.dtype == object:
         values = np.array(["(missing)" if v is None or v != v else v for v in values.tolist()], dtype=object)
         names = sorted(set(values.tolist()), key=lambda v: (v == "(missing)", str(type(v)), v))

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from drpu._typing import Rows
 from drpu.core.budget import Gain, gain_curve
+from drpu.report.judged import fitted_of
 from drpu.report.plots import EVEN, POSITIVE, Display
 from drpu.report.summary import count_rows
 
@@ -37,7 +38,7 @@ class GainDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """The curve at the prior of the classifier; depths refer to new rows if they are given."""
-        fitted = classifier.fitted_
+        fitted = fitted_of(classifier)
         new = None if X is None else count_rows(classifier, X)
         prior = fitted.unlabeled_prior.value
         return cls(gain_curve(fitted.tails, prior, classifier.test_prior_, new=new)).plot(ax)

@@ -3,13 +3,25 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from drpu.core.diagnostics import Performance
 from drpu.core.expectation import Decision, Judge, expect
 from drpu.core.prior import PriorEstimate
+from drpu.estimators.adapted import Adaptable
 from drpu.estimators.fitted import FittedRatio
+from drpu.exceptions import DataTypeError
 
-__all__ = ["judge_of", "judged"]
+__all__ = ["fitted_of", "judge_of", "judged"]
+
+
+def fitted_of(classifier: Any) -> FittedRatio:
+    """The fitted state of a classifier that can be adapted; raises if it is none, or not fitted."""
+    if not isinstance(classifier, Adaptable):
+        kind = type(classifier).__name__
+        raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
+    classifier._check_fitted()
+    return classifier.fitted_
 
 
 def judge_of(fitted: FittedRatio) -> Judge:

@@ -15,6 +15,7 @@ from drpu._output import write_output
 from drpu._typing import Rows
 from drpu.report import charts, story
 from drpu.report.explorer import default_budget, explorer_json
+from drpu.report.judged import fitted_of
 from drpu.report.view import View, look
 
 __all__ = ["render_report", "write_report"]
@@ -34,7 +35,7 @@ def write_report(
     budget: float | None = None,
 ) -> Any:
     """Write the page of :func:`render_report` to ``path`` and return the classifier it describes."""
-    classifier._check_fitted()
+    fitted_of(classifier)
     view = look(classifier, X, cost=cost, level=level, by=by, audit=audit, budget=budget)
     write_output(path, _page(view, title, by_name or by))
     return view.current if view.day is None else view.day
@@ -91,7 +92,7 @@ def render_report(
     >>> "<h1>June</h1>" in page
     True
     """
-    classifier._check_fitted()
+    fitted_of(classifier)
     view = look(classifier, X, cost=cost, level=level, by=by, audit=audit, budget=budget)
     return _page(view, title, by_name or by)
 

@@ -17,6 +17,7 @@ from drpu._checks import check_choice
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
 from drpu.core.prior import PriorEstimate
+from drpu.report.judged import fitted_of
 from drpu.report.summary import (
     CalibrationBins,
     Outlook,
@@ -87,7 +88,7 @@ class PriorDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None) -> Self:
         """Priors of the training rows and of each sample of new rows, by name."""
-        priors = {"training": classifier.fitted_.train_prior}
+        priors = {"training": fitted_of(classifier).train_prior}
         for name, rows in samples.items():
             priors[name] = classifier.adapt(rows).prior_
         return cls(priors).plot(ax)
@@ -120,7 +121,7 @@ class ScoreDisplay(Display):
     ) -> Self:
         """Distributions of the training counts of a classifier and, if given, of new rows."""
         new = None if X is None else count_rows(classifier, X)
-        return cls(score_bins(classifier.fitted_.tails, new, bins=bins)).plot(ax)
+        return cls(score_bins(fitted_of(classifier).tails, new, bins=bins)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         samples = [
@@ -154,7 +155,7 @@ class TailRatioDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The curve of the unlabeled training rows."""
-        core = classifier.fitted_
+        core = fitted_of(classifier)
         return cls(ratio_curve(core.tails), core.unlabeled_prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -188,7 +189,7 @@ class RocDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The curve of a classifier, with its current decision on it."""
-        core, expected = classifier.fitted_, classifier.expected_performance()
+        core, expected = fitted_of(classifier), classifier.expected_performance()
         point = (float(expected.false_positive_rate), float(expected.recall))
         return cls(roc(core.tails, core.unlabeled_prior.value), point).plot(ax)
 
@@ -217,7 +218,7 @@ class CalibrationDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, *, bins: int = 10, ax: Any = None) -> Self:
         """Calibration on held-out training rows."""
-        return cls(calibration_bins(classifier.fitted_, bins=bins)).plot(ax)
+        return cls(calibration_bins(fitted_of(classifier), bins=bins)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         errors = [self.bins.seen - self.bins.low, self.bins.high - self.bins.seen]

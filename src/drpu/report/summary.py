@@ -17,7 +17,7 @@ from drpu.core.interval import ratio_limits
 from drpu.core.prior import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.estimators.fitted import FittedRatio
-from drpu.report.judged import judge_of, judged
+from drpu.report.judged import fitted_of, judge_of, judged
 
 __all__ = [
     "CalibrationBins",
@@ -206,7 +206,7 @@ def outlook(
 
     The figures are those of ``at_prior(prior, cost=cost).expected_performance()``.
     """
-    fitted: FittedRatio = classifier.fitted_
+    fitted = fitted_of(classifier)
     c = float(classifier.cost_ if cost is None else check_cost("cost", cost))
     judge = judge_of(fitted) if judge is None else judge
     priors = np.linspace(0, top, points + 2)[1:-1]
