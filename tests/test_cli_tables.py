@@ -89,7 +89,7 @@ def test_extra_columns_are_ignored_with_one_warning(run, kind, command):
 def test_labels_in_words_are_never_guessed(run):
     code, out, err = run("fit claims.csv --label status --model boosted --out x.drpu")
     assert (code, out) == (1, "")
-    assert "'fraud'" in err
+    assert "the labels are 'fraud' (" in err
     assert "'unknown'" in err
     assert "--pos-label fraud" in err
     assert err.count("\n") == 1

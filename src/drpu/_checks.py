@@ -20,6 +20,7 @@ __all__ = [
     "check_real",
     "check_scores",
     "check_weights",
+    "one_line",
     "unit_weights",
 ]
 
@@ -108,3 +109,8 @@ def unit_weights(weight: FloatArray) -> FloatArray:
     # Rounded to 30 bits: a constant factor changes the last bits, which could decide a tie in a tree.
     relative = np.ldexp(np.round(mantissa * 2.0**30), exponent - 30)
     return np.asarray(relative / relative[relative > 0].mean())
+
+
+def one_line(error: Exception) -> str:
+    """The message of an error of another library, without line breaks."""
+    return " ".join(str(error).split())

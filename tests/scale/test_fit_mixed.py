@@ -15,7 +15,7 @@ pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"
 )
 
-N = 4000
+N = 3000
 ROWS, FRAUD = claims(N, 0.4, 0)
 COLUMNS = list(ROWS.columns)
 ROWS = ROWS.assign(claim=[f"C{k:06d}" for k in range(N)])[["claim", *COLUMNS]]
@@ -40,7 +40,7 @@ def fit_dask(client):
 def fit_spark(spark):
     pytest.importorskip("xgboost")
     frame = spark.createDataFrame(*spark_records(ROWS.assign(label=LABEL))).coalesce(2)
-    model = SparkBoosted(n_rounds=30, n_workers=2)
+    model = SparkBoosted(n_rounds=20, learning_rate=0.2, n_workers=2)
     return DRPUClassifier(model, holdout=0.2, **SETTINGS).fit(frame, y="label")
 
 

@@ -115,7 +115,7 @@ def check_positive_label(y: Any, pos_label: Any) -> None:
             read_labels(y, pos_label)
         except PositiveLabelWarning:
             values, counts = np.unique(y.astype(str), return_counts=True)
-            shown = " and ".join(f"{v!r} ({n:,} rows)" for v, n in zip(values, counts, strict=True))
+            shown = " and ".join(f"{str(v)!r} ({n:,} rows)" for v, n in zip(values, counts, strict=True))
             raise LabelError(
                 f"the labels are {shown}: say which one marks the positives, with --pos-label {values[0]}."
             ) from None

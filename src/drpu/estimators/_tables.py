@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_array
 
+from drpu._checks import one_line
 from drpu._typing import Rows
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.models.base import RatioModel
@@ -91,6 +92,6 @@ def _checked(estimator: Any, matrix: Any, model: RatioModel) -> Rows:
             input_name="X",
         )
     except TypeError as error:
-        raise DataTypeError(str(error)) from error
+        raise DataTypeError(one_line(error)) from error
     except ValueError as error:
-        raise DataError(str(error)) from error
+        raise DataError(one_line(error)) from error

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import check_choice, check_weights, unit_weights
+from drpu._checks import check_choice, check_weights, one_line, unit_weights
 from drpu._samples import Sample, SamplePair, n_rows, stack_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.estimators._tables import accepts, read_tables
@@ -173,9 +173,9 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
             allow_nd=model.accepts_nd,
         )
     except TypeError as error:
-        raise DataTypeError(str(error)) from error
+        raise DataTypeError(one_line(error)) from error
     except ValueError as error:
-        raise DataError(str(error)) from error
+        raise DataError(one_line(error)) from error
     return X if table is None else table.transform_array(X)
 
 

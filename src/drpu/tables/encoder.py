@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import secrets
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -99,7 +99,7 @@ class TableEncoder:
         parts = [first, *others]
         names = first.names
         read = [read_column(name, [part.column(j) for part in parts]) for j, name in enumerate(names)]
-        _refuse_text([name for name, column in zip(names, read, strict=True) if column.is_text])
+        _refuse_text(names, read, _recipe)
         ids = _left_out(names, read)
         plans = [_plan(name, column, left_out=name in ids) for name, column in zip(names, read, strict=True)]
         encoder = cls(tuple(plans), first.named)
@@ -113,7 +113,7 @@ class TableEncoder:
     def of_summaries(cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False) -> Self:
         """The encoder of a training table with named columns that lies in parts, by their summaries."""
         names, read = list(summaries), [summaries[name].read(name) for name in summaries]
-        _refuse_text([name for name, column in zip(names, read, strict=True) if column.is_text], recipe=False)
+        _refuse_text(names, read, lambda *_: "turn it into columns of numbers before the fit")
         ids = _left_out(names, read)
         plans = []
         for name, column in zip(names, read, strict=True):
@@ -369,20 +369,27 @@ def _left_out(names: list[str], read: list[Column]) -> set[str]:
     return set(ids)
 
 
-def _refuse_text(names: list[str], *, recipe: bool = True) -> None:
-    if not names:
-        return
-    if not recipe:
+def _refuse_text(
+    names: list[str], read: list[Column], advice: Callable[[list[str], list[Column]], str]
+) -> None:
+    texts = [name for name, column in zip(names, read, strict=True) if column.is_text]
+    if texts:
+        others = [column for column in read if not column.is_text]
         raise DataTypeError(
-            f"free text (different strings with spaces) in {columns_named(names)} is not a category: drop it "
-            "from the frame, or turn it into columns of numbers before the fit."
+            f"free text (different strings with spaces) in {columns_named(texts)} is not a category: drop "
+            f"it, or {advice(texts, others)}."
         )
-    pairs = ", ".join(f"(TfidfVectorizer(), {name!r})" for name in names[:3])
-    raise DataTypeError(
-        f"free text (different strings with spaces) in {columns_named(names)} is not a category: drop it, or "
-        "turn it into numbers in a pipeline, DRPUClassifier(make_pipeline(make_column_transformer("
-        f"{pairs}, remainder='passthrough'), LogisticRegression()))."
-    )
+
+
+def _recipe(texts: list[str], others: list[Column]) -> str:
+    """A pipeline that accepts the table: of scikit-learn if the other columns are numbers, else of skrub."""
+    steps = "TableVectorizer(), HistGradientBoostingClassifier()"
+    numbers = [column.numbers for column in others if column.kind == NUMBER and column.numbers is not None]
+    if len(numbers) == len(others) and all(np.isfinite(values).all() for values in numbers):
+        pairs = ", ".join(f"(TfidfVectorizer(), {name!r})" for name in texts[:3])
+        steps = f"make_column_transformer({pairs}, remainder='passthrough'), LogisticRegression()"
+    source = ", with TableVectorizer of skrub" if steps.startswith("Table") else ""
+    return f"turn it into numbers in a pipeline, DRPUClassifier(make_pipeline({steps})){source}"
 
 
 def _digest(salt: str, level: str) -> str:

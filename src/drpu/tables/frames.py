@@ -13,6 +13,7 @@ import narwhals as nw
 import numpy as np
 from narwhals.exceptions import NarwhalsError
 
+from drpu._checks import one_line
 from drpu._typing import IntArray
 from drpu.exceptions import CollectedWarning, DataError
 
@@ -100,7 +101,10 @@ def is_frame(X: Any) -> bool:
     """Whether ``X`` is a data frame: pandas, polars (lazy too), an Arrow table or a batch of one."""
     if _is_record_batch(X):
         return True
-    native = nw.from_native(X, pass_through=True)
+    try:
+        native = nw.from_native(X, pass_through=True)
+    except NarwhalsError:  # such as a name that two columns have, which read_frame reports
+        return True
     return isinstance(native, (nw.DataFrame, nw.LazyFrame)) and not _is_sparse(X)
 
 
@@ -111,7 +115,7 @@ def read_frame(X: Any) -> Frame:
     try:
         frame = nw.from_native(collected(X))
     except NarwhalsError as error:
-        raise DataError(f"X cannot be read as a table: {error}") from error
+        raise DataError(f"X cannot be read as a table: {one_line(error)}") from error
     texts = [isinstance(name, str) for name in frame.columns]
     if any(texts) and not all(texts):
         raise DataError(
