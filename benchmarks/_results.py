@@ -16,7 +16,7 @@ def write_results(name: str, command: str, **content: Any) -> Path:
     """Write ``benchmarks/results/NAME.json`` and return its path."""
     RESULTS.mkdir(exist_ok=True)
     path = RESULTS / f"{name}.json"
-    record = {"command": command, "versions": _versions(), **content}
+    record = {"command": command, "versions": versions(), **content}
     path.write_text(json.dumps(record, indent=1, allow_nan=False) + "\n")
     return path
 
@@ -27,7 +27,8 @@ def read_results(name: str) -> dict[str, Any]:
     return record
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """Versions of Python and of the packages that results depend on."""
     found = {"python": platform.python_version()}
     for package in PACKAGES:
         try:

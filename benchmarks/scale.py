@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._results import RESULTS, read_results, write_results
+from benchmarks._results import RESULTS, read_results, versions, write_results
 from benchmarks._scale_data import COLUMNS, LAWS
 from benchmarks._scale_files import write_classifier, write_rows
 from benchmarks._scale_run import Runner, Task, key
@@ -209,11 +209,13 @@ def main() -> None:
     parser.add_argument("--records", type=Path, help="file of finished measurements")
     parser.add_argument("--seconds", type=float, default=np.inf, help="start nothing later than this")
     options = parser.parse_args()
-    content: Task = {"columns": COLUMNS}
-    if set(options.parts) != set(PARTS) and (RESULTS / "scale.json").exists():
-        content |= {k: v for k, v in read_results("scale").items() if k not in ("command", "versions")}
-    content |= measured(options) | {"machine": machine()}
     command = f"python -m benchmarks.scale {shlex.join(_shown(sys.argv[1:]))}".strip()
+    old = read_results("scale") if (RESULTS / "scale.json").exists() else {}
+    kept = {} if set(options.parts) == set(PARTS) else old
+    content: Task = {k: v for k, v in kept.items() if k not in ("command", "versions")}
+    content |= {"columns": COLUMNS} | measured(options)
+    run = {"command": command, "machine": machine(), "versions": versions()}
+    content["runs"] = kept.get("runs", {}) | dict.fromkeys(options.parts, run)
     print("wrote", write_results("scale", command, **content))
 
 

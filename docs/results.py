@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 from pathlib import Path
@@ -29,6 +30,16 @@ def _table(head: list[str], lines: list[list[str]], source: dict[str, Any]) -> s
     versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
     return f"{text}\n\nWritten by `{source['command']}` with {versions}.\n"
+
+
+def _neighbour(name: str) -> Any:
+    """The module of a file beside this one; hooks are not part of a package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def shift() -> str:
@@ -231,98 +242,6 @@ def _named(line: dict[str, Any]) -> str:
     return f"{line['name']} of {line['library']}, given {line['told']}"
 
 
-def scale() -> str:
-    """A file read completely and in batches."""
-    source = _read("scale")
-    names = {"whole": "`adapt(read_table(...))`", "batches": "`adapt(count_batches(...))`"}
-    lines = [
-        [
-            names[one["way"]],
-            f"{one['seconds']:.1f} s",
-            f"{one['above_empty_mebibytes']:.0f} MiB",
-            f"{one['prior']:.4f}",
-        ]
-        for one in source["ways"]
-    ]
-    return _table(["", "time", "memory", "estimated prior"], lines, source)
-
-
-def scale_fits() -> str:
-    """Fits in memory beside one LightGBM fit with as many rounds."""
-    source = _read("scale")
-    names = {"auto": "default", "boosted": "`boosted`", "lightgbm": "LightGBM"}
-    lines = [
-        [
-            case["law"],
-            f"{case['rows']:,}",
-            names[fit["model"]],
-            f"{fit['seconds']:.1f} s",
-            f"{fit['seconds'] / case['fits'][-1]['seconds']:.1f}",
-            f"{fit['copies']:.1f}",
-            f"{fit['auc']:.4f}",
-            f"{fit['predict_microseconds']:.1f} \u00b5s",
-            f"{fit['single_row_milliseconds']:.2f} ms",
-        ]
-        for case in source["dense"]
-        for fit in case["fits"]
-    ]
-    head = [
-        "rows are drawn from",
-        "rows",
-        "model",
-        "fit",
-        "times LightGBM",
-        "copies of the rows",
-        "AUC",
-        "a row of many",
-        "a row alone",
-    ]
-    return _table(head, lines, source)
-
-
-def scale_growth() -> str:
-    """Growth exponents of the seconds of a fit."""
-    source = _read("scale")
-    names = {"auto": "default", "boosted": "`boosted`", "lightgbm": "LightGBM"}
-    lines = [[names[name], f"{value:.2f}"] for name, value in source["exponents"].items()]
-    return _table(["model", "exponent"], lines, source)
-
-
-def scale_sparse() -> str:
-    """Fits of sparse text."""
-    source = _read("scale")
-    names = {"auto": "default", "classifier": '`"classifier"`'}
-    lines = [
-        [
-            names[fit["model"]],
-            f"{fit['rows']:,}",
-            f"{fit['columns']:,}",
-            f"{fit['seconds']:.1f} s",
-            f"{fit['auc']:.4f}",
-        ]
-        for fit in source["sparse"]
-    ]
-    return _table(["model", "rows", "columns", "fit", "AUC"], lines, source)
-
-
-def scale_billion() -> str:
-    """Bytes and time of a billion rows, from the measured cost of a row and the measured sizes."""
-    source = _read("scale")
-    rows, workers, partitions = 1e9, 100, 1000
-    largest = max((case["fits"][0] for case in source["dense"]), key=lambda fit: fit["rows"])
-    counts = 8 * (largest["levels"] + 1)
-    minutes = rows * largest["predict_microseconds"] / 1e6 / workers / 60
-    lines = [
-        ["rows, partitions, workers", f"{rows:.0e}, {partitions}, {workers}"],
-        ["classifier, sent to each worker once", f"{largest['state_bytes'] / 2**20:.1f} MiB"],
-        ["counts of a partition", f"{counts / 2**10:.0f} KiB"],
-        ["all counts, before workers add them up", f"{partitions * counts / 2**20:.0f} MiB"],
-        ["counts that reach the driver", f"{counts / 2**10:.0f} KiB for each part that is left"],
-        ["scoring, one thread a worker", f"{minutes:.0f} minutes"],
-    ]
-    return _table(["", ""], lines, source)
-
-
 def teaching() -> str:
     """Networks without and with teachers."""
     source = _read("teaching")
@@ -424,13 +343,8 @@ TABLES = {
     "mixed": mixed,
     "shift": shift,
     "teaching": teaching,
-    "scale": scale,
-    "scale_billion": scale_billion,
-    "scale_fits": scale_fits,
-    "scale_growth": scale_growth,
-    "scale_sparse": scale_sparse,
     "intervals": intervals,
     "network": network,
     "peers": peers,
     "peer_priors": peer_priors,
-}
+} | _neighbour("scale_tables").tables(_read, _table)

@@ -1,0 +1,204 @@
+"""Tables of ``benchmarks/results/scale.json``, for :mod:`docs.results`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+Source = dict[str, Any]
+Table = Callable[[list[str], list[list[str]], Source], str]
+
+NAMES = {
+    "auto": "default",
+    "boosted": "`boosted`",
+    "before": "plain average",
+    "lightgbm": "LightGBM",
+    "classifier": '`"classifier"`',
+}
+WAYS = {"whole": "`adapt(read_table(...))`", "batches": "`adapt(count_batches(...))`"}
+
+
+def tables(read: Callable[[str], Source], table: Table) -> dict[str, Callable[[], str]]:
+    """The functions that write the tables, by the names of their marks."""
+    makers = {
+        "scale": ("files", files),
+        "scale_auc": ("dense", auc),
+        "scale_billion": ("dense", billion),
+        "scale_fits": ("dense", fits),
+        "scale_growth": ("dense", growth),
+        "scale_largest": ("largest", largest),
+        "scale_sparse": ("sparse", sparse),
+    }
+
+    def write(part: str, maker: Callable[[Source], tuple[list[str], list[list[str]]]]) -> str:
+        source = read("scale")
+        run = source["runs"][part]
+        text = table(*maker(source), source | run).rstrip()
+        return f"{text} Machine: {run['machine']}. {run.get('note', '')}".rstrip() + "\n"
+
+    return {name: partial(write, *how) for name, how in makers.items()}
+
+
+def files(source: Source) -> tuple[list[str], list[list[str]]]:
+    """A file read completely and in batches."""
+    lines = [
+        [
+            WAYS[one["way"]],
+            f"{one['seconds']:.1f} s",
+            f"{one['above_empty_mebibytes']:.0f} MiB",
+            f"{one['prior']:.4f}",
+        ]
+        for one in source["ways"]
+    ]
+    return ["", "time", "memory", "estimated prior"], lines
+
+
+def _by_model(case: Source) -> dict[str, Source]:
+    return {fit["model"]: fit for fit in case["fits"]}
+
+
+def auc(source: Source) -> tuple[list[str], list[list[str]]]:
+    """Mean AUC of the default, of the best of its members, and of other fits of the same rows."""
+    lines = []
+    for case in [*source["dense"], *source.get("tables", [])]:
+        fits = _by_model(case)
+        members: list[dict[str, float]] = fits["auto"].get("members", [])
+        best = [max(one.values()) for one in members if one]
+        row = [case["name"].replace("_", " "), f"{case['rows']:,.0f}", f"{fits['auto']['auc']:.4f}"]
+        row.append(f"{sum(best) / len(best):.4f}" if len(best) == fits["auto"]["draws"] else "")
+        row += [f"{fits[m]['auc']:.4f}" if m in fits else "" for m in ("boosted", "before", "lightgbm")]
+        lines.append([*row, str(fits["auto"]["draws"])])
+    head = [
+        "rows from",
+        "rows",
+        "default",
+        "its best member",
+        "`boosted`",
+        "plain average",
+        "LightGBM",
+        "draws",
+    ]
+    return head, lines
+
+
+def fits(source: Source) -> tuple[list[str], list[list[str]]]:
+    """Cost of fits and of predictions, beside one LightGBM fit with as many rounds."""
+    lines = []
+    for case in [*source["dense"], *source.get("tables", [])]:
+        found = _by_model(case)
+        if "lightgbm" not in found:
+            continue
+        default, reference = found["auto"], found["lightgbm"]
+        lines.append(
+            [
+                case["name"].replace("_", " "),
+                f"{case['rows']:,.0f}",
+                f"{default['seconds']:.1f} s",
+                *(
+                    f"{found[m]['seconds'] / reference['seconds']:.1f}" if m in found else ""
+                    for m in ("auto", "boosted", "before")
+                ),
+                f"{default['copies']:.1f}",
+                f"{default['predict_microseconds'] / reference['predict_microseconds']:.1f}",
+                f"{default['single_row_milliseconds']:.2f} ms",
+            ]
+        )
+    head = [
+        "rows from",
+        "rows",
+        "fit of the default",
+        "times LightGBM",
+        "`boosted`, times LightGBM",
+        "plain average, times LightGBM",
+        "memory, copies of the rows",
+        "a row of many, times LightGBM",
+        "a row alone",
+    ]
+    return head, lines
+
+
+def growth(source: Source) -> tuple[list[str], list[list[str]]]:
+    """Growth exponents of the seconds of a fit, and of the seconds of a round."""
+    cases = [case for case in source["dense"] if case["name"] == source["dense"][0]["name"]]
+    ends = [_by_model(case) for case in sorted(cases, key=lambda case: case["rows"])[-2:]]
+    sizes = [case["rows"] for case in sorted(cases, key=lambda case: case["rows"])[-2:]]
+    lines = []
+    for name, value in source["exponents"].items():
+        row = [NAMES[name], f"{value:.2f}", ""]
+        if name in ("boosted", "lightgbm"):
+            first, last = (end[name]["seconds"] / end[name]["rounds"] for end in ends)
+            row[-1] = f"{math.log(last / first) / math.log(sizes[1] / sizes[0]):.2f}"
+        lines.append(row)
+    return ["model", f"fit, from {sizes[0]:,} to {sizes[1]:,} rows", "one round"], lines
+
+
+def largest(source: Source) -> tuple[list[str], list[list[str]]]:
+    """The largest fit in memory, and a fit with two threads."""
+    lines = []
+    for case in source["largest"]:
+        fit = case["fits"][0]
+        gibibytes = case["rows"] * source["columns"] * 4 / 2**30
+        lines = [
+            ["rows and columns, float32", f"{case['rows']:,.0f} x {source['columns']}"],
+            ["their size", f"{gibibytes:.1f} GiB"],
+            ["peak memory of the process", f"{fit['peak_mebibytes'] / 1024:.1f} GiB"],
+            ["processor time", f"{fit['seconds'] / 60:.0f} minutes"],
+            ["AUC", f"{fit['auc']:.4f}"],
+        ]
+    jobs = source["jobs"]
+    lines.append(
+        [f"`n_jobs=2` over `n_jobs=1`, time of {jobs['rows']:,} rows", f"{jobs['two'] / jobs['one']:.2f}"]
+    )
+    return ["", ""], lines
+
+
+def sparse(source: Source) -> tuple[list[str], list[list[str]]]:
+    """Fits of sparse text."""
+    lines = [
+        [
+            NAMES[fit["model"]],
+            f"{fit['rows']:,}",
+            f"{fit['columns']:,}",
+            f"{fit['seconds']:.1f} s",
+            f"{fit['auc']:.4f}",
+        ]
+        for fit in source["sparse"]
+    ]
+    return ["model", "rows", "columns", "fit", "AUC"], lines
+
+
+ROUNDS, LEAVES, BINS = 200, 31, 63  # the defaults of DaskBoosted
+
+
+def billion(source: Source) -> tuple[list[str], list[list[str]]]:
+    """Bytes and time of a billion rows, from the measured cost of a row and the measured sizes."""
+    rows, workers, partitions = 1e9, 100, 1000
+    case = max(source["dense"], key=lambda one: one["rows"])
+    found = _by_model(case)
+    default, trees = found["auto"], found["lightgbm"]
+    size, counts = 8 * source["columns"] * rows, 8 * (default["levels"] + 1)
+    each = 1e9 * trees["seconds"] / trees["rounds"] / case["rows"]  # nanoseconds for a row and a round
+    learning = rows / workers * ROUNDS * each / 1e9 / 60
+    histograms = ROUNDS * (LEAVES - 1) * source["columns"] * BINS * 16
+    scoring = rows * default["predict_microseconds"] / 1e6 / workers / 60
+    lines = [
+        ["rows, partitions, workers", f"{rows:.0e}, {partitions}, {workers}"],
+        ["the rows, float64", f"{size / 2**30:.0f} GiB, {size / workers / 2**30:.1f} GiB a worker"],
+        ["learning: rows that change workers in the shuffle", f"{size * (1 - 1 / workers) / 2**30:.0f} GiB"],
+        [
+            f"learning: {ROUNDS} trees of {LEAVES} leaves, {each:.0f} ns for a row and a tree",
+            f"{learning:.0f} minutes of one thread a worker",
+        ],
+        ["learning: histograms that a worker sends", f"{histograms / 2**20:.0f} MiB"],
+        ["classifier, sent to each worker once", f"{default['state_bytes'] / 2**20:.1f} MiB"],
+        ["counts of a partition", f"{counts / 2**10:.0f} KiB"],
+        ["all counts, before workers add them up", f"{partitions * counts / 2**20:.0f} MiB"],
+        ["counts that reach the driver", f"{counts / 2**10:.0f} KiB for each part that is left"],
+        [
+            f"scoring at {default['predict_microseconds']:.0f} \u00b5s a row",
+            f"{scoring:.0f} minutes of one thread a worker",
+        ],
+    ]
+    return ["", ""], lines
