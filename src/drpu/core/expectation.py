@@ -62,7 +62,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Judge:
-    """What the counts say about decisions, computed once for all thresholds.
+    """Quantities for the evaluation of decisions from counts, computed once for all thresholds.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ def expect(
     cost : float, default=0.5
         False-positive cost in (0, 1).
     judge : Judge, optional
-        That of the same counts and training prior, where many thresholds are judged.
+        The judge of the same counts and training prior; pass it to evaluate many thresholds.
 
     Notes
     -----

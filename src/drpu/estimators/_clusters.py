@@ -1,4 +1,4 @@
-"""Counting rows that lie on a cluster, by the module that knows its frames."""
+"""Counting rows on a cluster, by the module for its kind of frames."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drpu.models.distributed import engine_of
 
 __all__ = ["count_there"]
 
-# By name, since these modules are built on the estimators and are needed for such frames only.
+# By name, because these modules import the estimators, and are needed for such frames only.
 _COUNTERS = {"DaskBoosted": "drpu.scale.dask", "SparkBoosted": "drpu.scale.spark"}
 
 

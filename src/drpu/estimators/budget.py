@@ -71,7 +71,7 @@ def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
 
 
 def _by_rows(classifier: Any, X: Any, rows: Any, share: Any) -> Spent:
-    """The cut between two rows of ``X``."""
+    """The threshold between two rows of ``X``."""
     scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
     log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
     wanted, depth = _depth(rows, share, len(log_ratio))
@@ -92,9 +92,9 @@ def _by_counts(
     cut: float | None = None,
     positions: IntArray | None = None,
 ) -> Spent:
-    """The cut at a level of the counts: those of new rows, or those expected at the prior.
+    """The threshold at a level of the counts: those of new rows, or those expected at the prior.
 
-    ``cut`` is the log-ratio between two rows, where the rows are known.
+    ``cut`` is the log-ratio between two rows, if the rows are known.
     """
     fitted, prior = classifier.fitted_, classifier.test_prior_
     gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)

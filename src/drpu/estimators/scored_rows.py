@@ -1,4 +1,4 @@
-"""Rows that were scored once, for everything that is read from the scores."""
+"""Rows that are scored once, for all methods that use the scores."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["ScoredRows", "score_once"]
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """Checked rows with their scores, which ``adapt``, ``adapt_by`` and ``at_budget`` take in place of rows.
+    """Checked rows with their scores, accepted by ``adapt``, ``adapt_by`` and ``at_budget`` in place of rows.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Scores of several default models, computed together: one call for all trees, cosines only once."""
+"""Scores of several default models, computed together: one call for all trees, and shared cosines."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def auto_together(models: Sequence[AutoRatio]) -> Scorer | None:
         [_Member(fold, float(w), m, model) for w, m in zip(model.weights_, model.members_, strict=True)]
         for fold, model in enumerate(models)
     ]
-    # groups are added up in this order, which has to be that of the members of each model
+    # groups are added in this order, which has to be that of the members of each model
     ranks = [[_rank(member.model) for member in part] for part in members]
     if any(rank != sorted(set(rank)) for rank in ranks):
         return None
@@ -106,7 +106,7 @@ class _AutoScores:
         for group, convert in zip(self._trees, self._converters, strict=True):
             assert outputs is not None
             end = start + len(group.members)
-            # contiguous, as the logarithm of a strided array may differ in its last bits
+            # contiguous, because the logarithm of a strided array may differ in its last bits
             yield group, convert(np.ascontiguousarray(outputs[:, start:end]))
             start = end
         for group, scores in zip(self._smooth, self._smooth_scores, strict=True):
@@ -122,7 +122,7 @@ def _scores_of(models: list[Any]) -> Scorer:
 
 
 def _alike(members: list[_Member]) -> list[list[_Member]]:
-    """Smooth fits in groups that see the same rows through the same cosines; others alone."""
+    """Smooth fits in groups with the same rows and the same cosines; other fits are groups of one."""
     groups: list[list[_Member]] = []
     for member in members:
         for group in groups:

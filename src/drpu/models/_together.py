@@ -1,9 +1,9 @@
 """Trees of several models in one LightGBM object, for batches of a few rows.
 
-A call of LightGBM costs more than a row in all trees of a model. For a few rows the trees of
-all models are therefore asked in one call, as the trees of one model with several outputs.
-LightGBM adds up each output in the order of its trees, so that a row has the same score, bit
-for bit, in a batch of any size.
+A call of LightGBM takes longer than scoring a row with all trees of a model. For a few rows the trees of
+all models are therefore evaluated in one call, as the trees of one model with several outputs. LightGBM
+sums each output in the order of its trees, so a row has the same score, bit for bit, in a batch of any
+size.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class TreesTogether:
         """Sum of the trees of each model, or their mean in forests, (rows, models)."""
         if not isinstance(X, np.ndarray) or len(X) > FEW_ROWS:
             return np.column_stack([model.tree_output(X) for model in self._models])
-        if self._joined is None:  # two threads may both make one, and either is right
+        if self._joined is None:  # two threads may both make one; both are correct
             self._joined = _Joined(self._models)
         return self._joined.outputs(X)
 

@@ -1,4 +1,4 @@
-"""What models of LightGBM trees have in common when they score rows."""
+"""Common base of models that score rows with LightGBM trees."""
 
 from __future__ import annotations
 

@@ -145,7 +145,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         category_columns(self.categories, pair.positive.rows.shape[1])  # checks them
 
     def _read_columns(self, pair: SamplePair, seed: int) -> None:
-        """Set medians and indicators of the columns, those of all folds where there are several."""
+        """Set medians and indicators of the columns; with several folds, those of all folds."""
         if self._plan is not None:
             self.medians_, self.indicators_ = self._plan.medians, self._plan.indicators
             return
@@ -366,7 +366,7 @@ def _fill_gaps(X: Rows, medians: FloatArray) -> Rows:
 
 
 def warn_of_gaps() -> None:
-    """Warn that the smooth member sees medians instead of missing values."""
+    """Warn that the smooth member gets medians in place of missing values."""
     warnings.warn(
         "the rows have missing values: the trees use them as they are, the smooth member gets column "
         "medians instead (zeros in sparse rows).",

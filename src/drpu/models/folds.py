@@ -111,7 +111,7 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     def fold_scores(self, X: Rows) -> FloatArray:
         """Log-ratios of shape (n_rows, n_models)."""
-        if self._together is None:  # made once; two threads may both make one, and either is right
+        if self._together is None:  # made once; two threads may both make one, and both are correct
             self._together = type(self.models[0]).together(self.models) or self._one_by_one
         return self._together(X)
 

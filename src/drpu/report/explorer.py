@@ -1,8 +1,9 @@
 """The numbers that the what-if explorer of the page uses, as JSON.
 
 The script computes the same formulas as :mod:`drpu.core.expectation` and :mod:`drpu.core.budget` from the
-same counts, so the page shows what ``expected_performance``, ``at_budget`` and the bill give in Python. Of
-more than 20,000 held-out positives it carries as many, and figures between them are interpolated.
+same counts, so the page shows the results of ``expected_performance``, ``at_budget`` and ``expected_bill``
+in Python. With more than 20,000 held-out positives the page has 20,000 levels, and figures between them are
+interpolated.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from drpu.report.view import View
 
 __all__ = ["default_budget", "explorer_json"]
 
-# Levels and rows that the page carries one by one; of more, it carries some and the script interpolates.
+# Largest number of levels and rows in the page; with more, the script interpolates between some of them.
 MOST_LEVELS = 20_000
 MOST_ROWS = 5000
 DIGITS = 10
@@ -67,7 +68,7 @@ def explorer_json(view: View) -> str:
 
 
 def _counts(view: View) -> dict[str, Any]:
-    """What the counts of training and of new rows say, at every level or at those kept."""
+    """Numbers from the counts of training and of new rows, at every level or at those kept."""
     tails, judge = view.fitted.tails, view.judge
     kept = _kept_levels(view)
     cells = np.concatenate(([0], kept + 1))
@@ -97,14 +98,14 @@ def _counts(view: View) -> dict[str, Any]:
 
 
 def _log_ratios(view: View) -> FloatArray:
-    """Log-ratios at the levels, such that a level is flagged where it exceeds the log of the threshold."""
+    """Log-ratios at the levels, such that a level is flagged if it exceeds the log of the threshold."""
     return np.maximum.accumulate(view.fitted.level_log_ratios() - view.fitted.tie_break)
 
 
 def _kept_levels(view: View) -> IntArray:
     """All levels, or some: where ratios jump, and otherwise dense in the positives and in the best rows.
 
-    The script interpolates between two kept levels, which is right where ratios rise steadily.
+    The script interpolates between two kept levels, which is accurate where ratios increase steadily.
     """
     tails, n = view.fitted.tails, len(view.fitted.tails.levels)
     if n <= MOST_LEVELS:
@@ -121,7 +122,7 @@ def _kept_levels(view: View) -> IntArray:
 
 
 def _rows(log_ratios: FloatArray) -> dict[str, Any]:
-    """Log-ratios of new rows, the largest first, with their places from 1 on."""
+    """Log-ratios of new rows in descending order, with their ranks from 1 on."""
     n = len(log_ratios)
     places = np.arange(n)
     if n > MOST_ROWS:
@@ -132,7 +133,7 @@ def _rows(log_ratios: FloatArray) -> dict[str, Any]:
 
 
 def _merged(counts: IntArray | FloatArray, cells: IntArray) -> list[float]:
-    """Counts of the cells, where the cells between kept levels are one."""
+    """Counts of the cells, with the cells between two kept levels merged."""
     merged = np.add.reduceat(counts, cells)
     return merged.tolist() if merged.dtype.kind == "i" else _short(merged)
 

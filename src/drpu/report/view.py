@@ -92,7 +92,7 @@ class View:
 
     @property
     def threshold(self) -> float:
-        """Ratio above which rows are called positive."""
+        """Ratio above which rows are flagged."""
         return float(self.current.threshold_)
 
     @property
@@ -179,7 +179,7 @@ def look(
 
 
 def _depth(budget: Any) -> dict[str, Any]:
-    """Keywords of ``at_budget``: a share up to 1 where the budget is a float, otherwise rows."""
+    """Keywords of ``at_budget``: a share if the budget is a float up to 1, otherwise rows."""
     share = isinstance(budget, float) and budget <= 1
     return {"share": budget} if share else {"rows": budget}
 

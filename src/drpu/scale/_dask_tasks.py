@@ -56,7 +56,7 @@ class Plan:
 
 
 def fold_of(hashed: np.ndarray[Any, np.dtype[np.uint64]], held: int | float) -> IntArray:
-    """Fold of each row by the low bits of its hash; -1 for rows that only train."""
+    """Fold of each row by the low bits of its hash; -1 for rows that are used for training only."""
     unit = (hashed & np.uint64(2**32 - 1)).astype(np.float64) / 2**32
     if isinstance(held, float):
         return np.where(unit < held, 0, -1).astype(np.int64)
@@ -64,7 +64,7 @@ def fold_of(hashed: np.ndarray[Any, np.dtype[np.uint64]], held: int | float) -> 
 
 
 def survey(part: Any, place: int, columns: list[str], label: str) -> Survey:
-    """Labels of a partition, and summaries of those of its columns whose values tell how to read them."""
+    """Labels of a partition, and summaries of its columns whose kind depends on their values."""
     found = part[label].value_counts(dropna=False).head(MOST_LABELS + 1)
     table = TableSummary.of(read_frame(part[columns]), (place, 0))
     return [(found.index.tolist(), found.tolist())], table
@@ -140,7 +140,7 @@ def count(part: Part, model: BoostedRatio, fold: int, empty: ScoreTails) -> Part
 
 
 def quantiles(part: Part) -> list[tuple[int, FloatArray]]:
-    """Rows and quantiles of the columns, of unlabeled rows and of positives; of many rows a sample tells."""
+    """Number of rows and quantiles of the columns, unlabeled and positive; of many rows from a sample."""
     found = []
     for kind in (False, True):
         chosen = np.flatnonzero(part.positive == kind)

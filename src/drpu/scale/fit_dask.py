@@ -48,9 +48,9 @@ class DaskBoosted(FrameRatio):
     learning_rate : float, default=0.1
         Fraction of each tree that is added.
     leaves : int, default=31
-        Most leaves of a tree.
+        Maximum number of leaves of a tree.
     min_leaf : int, default=20
-        Fewest rows of a leaf.
+        Minimum number of rows of a leaf.
     l2 : float, default=20.0
         Added to the hessian of each leaf, which shrinks its value.
     key : str, optional
@@ -321,7 +321,7 @@ def _survey(
 ) -> tuple[list[tuple[list[Any], list[int]]], TableEncoder]:
     """Labels of each partition, and the encoder of the columns, from one pass over the frame.
 
-    Types that tell how to read a column spare the pass over it.
+    Columns whose type determines their kind are not read.
     """
     delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
     plain = {name: NUMBER for name in columns if frame.dtypes[name].kind in "fb"}
@@ -338,7 +338,7 @@ def _survey(
 
 
 def _mean_quantiles(parts: list[tuple[int, FloatArray]]) -> FloatArray:
-    """Mean of the quantiles of shuffled parts, weighted by their rows; parts without values count nothing."""
+    """Mean of the quantiles of shuffled parts, weighted by their rows; parts without values are ignored."""
     values = np.array([found for _, found in parts])
     weight = np.where(np.isnan(values), 0.0, np.array([n for n, _ in parts])[:, None, None])
     with np.errstate(invalid="ignore"):

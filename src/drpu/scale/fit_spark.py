@@ -293,7 +293,7 @@ def _feature_types(frame: Any, label: str, weight: str | None, key: str | None) 
 
 
 def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
-    """The encoder of the columns; only strings and whole numbers have to be looked at, in one job."""
+    """The encoder of the columns; only strings and whole numbers have to be read for it, in one job."""
     from pyspark import TaskContext
 
     open_ = [name for name, kind in types.items() if kind in WHOLE | TEXTS]
@@ -313,14 +313,14 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
 
 
 def _as_doubles(marked: Any, columns: list[str]) -> Any:
-    """Features as doubles with NaN in the gaps; the marks stay."""
+    """Features as doubles with NaN for missing values; the other columns are kept."""
     F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
     features = [F.coalesce(F.col(c).cast("double"), F.lit(float("nan"))).alias(c) for c in columns]
     return marked.select(*features, FLAG, FOLD, WEIGHT)
 
 
 def _encoded(marked: Any, table: TableEncoder) -> Any:
-    """Encoded features in columns with names of their own; the marks stay."""
+    """Encoded features in new columns; the columns with flag, fold and weight are kept."""
     marks = {FLAG: "int", FOLD: "int", WEIGHT: "double"}
     columns = [f"__drpu_x{k}" for k in range(table.width)]
     used, shared = [plan.name for plan in table.used], share(marked, table)

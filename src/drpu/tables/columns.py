@@ -83,7 +83,7 @@ def read_column(name: str, parts: Sequence[nw.Series[Any]]) -> Column:
 
 
 def read_numbers(name: str, kind: str, series: nw.Series[Any]) -> FloatArray:
-    """Numbers or dates of later rows, for a column that held them in training."""
+    """Numbers or dates of later rows, for a column that had them in training."""
     if kind == NUMBER and is_number_type(series.dtype):
         return numeric(series)
     if kind == DATE and is_time_type(series.dtype):
@@ -171,7 +171,7 @@ def _counts_up(parts: list[FloatArray]) -> bool:
 
 
 def hashable(name: str) -> Callable[[Any], Any]:
-    """A function that returns its value, and raises for one that no dictionary could hold."""
+    """A function that returns its value, and raises for values that cannot be hashed."""
 
     def check(value: Any) -> Any:
         if isinstance(value, (list, dict, set, np.ndarray)):

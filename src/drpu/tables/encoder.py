@@ -111,7 +111,7 @@ class TableEncoder:
 
     @classmethod
     def of_summaries(cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False) -> Self:
-        """The encoder of a training table with named columns that lies in parts, by their summaries."""
+        """The encoder of a training table in parts with named columns, from their summaries."""
         names, read = list(summaries), [summaries[name].read(name) for name in summaries]
         _refuse_text(names, read, lambda *_: "turn it into columns of numbers before the fit")
         ids = _left_out(names, read)
@@ -163,7 +163,7 @@ class TableEncoder:
     def transform(self, frame: Frame, *, warn: bool = True) -> FloatArray:
         """The encoded rows of a table with the columns of training, in any order.
 
-        ``warn`` tells whether many unseen levels are worth a warning.
+        ``warn`` is whether to warn about many unseen levels.
         """
         names = [plan.name for plan in self.columns]
         frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
@@ -175,7 +175,7 @@ class TableEncoder:
         return self._expanded(_matrix(values, [frame.select([at[plan.name] for plan in self.used])]))
 
     def by_column(self, values: FloatArray) -> FloatArray:
-        """Values of the encoded columns and one more, added up to the columns of the table and one more."""
+        """Sums of values over the encoded columns of each column of the table; a last column is kept."""
         found = np.zeros((len(values), len(self.columns) + 1))
         position = [j for j, plan in enumerate(self.columns) if plan.kind != LEFT_OUT]
         own = range(len(position)) if self.indicators is None else self.indicators.sources

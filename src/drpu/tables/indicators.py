@@ -51,7 +51,7 @@ class Indicators:
     def of_counts(
         cls, n_columns: int, counts: Mapping[int, Mapping[int, int]], most: int = MOST_INDICATORS
     ) -> Self:
-        """Indicators for the most frequent codes of each category, by the rows of every code."""
+        """Indicators for the most frequent codes of each category, from the number of rows of every code."""
         codes = tuple(
             tuple(sorted(sorted(rows, key=lambda code: (-rows[code], code))[:most]))
             for rows in counts.values()

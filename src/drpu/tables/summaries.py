@@ -1,4 +1,4 @@
-"""Summaries of columns whose rows lie in many parts: they add up, and tell how each column is read."""
+"""Summaries of columns whose rows are in many parts; their sum determines how each column is read."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ from drpu.tables.frames import Frame
 
 __all__ = ["ColumnSummary", "TableSummary", "summarize"]
 
-VALUES = "values"  # a column of a type that tells nothing: its values decide
-MOST = 2**14  # different values that a summary holds; columns with more of them are known approximately
+VALUES = "values"  # the type does not determine the kind of the column, so its values do
+MOST = 2**14  # different values of a summary; for columns with more, it is approximate
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Whole numbers that only rise or only fall, at a place in the table: 1, -1, or 0 for a single one."""
+    """Increasing (1) or decreasing (-1) whole numbers, or a single one (0), at a place in the table."""
 
     place: tuple[int, int]
     first: float
@@ -55,25 +55,25 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class ColumnSummary:
-    """What some rows of a column tell about the way to read it; summaries of parts are added.
+    """A summary of some rows of a column, from which its kind is determined; summaries of parts are added.
 
     Attributes
     ----------
     source : str
-        The kind by the type of the column, or ``"values"`` where the values decide.
+        The kind by the type of the column, or ``"values"`` if it depends on the values.
     rows, present : int
-        Rows, and rows without a gap.
+        Number of rows, and of rows without a missing value.
     numbers, dates, texts, whole : bool
         Whether all values can be read as numbers or dates, are strings, are whole numbers.
     runs : tuple of Run, or None
-        Whole numbers that are all different and in order, in each part; None where they are not.
+        Whole numbers that are all different and in order, in each part; None if they are not.
     levels : dict
         Rows of the most frequent values. Up to 16,384 different values it is complete; beyond, every
         value of more than one row in 16,384 is there, and its rows are counted too low by
         at most that share (the summary of Misra and Gries).
     hashes : dict
         The smallest hashes of different values, and whether each value has several words. Their number,
-        or the largest of them, tells how many different values there are, to about 1 %.
+        or the largest of them, gives the number of different values to about 1 %.
     example : object
         A value that is neither a string nor a number nor a date, if there is one.
     """
@@ -111,7 +111,7 @@ class ColumnSummary:
         )
 
     def read(self, name: str) -> Column:
-        """The column as training would read it if all rows were in memory."""
+        """The column as it would be read if all rows were in memory."""
         if self.source in (NUMBER, DATE, CATEGORY):
             return Column(self.source, is_id=self.source == NUMBER and self.whole and self._counts_up())
         if self.source != VALUES:
@@ -139,7 +139,7 @@ class ColumnSummary:
         return sum(self.hashes.values()) / max(1, len(self.hashes))
 
     def _counts_up(self) -> bool:
-        """Whether whole numbers are all different, and rise or fall from row to row of the whole table."""
+        """Whether whole numbers are all different and monotone over the whole table."""
         if self.runs is None or self.rows < FEWEST or self.present < self.rows:
             return False
         runs = sorted(self.runs, key=lambda run: run.place)
@@ -238,7 +238,7 @@ def _hash(level: str) -> int:
 
 
 def _frequent(levels: Counter[str]) -> dict[str, int]:
-    """The most frequent levels; where some are dropped, the rows of the first of them are taken from all."""
+    """The most frequent levels; if some are dropped, the count of the first one is subtracted from all."""
     if len(levels) <= MOST:
         return dict(levels)
     least = heapq.nlargest(MOST + 1, levels.values())[-1]
