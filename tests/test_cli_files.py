@@ -132,6 +132,10 @@ def test_blank_names_get_the_number_of_their_column(tmp_path):
     ("line", "words"),
     [
         ("adapt toy.drpu june.csv --encoding klingon", "--encoding must name an encoding"),
+        ("adapt toy.drpu june.csv --encoding rot13", "--encoding must name an encoding"),
+        ("adapt toy.drpu june.csv --encoding utf-16", "try another --encoding"),
+        ("adapt toy.drpu june.csv --cost nan", "cost must be a number, got nan"),
+        ("fit train.csv --label a --out x.drpu", "train.csv, column 'a': "),
         ("adapt toy.drpu june.csv --sep ab", "--sep must be one character"),
         ("adapt toy.drpu june.csv --decimal x", "--decimal must be"),
         ("fit train.csv --label frod --out x.drpu", "Did you mean 'fraud'?"),

@@ -91,6 +91,7 @@ def test_labels_in_words_are_never_guessed(run):
     assert (code, out) == (1, "")
     assert "the labels are 'fraud' (" in err
     assert "'unknown'" in err
+    assert "claims.csv, column 'status'" in err
     assert "--pos-label fraud" in err
     assert err.count("\n") == 1
 
@@ -164,3 +165,9 @@ def test_the_column_to_group_by_is_not_called_ignored(run, folder):
     for line in ("prior claims.drpu branches.csv", "report claims.drpu branches.csv --out branches.html"):
         code, _, err = run(f"{line} --by branch")
         assert (code, err) == (0, "")
+
+
+def test_weights_in_words_are_refused(run):
+    code, out, err = run("fit claims.csv --label status --pos-label fraud --weight channel --out x.drpu")
+    assert (code, out) == (1, "")
+    assert err == "error: claims.csv: the column 'channel' of weights must hold numbers.\n"

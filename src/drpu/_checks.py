@@ -31,7 +31,8 @@ def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.
         raise ParameterError(f"{name} must be a number, got {value!r}.")
     number = float(value)
     if not low <= number <= high:
-        raise ParameterError(f"{name} must lie between {low:g} and {high:g}, got {value!r}.")
+        rule = "be a number" if np.isinf([low, high]).all() else f"lie between {low:g} and {high:g}"
+        raise ParameterError(f"{name} must {rule}, got {value!r}.")
     return number
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +12,14 @@ import numpy as np
 
 from drpu.cli.reading import PARQUET, Loaded, read
 from drpu.cli.text import TextFormat
-from drpu.exceptions import ArtifactError, DataError, DataTypeError, LabelError, ParameterError
+from drpu.exceptions import (
+    ArtifactError,
+    DataError,
+    DataTypeError,
+    DRPUError,
+    LabelError,
+    ParameterError,
+)
 
 __all__ = [
     "adapted_to",
@@ -104,7 +112,7 @@ def load_classifier(path: Path) -> Any:
 # -- rows ------------------------------------------------------------------------------------------
 
 
-def check_positive_label(y: Any, pos_label: Any) -> None:
+def check_positive_label(y: Any, pos_label: Any, *, where: str) -> None:
     """Raise if it is not clear which of two labels is the positive one."""
     from drpu.estimators.labels import read_labels
     from drpu.exceptions import PositiveLabelWarning
@@ -115,10 +123,14 @@ def check_positive_label(y: Any, pos_label: Any) -> None:
             read_labels(y, pos_label)
         except PositiveLabelWarning:
             values, counts = np.unique(y.astype(str), return_counts=True)
-            shown = " and ".join(f"{str(v)!r} ({n:,} rows)" for v, n in zip(values, counts, strict=True))
+            pairs = zip(values.tolist(), counts, strict=True)
+            shown = " and ".join(f"{v!r} ({n:,} rows)" for v, n in pairs)
             raise LabelError(
-                f"the labels are {shown}: say which one marks the positives, with --pos-label {values[0]}."
+                f"{where}: the labels are {shown}: say which one marks the positives, with "
+                f"--pos-label {shlex.quote(str(values[0]))}."
             ) from None
+        except DRPUError as error:
+            raise type(error)(f"{where}: {error}") from error
 
 
 def in_file(path: str, work: Callable[[], Any]) -> Any:
@@ -154,7 +166,12 @@ def weighted_rows(
     aside = [name for name in (without, weight) if name is not None]
     chosen = [name for name in words(columns) if name not in aside]
     X = loaded.rows(columns=chosen, drop=[*words(drop), *aside])
-    return X, None if weight is None else loaded.column(weight)
+    if weight is None:
+        return X, None
+    w = loaded.column(weight)
+    if w.dtype.kind not in "biuf":
+        raise DataTypeError(f"{loaded.path}: the column {weight!r} of weights must hold numbers.")
+    return X, w
 
 
 def rows_for(

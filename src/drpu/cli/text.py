@@ -40,7 +40,7 @@ class TextFormat:
             )
         if self.encoding is not None:
             try:
-                codecs.lookup(self.encoding)
+                "".encode(self.encoding)
             except (LookupError, ValueError) as error:
                 raise ParameterError(
                     f"--encoding must name an encoding that Python knows, such as latin-1, cp1252 or utf-16, "
@@ -160,6 +160,8 @@ def _unreadable(path: str, name: str, form: TextFormat, error: Exception) -> Dat
     if found is not None:
         return _wrong_separator(name, found)
     reason = " ".join(str(error).split())
+    if form.other_than_utf8:
+        reason += f" (read as {form.encoding}: try another --encoding, or none for UTF-8)"
     if "JSON" in reason:
         reason += '; write one object per line: {"a": 1, "b": 2}'
     return DataError(f"{name} cannot be read: {reason}")

@@ -99,7 +99,7 @@ def fit(
     if label is not None:
         X, y, w = labelled(loaded, label, columns, drop, weight)
         positive = as_label(pos_label, y)
-        check_positive_label(y, positive)
+        check_positive_label(y, positive, where=f"{train}, column {label!r}")
         classifier.set_params(pos_label=positive)
         in_file(train, lambda: classifier.fit(X, y, sample_weight=w))
     else:
