@@ -1,4 +1,4 @@
-"""Single measurements of :mod:`benchmarks.scale`, each made in a process of its own."""
+"""Single measurements of :mod:`benchmarks.scale`, each made in a separate process."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from benchmarks._scale_files import peak_mebibytes, read
 TEST_ROWS = 50_000
 SINGLE_ROWS = 300
 WORDS = 50_000
-SHARE = 0.3  # of the positives of a table that are labelled
+SHARE = 0.3  # fraction of the positives of a table that are labelled
 JOBS_ROWS = 100_000
 
 Task = dict[str, Any]
@@ -30,7 +30,7 @@ def held_mebibytes() -> float:
 
 
 def warm_up() -> None:
-    """Import everything that a fit imports: neither its seconds nor its memory are the fit's."""
+    """Import everything that a fit imports, so that imports do not count as part of the fit."""
     from drpu import DRPUClassifier, make_gaussian_pu
 
     data = make_gaussian_pu(60, 200, prior=0.4, separation=3, random_state=0)
@@ -88,7 +88,7 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
     took = [member.n_rounds_ for member in members if hasattr(member, "n_rounds_")]
     facts: Task = {"rounds": max(took, default=0), "described": clf.model_.describe()}
     facts |= {"prior": clf.prior_.value, "levels": len(clf.tails_.levels)}
-    if hasattr(clf, "fitted_"):  # older versions have not
+    if hasattr(clf, "fitted_"):  # older versions do not have it
         facts |= {"state_bytes": _size(clf.fitted_.state())}
     return Scores(clf), facts
 
@@ -112,13 +112,13 @@ class Scores:
 
 
 def _size(state: Any) -> int:
-    """Bytes of a state: what travels to a worker once."""
+    """Bytes of a state, which is sent to each worker once."""
     own = sum(array.nbytes for array in state.arrays.values()) + sum(map(len, state.blobs.values()))
     return int(own) + sum(_size(part) for part in state.parts.values())
 
 
 def judged(score: Any, new: Any, truth: Any) -> Task:
-    """The AUC, and what a row costs among many and alone."""
+    """The AUC, and the time for a row in a large batch and for a single row."""
     from sklearn.metrics import roc_auc_score
 
     start = time.process_time()
@@ -164,7 +164,7 @@ def fit_jobs(task: Task) -> Task:
 
 
 def read_file(task: Task) -> Task:
-    """A prior read from a file in one of the ways."""
+    """The prior of a file, estimated in one of the ways."""
     folder = Path(task["folder"])
     return read(task["way"], folder / "clf.drpu", folder / "rows.parquet")
 

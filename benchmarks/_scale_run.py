@@ -1,4 +1,4 @@
-"""Tasks in parallel processes, with a record of every result as soon as it is there."""
+"""Tasks in parallel processes; every result is recorded as soon as it is computed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Task = dict[str, Any]
 
 
 def key(task: Task) -> str:
-    """A name of the task, whatever the order of its fields; the place of files is no part of it."""
+    """A name of the task, which does not depend on the order of its fields or on the location of files."""
     return json.dumps({k: task[k] for k in sorted(task) if k not in ("folder", "rounds")})
 
 
 class Runner:
-    """Runs tasks, each in a process of its own, and remembers those of an earlier run.
+    """Runs each task in a separate process, and reads the results of an earlier run.
 
     ``before`` is a source folder of an older version: tasks of the model ``before`` import
     that one. No task is started later than ``seconds`` after the runner was made.

@@ -1,13 +1,13 @@
-"""What size costs: fits, predictions, single rows, tables, sparse rows, files; all as ratios.
+"""Time and memory by the number of rows: fits, predictions, single rows, tables, sparse rows and files.
 
     python -m benchmarks.scale --tables FOLDER [--processes 8] [--before OLD/src] [--records FILE]
 
-Every measurement runs in a process of its own with one thread, so that its peak of memory is
+Every measurement runs in a separate process with one thread, so that its peak of memory is
 its own; ``--processes`` run at the same time. Seconds are processor time. Memory is what a fit
 adds to a process that holds the rows, in copies of the rows. A fit is compared with one LightGBM
 fit of the same rows with as many rounds as the boosted member took. With ``--before`` the default
 of an older version is fitted to the same rows. With ``--records`` each result is written as soon
-as it is there, and not measured again.
+as it is computed, and not measured again.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ MODELS = ("auto", "boosted", "before")
 
 
 def dense_tasks(options: argparse.Namespace) -> list[Task]:
-    """Every law at the main sizes, and the first law at all sizes; the longest tasks come first."""
+    """Every distribution at the main sizes, and the first one at all sizes; the longest tasks come first."""
     cases = [(law, n, seed) for n in options.rows for law in options.laws for seed in range(options.draws)]
     cases += [(options.laws[0], n, seed) for n in options.more_rows for seed in range(options.draws)]
     cases.sort(key=lambda case: (-case[1], case[2]))
@@ -53,7 +53,7 @@ def largest_tasks(options: argparse.Namespace) -> list[Task]:
 
 
 def table_tasks(options: argparse.Namespace) -> list[Task]:
-    """The three largest tables, as often as laws are drawn."""
+    """The three largest tables, with as many draws as the distributions."""
     return [
         {"kind": "table", "model": model, "table": table, "draw": seed, "folder": str(options.tables)}
         for seed in range(options.draws)
@@ -67,7 +67,7 @@ def models(options: argparse.Namespace) -> tuple[str, ...]:
 
 
 def reference(task: Task, known: dict[str, Task]) -> list[Task]:
-    """One fit of LightGBM as soon as the default and `boosted` have told their numbers of rounds."""
+    """One fit of LightGBM, when the numbers of rounds of the default and of `boosted` are known."""
     if task["model"] not in ("auto", "boosted") or "dtype" in task:
         return []
     found = [known.get(key(task | {"model": model})) for model in ("auto", "boosted")]
@@ -117,7 +117,7 @@ def _mean(tasks: list[Task], model: str, known: dict[str, Task]) -> Task | None:
 
 
 def exponents(cases: list[Task]) -> dict[str, float]:
-    """How seconds grow with rows, s ~ n ** exponent, between the two largest sizes of the first law."""
+    """Exponents of s ~ n ** exponent, between the two largest sizes of the first distribution."""
     ends = sorted((case for case in cases if case["name"] == cases[0]["name"]), key=lambda c: c["rows"])[-2:]
     if len(ends) < 2:
         return {}
@@ -139,7 +139,7 @@ def sparse(run: Runner, rows: int) -> Task:
 
 
 def jobs(options: argparse.Namespace) -> Task:
-    """Seconds on the clock with one and two threads, measured while nothing else runs."""
+    """Wall-clock seconds with one and two threads, measured while nothing else runs."""
     run = Runner(records=options.records)
     found = {
         n: [run({"kind": "jobs", "rows": min(options.rows), "n_jobs": n, "draw": i}) for i in range(3)]
@@ -220,7 +220,7 @@ def main() -> None:
 
 
 def _shown(arguments: list[str]) -> list[str]:
-    """The arguments without places on this machine."""
+    """The arguments without paths of this machine."""
     return [Path(one).name if os.sep in one else one for one in arguments]
 
 

@@ -57,7 +57,7 @@ def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnPr
 
 
 def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
-    """Profiles of rows that were counted where they lie."""
+    """Profiles of rows that were counted on a cluster."""
     if ranges is None:
         return ()
     ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
@@ -67,7 +67,7 @@ def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnPro
 
 
 def _names(estimator: Any, n: int) -> list[str]:
-    """Names of the columns as the model sees them."""
+    """Names of the columns of the encoded rows."""
     table = getattr(estimator, "table_", None)
     names = list(getattr(estimator, "feature_names_in_", []))
     if table is not None:
@@ -150,7 +150,7 @@ def profiles_from_state(state: ModelState) -> tuple[ColumnProfile, ...]:
     _SCHEMA.check(state)
     names, arrays = state.config["names"], state.arrays
     edges = _divided("edges", arrays["edges"], state.config["edges"])
-    sizes = state.config.get("codes") or [0] * len(names)  # which older files do not have
+    sizes = state.config.get("codes") or [0] * len(names)  # older files do not have it
     codes = _divided("codes", arrays.get("codes", np.empty(0, np.int64)), sizes)
     if not len(names) == len(edges) == len(codes):
         raise DataError("the state of column profiles is damaged: its lengths do not agree.")

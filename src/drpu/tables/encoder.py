@@ -44,7 +44,7 @@ MISSING, OTHER, FIRST = 0, 1, 2
 LEFT_OUT = "left out"
 FEWEST_ROWS = 5  # a level with fewer rows is rare
 MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
-MANY_UNSEEN = 0.2  # share of rows with unseen levels that causes a warning
+MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
 ENOUGH_ROWS = 50  # minimum number of rows for that warning
 
 
