@@ -29,6 +29,7 @@ def tables(read: Callable[[str], Source], table: Table) -> dict[str, Callable[[]
         "scale_fits": ("dense", fits),
         "scale_growth": ("dense", growth),
         "scale_largest": ("largest", largest),
+        "scale_prior": ("dense", prior),
         "scale_sparse": ("sparse", sparse),
     }
 
@@ -81,6 +82,18 @@ def auc(source: Source) -> tuple[list[str], list[list[str]]]:
         "draws",
     ]
     return head, lines
+
+
+def prior(source: Source) -> tuple[list[str], list[list[str]]]:
+    """Mean error of the training prior, which includes its bias."""
+    models = ("auto", "boosted", "before")
+    lines = []
+    for case in [*source["dense"], *source.get("tables", [])]:
+        found = _by_model(case)
+        errors = [found[model]["prior_errors"] if model in found else [] for model in models]
+        means = [f"{sum(some) / len(some):+.3f}" if some else "" for some in errors]
+        lines.append([case["name"].replace("_", " "), f"{case['rows']:,.0f}", *means])
+    return ["rows from", "rows", *(NAMES[model] for model in models)], lines
 
 
 def fits(source: Source) -> tuple[list[str], list[list[str]]]:
