@@ -11,20 +11,13 @@ from drpu._checks import check_fraction, check_real, check_weights
 from drpu._samples import Sample, n_rows
 from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
-from drpu._typing import BoolArray, Rows
+from drpu._typing import Rows
 from drpu.core.audit_fairness import FairnessTest
 from drpu.core.audit_performance import Evaluation, more_precise
 from drpu.core.budget import Budget
 from drpu.core.columns import ColumnShift
 from drpu.core.costs import check_cost
-from drpu.core.decision import ratio_threshold
-from drpu.core.diagnostics import (
-    MixtureTest,
-    Performance,
-    mixture_test,
-    threshold_limits,
-)
-from drpu.core.expectation import Decision, expect
+from drpu.core.diagnostics import MixtureTest, Performance, mixture_test
 from drpu.core.prior import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.estimators._clusters import count_there
@@ -35,19 +28,17 @@ from drpu.estimators.audit import Audit, check_audit
 from drpu.estimators.audit_priors import audited_priors, warn_of_unfair_labels
 from drpu.estimators.auditing import Auditable, resolve_audit
 from drpu.estimators.decisions import DecisionMethods
+from drpu.estimators.expected import ExpectedMethods
 from drpu.estimators.fitted import FittedRatio
 from drpu.estimators.kept import plain, read_plain, read_prior
 from drpu.estimators.scored_rows import ScoredRows
 from drpu.exceptions import DataError, ParameterError
-from drpu.models.base import LOG_LIMIT
 
 __all__ = ["OTHER_SHIFT", "Adaptable", "AdaptedClassifier"]
 
 
-class Adaptable(DecisionMethods, Auditable):
+class Adaptable(DecisionMethods, ExpectedMethods, Auditable):
     """Classifiers that can be adapted to another prior without a refit."""
-
-    _batch_size: float | None = None  # number of rows that the prior was estimated on
 
     @property
     def keeps_rows(self) -> bool:
@@ -226,54 +217,6 @@ class Adaptable(DecisionMethods, Auditable):
         self._check_fitted()
         return AdaptedClassifier(self, prior, cost=cost)
 
-    def expected_performance(self) -> Performance:
-        """Expected accuracy, precision, recall and cost at the current prior, without labels.
-
-        Computed from held-out positives and unlabeled training rows, which is valid if only the
-        prior has changed. The threshold is evaluated on counts that did not determine it.
-        """
-        return self._expected()[0]
-
-    def expected_range(self) -> tuple[Performance, Performance]:
-        """Lower and upper 95 % limit of each expected quantity.
-
-        They include the limits of both priors, the sampling error of the training counts and
-        that of the threshold. They hold for the population that new rows are drawn from.
-        """
-        return self._expected()[1:]
-
-    def _expected(self) -> tuple[Performance, Performance, Performance]:
-        fitted, at = self._counts_threshold()
-        decision = Decision(
-            fitted.tails,
-            at,
-            self.threshold_ if self._made_by_counts() else None,
-            fitted.labelled_fraction,
-            len(fitted.model.models),
-            self._batch_size,
-        )
-        return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
-
-    def _made_by_counts(self) -> bool:
-        """Whether the threshold on scores comes from a calibration on the training counts."""
-        return self.fitted_.calibration is not None
-
-    @property
-    def threshold_interval_(self) -> tuple[float, float]:
-        """Smallest and largest threshold over the intervals of both priors."""
-        self._check_fitted()
-        return threshold_limits(self.fitted_.train_prior, self.test_prior_, cost=self.cost_)
-
-    def uncertain(self, X: Rows) -> BoolArray:
-        """Rows whose label changes within the interval of the current prior.
-
-        The uncertainty of the training prior is not taken into account.
-        """
-        prior, train = self.test_prior_, self._checked().train_prior.value
-        level = self._log_ratio(X)
-        ends = [_log_level(train, end, self.cost_) for end in (prior.high, prior.low)]
-        return np.asarray((level > ends[0]) & (level <= ends[1]))
-
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
         """``tails``, if they are counts of some rows by this classifier."""
         if sample_weight is not None:
@@ -287,12 +230,6 @@ class Adaptable(DecisionMethods, Auditable):
         if not tails.counts.any():
             raise DataError("these counts are empty: count at least one row before adapting to them.")
         return tails
-
-    def _counts_threshold(self) -> tuple[FittedRatio, float]:
-        fitted = self._checked()
-        if np.isinf(self.threshold_):
-            return fitted, self.threshold_
-        return fitted, fitted.score_above_log(self._log_threshold())
 
 
 class AdaptedClassifier(Adaptable):
@@ -453,11 +390,3 @@ class AdaptedClassifier(Adaptable):
 
     def __sklearn_clone__(self) -> Self:
         return self
-
-
-def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
-    """Log of the threshold, made finite as in ``decision_function``."""
-    threshold = ratio_threshold(train_prior, test_prior, cost=cost)
-    if np.isinf(threshold):
-        return float(np.copysign(2 * LOG_LIMIT, threshold))
-    return float(np.log(threshold))
