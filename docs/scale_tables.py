@@ -86,7 +86,7 @@ def auc(source: Source) -> tuple[list[str], list[list[str]]]:
 
 def prior(source: Source) -> tuple[list[str], list[list[str]]]:
     """Mean error of the training prior, which includes its bias."""
-    models = ("auto", "boosted", "before")
+    models = ("auto", "boosted")
     lines = []
     for case in [*source["dense"], *source.get("tables", [])]:
         found = _by_model(case)
