@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from drpu import PriorEstimate
-from drpu.core.columns import column_shifts, count_columns, profile_columns
+from drpu.core.columns import Cells, column_shifts, count_columns, profile_columns
 from drpu.exceptions import DataError
 
 NAMES = ["age", "amount", "code", "gaps"]
@@ -85,3 +85,25 @@ def test_constant_empty_and_wide_columns_are_no_trouble():
         shifts_of(profiles, np.ones((4, 3)), TRAIN, TRAIN)
     with pytest.raises(DataError, match="ranges of the profiles"):
         column_shifts(profiles, np.ones(3, dtype=np.int64), TRAIN, TRAIN)
+
+
+def test_cells_are_half_open_and_count_every_value():
+    cells = Cells(np.array([-1.0, 0.0, 2.5]))
+    values = np.array([-3.0, -1.0, -0.5, 0.0, 0.0, 2.4, 2.5, 9.0, np.nan])
+    assert cells.count(values).tolist() == [1, 2, 3, 2, 1]
+    codes = Cells(np.empty(0), np.array([0, 1, 2, 3, 2]))
+    assert codes.count(np.array([0.0, np.nan, 1.0, 2.0, 4.0, 3.0, 77.0])).tolist() == [2, 2, 2, 1]
+    assert codes.tested.tolist() == [0, 2, 3]
+
+
+def test_an_amount_that_is_usually_zero_has_ranges(profiles):
+    rng = np.random.default_rng(3)
+
+    def gains(n, factor=1.0):
+        return np.where(rng.random((n, 1)) < 0.1, factor * rng.exponential(100, (n, 1)), 0.0)
+
+    (gain,) = profile_columns(gains(400), gains(4000), ["gain"])
+    assert len(gain.cells.edges) > 5
+    new = np.hstack([sample(rng, 3000, 0.3), gains(3000, 4.0)])
+    shifts = shifts_of([*profiles, gain], new, TRAIN, near(0.3))
+    assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["gain"]

@@ -72,15 +72,15 @@ class Cells:
 
     def count(self, values: FloatArray) -> IntArray:
         """Counts of values in the cells."""
-        missing = np.isnan(values)
         if self.codes is not None:
-            codes = np.where(missing, 0, values).astype(np.int64)
+            codes = np.where(np.isnan(values), 0, values).astype(np.int64)
             known = (codes >= 0) & (codes < len(self.codes))
             found = np.where(known, self.codes[np.where(known, codes, 0)], RARE)
             return np.bincount(found, minlength=self.n).astype(np.int64)
-        cells = np.searchsorted(self.edges, values[~missing], side="right")
-        counts = np.bincount(cells, minlength=len(self.edges) + 1)
-        return np.append(counts, missing.sum()).astype(np.int64)
+        # a comparison with each of the few limits is several times faster than a search for each value
+        below = [np.count_nonzero(values < edge) for edge in self.edges]
+        present = len(values) - np.count_nonzero(np.isnan(values))
+        return np.diff([0, *below, present, len(values)]).astype(np.int64)
 
     @property
     def tested(self) -> IntArray:
@@ -179,7 +179,7 @@ def count_columns(cells: Sequence[Cells], rows: Any) -> IntArray:
     """
     if rows.shape[1] != len(cells):
         raise DataError(f"rows must have the {len(cells)} columns of the profiles, got {rows.shape[1]}.")
-    counts = [own.count(np.asarray(rows[:, k], dtype=np.float64)) for k, own in enumerate(cells)]
+    counts = [own.count(np.ascontiguousarray(rows[:, k], dtype=np.float64)) for k, own in enumerate(cells)]
     return np.concatenate(counts) if counts else np.empty(0, dtype=np.int64)
 
 
