@@ -9,8 +9,16 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from drpu import AUCScorer, Costs, CostScorer, DRPUClassifier, ElkanNotoClassifier, make_gaussian_pu
-from drpu.exceptions import ParameterError, PriorError
+from drpu import (
+    AUCScorer,
+    Costs,
+    CostScorer,
+    DRPUClassifier,
+    ElkanNotoClassifier,
+    make_gaussian_pu,
+    ratio_risk_scorer,
+)
+from drpu.exceptions import DataError, ParameterError, PriorError
 
 PRIOR = 0.3
 
@@ -67,6 +75,13 @@ def test_rivals_are_scored_by_the_labels_that_they_give(world):
     _, (X, y), _ = world
     rival = ElkanNotoClassifier(random_state=0).fit(X[:4500], y[:4500])
     assert -0.5 < CostScorer(PRIOR)(rival, X, y) < 0
+
+
+@pytest.mark.parametrize("scorer", [AUCScorer(), CostScorer(PRIOR), ratio_risk_scorer])
+def test_rows_and_labels_of_different_lengths_are_refused(world, scorer):
+    clf, (X, y), _ = world
+    with pytest.raises(DataError, match="same number of rows"):
+        scorer(clf, X, y[:-3])
 
 
 def test_wrong_arguments_are_named():

@@ -10,11 +10,11 @@ from sklearn.metrics import roc_auc_score
 from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_fraction, check_prior
-from drpu._typing import Rows
+from drpu._typing import BoolArray, Rows
 from drpu.core.bregman import bregman_risk
 from drpu.core.costs import Costs
-from drpu.estimators.labels import read_labels
-from drpu.exceptions import ParameterError, PriorError
+from drpu.estimators.labels import Classes, read_labels
+from drpu.exceptions import DataError, ParameterError, PriorError
 
 __all__ = ["AUCScorer", "CostScorer", "ratio_risk_scorer"]
 
@@ -54,8 +54,9 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
             f"estimator must have a ratio method, got {type(classifier).__name__}: "
             "ratio_risk_scorer is for density-ratio classifiers."
         )
-    positive, _ = read_labels(y, getattr(classifier, "pos_label", None), warn=False)
     ratio = classifier.ratio(X)
+    positive, _ = _labels(classifier, y)
+    _check_length(positive, len(ratio))
     single = getattr(classifier, "scenario", "case-control") == "single-sample"
     population = ratio if single else ratio[~positive]
     return -float(bregman_risk(ratio[positive], population))
@@ -101,8 +102,10 @@ class AUCScorer:
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
         X, classifier = _last_step(estimator, X)
-        positive, classes = read_labels(y, getattr(classifier, "pos_label", None), warn=False)
-        area = float(roc_auc_score(positive, _scores(classifier, X, classes[1])))
+        positive, classes = _labels(classifier, y)
+        scores = _scores(classifier, X, classes[1])
+        _check_length(positive, len(scores))
+        area = float(roc_auc_score(positive, scores))
         return (area - self.prior / 2) / (1 - self.prior)
 
 
@@ -151,10 +154,11 @@ class CostScorer:
     def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
         """Score of a fitted classifier on rows that were not used for training."""
         X, classifier = _last_step(estimator, X)
-        positive, classes = read_labels(y, getattr(classifier, "pos_label", None), warn=False)
+        positive, classes = _labels(classifier, y)
         if hasattr(classifier, "at_prior"):
             classifier = classifier.at_prior(self.prior, cost=self.cost)
         flagged = np.asarray(classifier.predict(X) == classes[1])
+        _check_length(positive, len(flagged))
         recall, share = float(flagged[positive].mean()), float(flagged[~positive].mean())
         misses, alarms = self.prior * (1 - recall), max(share - self.prior * recall, 0.0)
         cost = (1 - self.cost) * misses + self.cost * alarms
@@ -167,6 +171,15 @@ def _last_step(estimator: Any, X: Rows) -> tuple[Rows, Any]:
     if isinstance(estimator, Pipeline):
         return estimator[:-1].transform(X), estimator[-1]
     return X, estimator
+
+
+def _labels(classifier: Any, y: Any) -> tuple[BoolArray, Classes]:
+    return read_labels(y, getattr(classifier, "pos_label", None), warn=False)
+
+
+def _check_length(positive: BoolArray, rows: int) -> None:
+    if len(positive) != rows:
+        raise DataError(f"X and y must have the same number of rows, got {rows} and {len(positive)}.")
 
 
 def _scores(classifier: Any, X: Rows, positive: Any) -> Any:
