@@ -7,15 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 
 from drpu._fork import threads_here
 from drpu._samples import is_sparse
 from drpu._typing import FloatArray, Rows
 from drpu.models._together import Scorer, TreesTogether
 from drpu.models.base import RatioModel, within_limits
+from drpu.models.tree_inputs import tree_rows
 
-__all__ = ["Converter", "TreeRatio", "tree_rows"]
+__all__ = ["Converter", "TreeRatio"]
 
 Converter = Callable[[FloatArray], FloatArray]
 _TINY = 1e-7  # a smaller change of the output has the slope of a change of this size
@@ -68,8 +68,3 @@ class TreeRatio(RatioModel):
     def together(cls, models: Sequence[Any]) -> Scorer | None:
         trees, convert = TreesTogether(models), cls.converter(models)
         return lambda X: within_limits(convert(trees.outputs(X)))
-
-
-def tree_rows(X: Rows) -> Rows:
-    """Rows in the form that LightGBM accepts: sparse matrices, not sparse arrays."""
-    return sparse.csr_matrix(X) if is_sparse(X) else X

@@ -21,11 +21,12 @@ from drpu.models._stacking import Evidence, Weights, stack
 from drpu.models._together import Scorer
 from drpu.models._tree_model import TreeRatio
 from drpu.models.base import RatioModel
-from drpu.models.boosting import BoostedRatio, category_columns
+from drpu.models.boosting import BoostedRatio
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.forest import ForestRatio
 from drpu.models.fourier import FourierRatio
 from drpu.models.registry import model_from_state
+from drpu.models.tree_inputs import category_columns
 from drpu.tables.indicators import Indicators
 
 __all__ = ["AutoRatio", "has_gaps", "warn_of_gaps"]

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
-from drpu._samples import SamplePair, is_sparse
+from drpu._samples import SamplePair
 from drpu._schema import Integer, Number, Optional, Schema, Text
 from drpu._state import ModelState
 from drpu._typing import FloatArray
@@ -18,16 +18,11 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.models._boosted_loss import BoostedLoss, BregmanLoss, LogLoss, holdout_risk
 from drpu.models._holdout import Split, carve
 from drpu.models._links import LINKS
-from drpu.models._tree_model import Converter, TreeRatio, tree_rows
+from drpu.models._tree_model import Converter, TreeRatio
 from drpu.models._trees import Trees, read_trees
+from drpu.models.tree_inputs import category_columns, category_settings, own_trees, pair_rows
 
-__all__ = [
-    "BoostedRatio",
-    "category_columns",
-    "category_settings",
-    "own_trees",
-    "pair_rows",
-]
+__all__ = ["BoostedRatio"]
 
 _PATIENCE = 30
 _FEW = 20_000  # up to this number of rows, trees are trained again with the held-out rows
@@ -388,33 +383,3 @@ def _dataset(
         reference=reference,
         categorical_feature=categories,
     )
-
-
-def own_trees(trees: str) -> Any:
-    """A LightGBM booster from a text written in this process; texts from files have to be checked first."""
-    import lightgbm
-
-    return lightgbm.Booster(model_str=trees)
-
-
-def pair_rows(pair: SamplePair) -> Any:
-    """Rows of both samples in the form that LightGBM accepts; dense rows as two blocks, to avoid a copy."""
-    if is_sparse(pair.positive.rows) or is_sparse(pair.unlabeled.rows):
-        return tree_rows(pair.stacked())
-    return [np.ascontiguousarray(sample.rows) for sample in (pair.positive, pair.unlabeled)]
-
-
-def category_columns(categories: Sequence[int], columns: int) -> Any:
-    """Positions of category codes, in the form that a LightGBM data set accepts."""
-    for j in categories:
-        if check_integer("categories", j, low=0) >= columns:
-            raise ParameterError(f"categories must be positions of columns below {columns}, got {j!r}.")
-    return [int(j) for j in categories] or "auto"
-
-
-def category_settings(categories: Sequence[int]) -> dict[str, Any]:
-    """Settings of splits on categories: one level against the others, as for an indicator column.
-
-    Choosing among the very many sets of levels would overfit few positives.
-    """
-    return {"max_cat_to_onehot": 300} if len(categories) else {}

@@ -15,7 +15,7 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray
 from drpu.models._tree_model import Converter, TreeRatio
 from drpu.models._trees import Trees, read_trees
-from drpu.models.boosting import category_columns, category_settings, own_trees, pair_rows
+from drpu.models.tree_inputs import category_columns, category_settings, own_trees, pair_rows
 
 __all__ = ["ForestRatio"]
 

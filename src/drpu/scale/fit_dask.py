@@ -16,8 +16,9 @@ from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.columns import Cells
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
-from drpu.models.boosting import BoostedRatio, category_settings
+from drpu.models.boosting import BoostedRatio
 from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
+from drpu.models.tree_inputs import category_settings
 from drpu.scale import _dask_tasks as tasks
 from drpu.scale._dask_tasks import MOST_LABELS, Plan
 from drpu.tables.columns import DATE, NUMBER, is_missing
