@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from drpu import BoostedRatio, DaskBoosted, DRPUClassifier, SparkBoosted, load, save
-from drpu.exceptions import DataTypeError, IdColumnWarning, ShiftWarning
+from drpu.exceptions import DataTypeError, IdColumnWarning, PositiveLabelWarning, ShiftWarning
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"
@@ -81,6 +81,15 @@ def test_columns_that_moved_are_named_after_a_fit_on_a_cluster(fitted):
     with pytest.warns(ShiftWarning, match="'amount'"):
         moved = fitted.adapt(NEW.assign(amount=1.5 * NEW["amount"])).moved_columns_
     assert moved[0].name == "amount"
+
+
+def test_a_guessed_label_is_told_with_the_rows_of_the_cluster(client):
+    dd = pytest.importorskip("dask.dataframe")
+    words = ROWS[["amount", "channel"]].assign(status=np.where(LABEL == 1, "sure", "maybe"))
+    clf = DRPUClassifier(DaskBoosted(n_rounds=5, client=client), holdout=0.2, **SETTINGS)
+    with pytest.warns(PositiveLabelWarning, match=rf"'sure' \({LABEL.sum()} rows\).*'maybe'"):
+        clf.fit(dd.from_pandas(words, npartitions=2), y="status")
+    assert clf.classes_.tolist() == ["maybe", "sure"]
 
 
 def test_free_text_is_refused_by_name(client):

@@ -33,7 +33,7 @@ from drpu.estimators.adapted import Adaptable
 from drpu.estimators.audit_rows import TrainingMark
 from drpu.estimators.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
 from drpu.estimators.kept import plain_parameters, read_parameters
-from drpu.estimators.labels import read_labels
+from drpu.estimators.labels import read_labels, warn_of_guess, warn_of_more_positives
 from drpu.exceptions import (
     ParameterError,
     PriorBoundaryWarning,
@@ -283,8 +283,11 @@ class DRPUClassifier(Adaptable):
     def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
         found = model.fit_frame(
-            frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label)
+            frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label, warn=False)
         )
+        if self.pos_label is None:
+            warn_of_guess(found.classes, found.n_positive, found.n_unlabeled, stacklevel=4)
+        warn_of_more_positives(found.n_positive, found.n_unlabeled)
         warn_of_few_positives(found.n_positive, split=True)
         self.n_features_in_, self.table_ = found.n_columns, found.table
         if found.table is not None:

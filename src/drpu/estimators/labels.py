@@ -14,7 +14,7 @@ from drpu._arrays import as_numpy
 from drpu._typing import BoolArray
 from drpu.exceptions import LabelError, MorePositivesWarning, PositiveLabelWarning
 
-__all__ = ["Classes", "missing_labels", "read_labels", "warn_of_more_positives"]
+__all__ = ["Classes", "missing_labels", "read_labels", "warn_of_guess", "warn_of_more_positives"]
 
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
@@ -44,9 +44,10 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     positive = values[1] if pos_label is None else pos_label
     rest = values[0] if positive == values[1] else values[1]
     flags = np.asarray(labels == positive)
-    if warn and pos_label is None and isinstance(positive, str) and str(rest).strip():
-        _warn_of_guess(positive, rest, flags)
-    return flags, np.array([rest, positive], dtype=values.dtype)
+    classes = np.array([rest, positive], dtype=values.dtype)
+    if warn and pos_label is None:
+        warn_of_guess(classes, int(flags.sum()), int((~flags).sum()), stacklevel=5)
+    return flags, classes
 
 
 def warn_of_more_positives(positive: int, unlabeled: int) -> None:
@@ -129,13 +130,16 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
     return np.array([0, 1], dtype=dtype) if label == 1 else np.array([np.nan, label], dtype=float)
 
 
-def _warn_of_guess(positive: str, rest: str, flags: BoolArray) -> None:
-    n = int(flags.sum())
+def warn_of_guess(classes: Classes, n_positive: int, n_rest: int, *, stacklevel: int = 3) -> None:
+    """Warn that the positive one of two strings was guessed, unless the other one is blank or missing."""
+    rest, positive = classes.tolist()
+    if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
+        return
     warnings.warn(
-        f"the labels are strings and pos_label is not set: {str(positive)!r} ({n:,} rows) is taken as the "
-        f"label of the positives and {str(rest)!r} ({len(flags) - n:,} rows) as unlabeled. Set pos_label.",
+        f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken as "
+        f"the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label.",
         PositiveLabelWarning,
-        stacklevel=5,
+        stacklevel=stacklevel,
     )
 
 
