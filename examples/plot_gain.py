@@ -1,8 +1,8 @@
-"""Gain and lift of the best-scored rows.
+"""Gain and lift of the rows with the highest scores.
 
-The gain is the share of all positives among the rows that are looked at, the
-best-scored first. The lift compares it with rows at random. Both come from counts,
-without labels of the new rows.
+The gain is the share of all positives among the rows that are checked, the highest
+scores first. The lift compares it with rows at random. Both come from counts, without
+labels of the new rows.
 """
 
 from matplotlib import pyplot

@@ -164,6 +164,16 @@ def test_groups_are_a_line_and_a_table(classifier, data):
     assert '<th scope="row">&lt;june&gt;</th><td class="number">300</td>' in page
 
 
+def test_long_names_of_groups_keep_both_ends(classifier, data):
+    page = render_report(classifier, data.test, by=np.repeat(["branch number 1", "branch number 2"], 300))
+    assert ">branc…mber 1</text>" in page
+    assert '<th scope="row">branch number 2</th>' in page
+
+
+def test_one_row_is_called_a_row(classifier, data):
+    assert "<b>check the top row</b>" in render_report(classifier, data.test, budget=1)
+
+
 def test_writing_returns_the_classifier_of_the_page(classifier, data, tmp_path):
     path = tmp_path / "june.html"
     june = write_report(classifier, data.test, path, cost=0.8)

@@ -72,9 +72,14 @@ def _groups(groups: GroupPriors) -> str:
     chart.line(places, [group.prior.value for group in groups], "new")
     for x, group in zip(places, groups, strict=True):
         chart.bar(x, group.prior.low, group.prior.high, "new").dot(x, group.prior.value, "new")
-    names = {float(x): str(name)[:12] for x, name in zip(places, groups.names, strict=True)}
+    names = {float(x): _short_name(str(name)) for x, name in zip(places, groups.names, strict=True)}
     step = -(-len(groups) * (max(map(len, names.values())) + 1) // LETTERS)
     return chart.draw(lambda x: names.get(x, ""), percent, x_ticks=[float(x) for x in places][::step])
+
+
+def _short_name(name: str) -> str:
+    """A name for an axis: the ends of a long one, where most names differ."""
+    return name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}"
 
 
 def _scores(view: View) -> str:

@@ -106,7 +106,7 @@ def _what_to_do(view: View) -> tuple[str, str, str]:
         f"{share(float(now.recall))} ({share_range(*view.limits('recall'))})."
     )
     of = f" of {view.rows:,}" if view.new is None else ""
-    return question, f"check {flagged} rows{of}", words
+    return question, f"check {flagged} row{'' if flagged == '1' else 's'}{of}", words
 
 
 def _within_budget(view: View) -> tuple[str, str]:
@@ -124,7 +124,7 @@ def _within_budget(view: View) -> tuple[str, str]:
         f"({budget.lift.low:.3g} to {budget.lift.high:.3g})."
     )
     of = f" of {view.rows:,}" if view.new is None else ""
-    return f"check the top {rows:,} rows{of}", words
+    return f"check the top {f'{rows:,} rows' if rows > 1 else 'row'}{of}", words
 
 
 def _rows(view: View, part: float) -> str:
