@@ -11,7 +11,7 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["FoldPlan"]
 
-FOREST_TREES, FEWEST_TREES = 75, 10  # of all folds together, and of each
+FOREST_TREES, FEWEST_TREES = 200, 20  # of all folds together, and of each
 ROUNDS, FEWEST_ROUNDS = 200, 30  # of boosting without early stopping
 TRAVEL = 9.0  # rounds times learning rate of boosting without early stopping
 STOPPED_RATE, FASTEST_RATE = 0.05, 0.25  # learning rates with early stopping: of one fold, of many
