@@ -214,7 +214,7 @@ def test_fractions_are_shares(holdout):
         (11, "more folds than there are"),
         (0.0, "strictly between 0 and 1"),
         (1.0, "strictly between 0 and 1"),
-        (np.nan, "holdout must lie"),
+        (np.nan, "holdout must be a number"),
         (True, "holdout must be 'auto', a share"),
         ("some", "holdout must be 'auto', a share"),
         (None, "holdout must be 'auto', a share"),
