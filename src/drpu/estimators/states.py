@@ -1,4 +1,4 @@
-"""Fitted classifiers as states, and back."""
+"""Conversion between fitted classifiers and their states."""
 
 from __future__ import annotations
 

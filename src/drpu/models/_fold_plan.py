@@ -1,4 +1,4 @@
-"""What the default model of a fold is told: what all folds share, and how many trees it needs."""
+"""Settings of the default model in one of several folds: shared directions and numbers of trees."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["FoldPlan"]
 
-FOREST_TREES, FEWEST_TREES = 200, 20  # of all folds together, and of each
+FOREST_TREES, FEWEST_TREES = 200, 20  # of all folds together, and at least of each fold
 ROUNDS, FEWEST_ROUNDS = 200, 30  # of boosting without early stopping
 TRAVEL = 9.0  # rounds times learning rate of boosting without early stopping
 STOPPED_RATE, FASTEST_RATE = 0.05, 0.25  # learning rates with early stopping: of one fold, of many

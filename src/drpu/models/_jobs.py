@@ -1,4 +1,4 @@
-"""Fits side by side, where that is faster than one after the other."""
+"""Parallel fits, if they are faster than sequential ones."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from joblib import Parallel, delayed
 
 __all__ = ["run_jobs"]
 
-PROCESS_START = 5.0  # seconds that processes must save to be worth their start, with a margin
+PROCESS_START = 5.0  # seconds that processes must save, because starting them takes time
 THREAD_ROWS = 2000  # up to this number of rows, threads wait for the interpreter as long as they compute
 
 
@@ -26,15 +26,15 @@ def run_jobs(
     Parameters
     ----------
     function : callable
-        What is computed.
+        The function to call.
     work : sequence of tuples
         Arguments of each call.
     jobs : int
-        Most calls at the same time.
+        Maximum number of calls at the same time.
     threads : bool
         Whether the function may run in threads.
     rows : int
-        Number of rows that each call works on.
+        Number of rows that each call uses.
     """
     jobs = min(jobs, len(work))
     if threads:

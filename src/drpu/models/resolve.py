@@ -1,4 +1,4 @@
-"""The density-ratio model of a ``model`` parameter."""
+"""The density-ratio model that a ``model`` parameter stands for."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from drpu.tables.encoder import FIRST, MISSING, ColumnPlan, TableEncoder
 
 __all__ = ["fixed_cells"]
 
-FREQUENT = 50  # training rows of a level from which its share is known well enough to be compared
+FREQUENT = 50  # minimum number of training rows of a level for its share to be compared
 
 
 def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:

@@ -1,4 +1,4 @@
-"""``drpu adapt``."""
+"""``drpu adapt``: estimates the share of positives in new rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``drpu audit``."""
+"""``drpu audit``: chooses rows for which true labels are needed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``drpu demo``."""
+"""``drpu demo``: shows the method on images of digits."""
 
 from __future__ import annotations
 

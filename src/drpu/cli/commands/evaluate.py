@@ -1,4 +1,4 @@
-"""``drpu evaluate``."""
+"""``drpu evaluate``: measures performance with true labels."""
 
 from __future__ import annotations
 

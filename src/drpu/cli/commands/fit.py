@@ -1,4 +1,4 @@
-"""``drpu fit``."""
+"""``drpu fit``: fits a classifier to the rows of a file."""
 
 from __future__ import annotations
 

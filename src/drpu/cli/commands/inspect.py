@@ -1,4 +1,4 @@
-"""``drpu inspect``."""
+"""``drpu inspect``: describes a saved classifier."""
 
 from __future__ import annotations
 

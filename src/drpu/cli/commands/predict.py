@@ -1,4 +1,4 @@
-"""``drpu predict``."""
+"""``drpu predict``: labels rows, with probabilities."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``drpu prior``."""
+"""``drpu prior``: estimates the share of positives by file, group or month."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``drpu report``."""
+"""``drpu report``: writes an HTML report with a what-if explorer."""
 
 from __future__ import annotations
 

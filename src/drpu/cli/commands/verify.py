@@ -1,4 +1,4 @@
-"""``drpu verify``."""
+"""``drpu verify``: checks a saved classifier without loading it."""
 
 from __future__ import annotations
 

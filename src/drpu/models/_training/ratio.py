@@ -1,4 +1,4 @@
-"""Density ratios trained together: from models and rows to a stack and back."""
+"""Density ratios trained together as a stack of networks."""
 
 from __future__ import annotations
 
