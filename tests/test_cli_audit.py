@@ -110,11 +110,19 @@ def test_the_page_shows_priors_before_and_after(run, folder):
     assert "before the audit" in page
 
 
-def test_the_page_with_an_audit_scores_every_row_once(run, monkeypatch):
+@pytest.mark.parametrize(
+    "line",
+    [
+        "report toy.drpu june.csv --audit answers.csv --budget 30 --out audited.html",
+        "adapt toy.drpu june.csv --audit answers.csv --budget 30",
+        "predict toy.drpu june.csv --adapt --budget 30 --out scored.csv",
+    ],
+)
+def test_every_row_is_scored_once(run, monkeypatch, line):
     scored = []
     once = FoldedRatio.fold_scores
     monkeypatch.setattr(FoldedRatio, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
-    assert run("report toy.drpu june.csv --audit answers.csv --budget 30 --out audited.html")[0] == 0
+    assert run(line)[0] == 0
     assert [n for n in scored if n > 10] == [1000]  # loading tries the model on a few rows
 
 

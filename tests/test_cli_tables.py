@@ -171,3 +171,11 @@ def test_weights_in_words_are_refused(run):
     code, out, err = run("fit claims.csv --label status --pos-label fraud --weight channel --out x.drpu")
     assert (code, out) == (1, "")
     assert err == "error: claims.csv: the column 'channel' of weights must hold numbers.\n"
+
+
+def test_months_are_those_of_a_column_of_dates(run):
+    code, out, err = run("prior claims.drpu june.csv --by month")
+    assert (code, out) == (1, "")
+    assert err == "error: june.csv: no column 'month'. Dates are grouped by month: --by opened.\n"
+    found = answer(run("prior claims.drpu june.csv --by opened --json"))["found"]
+    assert [item["data"] for item in found][:2] == ["opened=2026-01", "opened=2026-02"]

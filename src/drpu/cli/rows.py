@@ -240,6 +240,10 @@ def group_values(loaded: Loaded, by: str) -> Any:
     """The column to group by, one value per row."""
     if loaded.table is None:
         raise DataError(f"{loaded.path}: --by works on tables, not on NumPy archives.")
+    dates = [f"--by {field.name}" for field in loaded.table.schema if "date" in str(field.type)]
+    if by not in loaded.names and dates:
+        dates = dates[:8]
+        raise DataError(f"{loaded.path}: no column {by!r}. Dates are grouped by month: {', '.join(dates)}.")
     return loaded.column(by)
 
 

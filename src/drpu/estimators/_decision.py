@@ -14,6 +14,7 @@ from drpu.core.prior import PriorEstimate
 from drpu.estimators._validation import check_rows
 from drpu.estimators.fitted import FittedRatio
 from drpu.estimators.kept import KeptClassifier
+from drpu.estimators.scored_rows import ScoredRows
 from drpu.models.base import LOG_LIMIT
 
 __all__ = ["RatioDecision"]
@@ -116,6 +117,8 @@ class RatioDecision(KeptClassifier):
         return np.minimum(np.exp(log_ratio), 1 / max(self.fitted_.train_prior.value, 1e-12))
 
     def _log_ratio(self, X: Rows) -> FloatArray:
+        if isinstance(X, ScoredRows):
+            return self._checked().log_ratio_of(X.scores)
         return self._checked().log_ratio(self._checked_rows(X))
 
     def _checked_rows(self, X: Rows) -> Rows:

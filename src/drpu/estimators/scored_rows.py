@@ -13,7 +13,9 @@ __all__ = ["ScoredRows", "score_once"]
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:
-    """Checked rows with their scores, accepted by ``adapt``, ``adapt_by`` and ``at_budget`` in place of rows.
+    """Checked rows with their scores.
+
+    ``adapt``, ``adapt_by``, ``at_budget``, ``predict`` and ``outputs`` take them in place of rows.
 
     Attributes
     ----------

@@ -51,13 +51,14 @@ def adapt(
     from drpu.cli.rows import adapted_to, audit_in, chosen_budget, chosen_cost, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import check_out
+    from drpu.estimators.scored_rows import score_once
 
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data, audit])
     stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
     classifier = load_classifier(artifact)
     if looks or audit is not None:
-        X = rows_for(classifier, read(data, form), columns, drop)
+        X = score_once(classifier, rows_for(classifier, read(data, form), columns, drop))
         answers = None if audit is None else audit_in(classifier, X, audit, audit_label, form)
         adapted = classifier.adapt(X, cost=stated, level=level, audit=answers)
         adapted = adapted.at_budget(**looks, of=X) if looks else adapted

@@ -55,13 +55,14 @@ def predict(
     from drpu.cli.rows import answers_for, chosen_budget, chosen_cost, kept_columns, load_classifier, rows_for
     from drpu.cli.text import TextFormat
     from drpu.cli.writing import beside, check_out, write_table
+    from drpu.estimators.scored_rows import score_once
 
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data], table=True)
     stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
     classifier, loaded = load_classifier(artifact), read(data, form)
     kept = kept_columns(loaded, keep)
-    X = rows_for(classifier, loaded, columns, drop)
+    X = score_once(classifier, rows_for(classifier, loaded, columns, drop))
     if adapt:
         classifier = classifier.adapt(X, cost=stated, level=level)
     elif prior is not None or stated is not None:
