@@ -1,5 +1,6 @@
 """A file of claims with strings, dates, missing values, identifiers and string labels."""
 
+import gzip
 import json
 import zipfile
 
@@ -12,6 +13,8 @@ import pytest
 from cli_answers import answer
 from drpu import load, save
 from drpu.cli import main
+from drpu.cli.reading import read
+from drpu.cli.text import TextFormat
 
 
 @pytest.fixture(scope="module")
@@ -64,6 +67,18 @@ def test_every_format_gives_the_same_rows(run):
         answer(run(f"adapt claims.drpu {file} --json"))["prior"] for file in ("claims.csv", "claims.parquet")
     ]
     assert found[0] == pytest.approx(found[1])
+
+
+def test_digits_with_leading_zeros_are_codes_in_every_format(folder):
+    rng = np.random.default_rng(0)
+    zips = [f"{k:05d}" for k in rng.integers(0, 100_000, 2000)]
+    table = pa.table({"zip": zips, "n": rng.integers(0, 9, 2000), "x": rng.normal(size=2000)})
+    pa.csv.write_csv(table, folder / "zips.csv")
+    (folder / "zips.csv.gz").write_bytes(gzip.compress((folder / "zips.csv").read_bytes()))
+    for name in ("zips.csv", "zips.csv.gz"):
+        found = read(str(folder / name), TextFormat(None, None, ".")).table
+        assert found.schema.types == [pa.string(), pa.int64(), pa.float64()]
+        assert found["zip"].to_pylist() == zips
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

@@ -135,18 +135,48 @@ def _other_encoding(name: str) -> DataError:
 def _csv(pa: Any, source: Any, ending: str, form: TextFormat) -> Any:
     csv = require("pyarrow.csv", extra="cli", for_="reading CSV")
     parse = csv.ParseOptions(delimiter=form.separator or ("\t" if ending == ".tsv" else ","))
-    convert = csv.ConvertOptions(strings_can_be_null=True, decimal_point=form.decimal)
+    options = {"strings_can_be_null": True, "decimal_point": form.decimal}
+    table = _typed_csv(pa, csv, source, parse, options)
+    names = table.column_names  # of which the caller refuses those that occur twice
+    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    codes = _codes(pa, csv, source, parse, whole) if whole and len(set(names)) == len(names) else []
+    if not codes:
+        return table
+    return _typed_csv(pa, csv, source, parse, options | {"column_types": dict.fromkeys(codes, pa.string())})
+
+
+def _typed_csv(pa: Any, csv: Any, source: Any, parse: Any, options: dict[str, Any]) -> Any:
+    convert = csv.ConvertOptions(**options)
     try:
-        return csv.read_csv(source, parse_options=parse, convert_options=convert)
+        return csv.read_csv(_from_start(source), parse_options=parse, convert_options=convert)
     except pa.ArrowInvalid as error:
         if "conversion error" not in str(error):
             raise
         # Types were guessed from the first block; a later value does not fit. Guess from all of them.
         whole = os.path.getsize(source) if isinstance(source, str) else source.size()
-        if not isinstance(source, str):
-            source.seek(0)
         read = csv.ReadOptions(block_size=min(whole + 1, _LARGEST_BLOCK))
-        return csv.read_csv(source, read_options=read, parse_options=parse, convert_options=convert)
+        return csv.read_csv(
+            _from_start(source), read_options=read, parse_options=parse, convert_options=convert
+        )
+
+
+def _codes(pa: Any, csv: Any, source: Any, parse: Any, names: list[str]) -> list[str]:
+    """Columns of digits that are not numbers, because some have leading zeros, such as postal codes."""
+    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
+    convert = csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+    found: list[str] = []
+    for batch in csv.open_csv(_from_start(source), parse_options=parse, convert_options=convert):
+        for name in names:
+            column = batch.column(name)
+            if name not in found and compute.any(compute.match_substring_regex(column, "^0[0-9]")).as_py():
+                found.append(name)
+    return found
+
+
+def _from_start(source: Any) -> Any:
+    if not isinstance(source, str):
+        source.seek(0)
+    return source
 
 
 def _json(source: Any, name: str) -> Any:
