@@ -1,6 +1,7 @@
 import pytest
 
 from drpu import DRPUClassifier, make_gaussian_pu
+from drpu.report import render_report
 
 SEED = 5
 
@@ -21,3 +22,8 @@ def classifier(data):
 def single(data):
     """A classifier fitted to a single sample."""
     return DRPUClassifier("classifier", scenario="single-sample", random_state=0).fit(*data.X_y())
+
+
+@pytest.fixture(scope="session")
+def page(classifier, data):
+    return render_report(classifier, data.test, title="June <b> & July")

@@ -1,0 +1,366 @@
+"""The HTML report in a browser: its numbers are those of Python, and its controls work."""
+
+import os
+import shutil
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from drpu import Costs, DRPUClassifier, make_gaussian_pu
+from drpu.models.folds import FoldedRatio
+from drpu.report import render_report
+
+CHROMIUM = os.environ.get("DRPU_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+@pytest.fixture(scope="module")
+def browser():
+    if CHROMIUM is None:
+        pytest.skip("chromium is not installed: apt-get install chromium, or set DRPU_CHROMIUM to its path")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, tmp_path):
+    """Open a page and collect its console messages."""
+    contexts = []
+
+    def open_page(html, **options):
+        path = tmp_path / "page.html"
+        path.write_text(html, encoding="utf-8")
+        context = browser.new_context(offline=True, **options)
+        contexts.append(context)
+        tab = context.new_page()
+        tab.complaints = []
+        tab.on("console", lambda message: tab.complaints.append(message.text))
+        tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        tab.goto(path.as_uri())
+        return tab
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+def shown(tab, name):
+    return float(tab.locator(f"#out-{name}").get_attribute("data-value"))
+
+
+def slide(tab, name, value):
+    tab.locator(f"#{name}").evaluate(
+        "(slider, value) => { slider.value = value; slider.dispatchEvent(new Event('input')); }", value
+    )
+
+
+FIGURES = {
+    "accuracy": "accuracy",
+    "precision": "precision",
+    "recall": "recall",
+    "falsePositiveRate": "false_positive_rate",
+    "flagged": "flagged",
+    "meanCost": "cost",
+}
+
+
+def shown_range(tab, name):
+    ends = tab.locator(f"#range-{name}")
+    return [float(ends.get_attribute(f"data-{end}")) for end in ("low", "high")]
+
+
+def all_shown(tab):
+    """Value, low and high of each figure, read at once."""
+    return tab.evaluate(
+        """names => names.map(name => [
+            document.getElementById("out-" + name).dataset.value,
+            document.getElementById("range-" + name).dataset.low,
+            document.getElementById("range-" + name).dataset.high].map(Number))""",
+        list(FIGURES),
+    )
+
+
+def assert_page_says(tab, classifier, *, atol=1e-8):
+    """The figures of the page are those of Python, with their ranges; numbers have ten digits in the page."""
+    expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
+    q, threshold = classifier.prior_.value, classifier.threshold_
+    assert shown(tab, "threshold") == threshold or abs(shown(tab, "threshold") / threshold - 1) < 1e-9
+    for (name, field), found in zip(FIGURES.items(), all_shown(tab), strict=True):
+        wanted = [getattr(part, field) for part in (expected, low, high)]
+        assert_allclose(found, wanted, atol=atol, err_msg=name)
+    assert_allclose(shown(tab, "truePositives"), q * expected.recall, atol=atol)
+    assert_allclose(shown(tab, "falseAlarms"), (1 - q) * expected.false_positive_rate, atol=atol)
+
+
+PLACES = [
+    (0.05, 0.5),
+    (0.3, 0.9),
+    (0.75, 0.13),
+    (0.5, 0.01),
+    (0.003, 0.5),
+    (0.997, 0.2),
+    (0.0, 0.5),
+    (1.0, 0.5),
+]
+
+
+def test_sliders_move_the_numbers_to_what_python_gives(open_page, classifier, single, data):
+    for clf in (classifier, single):
+        tab = open_page(render_report(clf, data.test, cost=0.6))
+        assert_page_says(tab, clf.adapt(data.test, cost=0.6))
+        for prior, cost in PLACES:
+            tab.fill("#prior-number", str(prior))
+            tab.fill("#cost-number", str(cost))
+            assert_page_says(tab, clf.at_prior(prior, cost=cost))
+        assert tab.complaints == []
+
+
+def test_uncalibrated_and_weighted_counts_give_what_python_gives(open_page, data):
+    X, y = data.X_y()
+    weight = np.random.default_rng(0).uniform(0.5, 2, len(y))
+    for clf in (
+        DRPUClassifier("kernel", calibrate=False, random_state=0).fit(X, y),
+        DRPUClassifier("kernel", random_state=0).fit(X, y, sample_weight=weight),
+        DRPUClassifier("kernel", prior=1.0, random_state=0).fit(X, y),
+    ):
+        tab = open_page(render_report(clf))
+        for prior, cost in PLACES:
+            tab.fill("#prior-number", str(prior))
+            tab.fill("#cost-number", str(cost))
+            assert_page_says(tab, clf.at_prior(prior, cost=cost))
+
+
+def test_where_levels_are_left_out_figures_are_close(open_page, monkeypatch):
+    data = make_gaussian_pu(6000, 30_000, prior=0.3, separation=3, dimensions=2, random_state=0)
+    clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())  # 1200 positives held out
+    monkeypatch.setattr("drpu.report.explorer.MOST_LEVELS", 800)
+    tab = open_page(render_report(clf))
+    for prior, cost in PLACES[:4]:
+        tab.fill("#prior-number", str(prior))
+        tab.fill("#cost-number", str(cost))
+        assert_page_says(tab, clf.at_prior(prior, cost=cost), atol=0.02)
+
+
+def test_numbers_can_be_typed_and_put_back(open_page, classifier, data):
+    tab = open_page(render_report(classifier, data.test))
+    tab.fill("#prior-number", "0.0123")
+    assert_page_says(tab, classifier.at_prior(0.0123))
+    tab.click("#as-found")
+    assert_page_says(tab, classifier.adapt(data.test))
+    tab.fill("#cost-number", "0.85")  # at the prior that was found, with its interval and the batch
+    assert_page_says(tab, classifier.adapt(data.test, cost=0.85))
+    tab.click("#as-trained")
+    assert_page_says(tab, classifier.at_prior(classifier.prior_))
+
+
+def test_a_share_below_one_percent_can_be_chosen(open_page, classifier, data):
+    rare = DRPUClassifier("classifier", prior=0.004, random_state=0).fit(*data.X_y())
+    tab = open_page(render_report(rare))
+    assert float(tab.locator("#prior").get_attribute("max")) <= 0.02
+    slide(tab, "prior", 0.003)
+    assert_page_says(tab, rare.at_prior(0.003))
+    assert "0.30% positives" in tab.inner_text("#said")
+    tab.fill("#prior-number", "0.4")  # beyond the slider, which makes room
+    assert_page_says(tab, rare.at_prior(0.4))
+    assert tab.complaints == []
+
+
+@pytest.mark.parametrize(
+    ("box", "value", "words"),
+    [
+        ("prior-number", "1.2", "The share of positives must lie between 0 and 1, got 1.2"),
+        ("prior-number", "-0.1", "The share of positives must lie between 0 and 1, got -0.1"),
+        ("cost-number", "1", "The cost must lie between 0 and 1"),
+        ("miss", "0", "An amount must be above 0"),
+        ("budget", "2.5", "must be a whole number from 1 to 600"),
+    ],
+)
+def test_values_that_cannot_be_are_refused_visibly(open_page, page, box, value, words):
+    tab = open_page(page)
+    before = tab.inner_text("#said")
+    tab.fill(f"#{box}", value)
+    assert words in tab.inner_text("#refused")
+    assert tab.is_visible("#refused")
+    assert tab.locator(f"#{box}").get_attribute("aria-invalid") == "true"
+    assert tab.inner_text("#said") == before
+    tab.click("#as-found")
+    assert tab.inner_text("#refused") == ""
+    assert tab.locator(f"#{box}").get_attribute("aria-invalid") is None
+
+
+def test_the_confusion_table_holds_whole_rows_that_add_up(open_page, page):
+    tab = open_page(page)
+    for prior in (0.2, 0.0031, 0.77):
+        slide(tab, "prior", prior)
+        names = ("truePositives", "misses", "falseAlarms", "trueNegatives")
+        rows = [int(tab.inner_text(f"#out-{name}").replace(",", "")) for name in names]
+        assert sum(rows) == 600
+        for name, count in zip(names, rows, strict=True):
+            low, high = tab.inner_text(f"#range-{name}").split(" to ")
+            assert int(low) <= count <= int(high)
+
+
+def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data):
+    tab = open_page(render_report(classifier, data.test))
+    low, high = classifier.adapt(data.test).expected_range()
+    words = tab.inner_text("#range-precision")
+    assert words == f"{100 * low.precision:.1f}% to {100 * high.precision:.1f}%"
+    slide(tab, "prior", 0.5)
+    for name in ("flagged", "precision", "recall", "accuracy", "meanCost", "bill", "budgetPrecision"):
+        least, most = (
+            float(end.strip("%").replace(",", "")) for end in tab.inner_text(f"#range-{name}").split(" to ")
+        )
+        value = float(tab.inner_text(f"#out-{name}").strip("%").replace(",", ""))
+        assert least <= value <= most, name
+
+
+def test_the_number_really_flagged_is_counted(open_page, classifier, data, monkeypatch):
+    tab = open_page(render_report(classifier, data.test))
+    assert shown(tab, "reallyFlagged") == (classifier.adapt(data.test).predict(data.test) == 1).sum()
+    for prior in (0.01, 0.3, 0.9, 0.0, 1.0):
+        tab.fill("#prior-number", str(prior))
+        assert shown(tab, "reallyFlagged") == (classifier.at_prior(prior).predict(data.test) == 1).sum()
+    monkeypatch.setattr("drpu.report.explorer.MOST_ROWS", 200)  # then the page carries some of the rows
+    tab = open_page(render_report(classifier, data.test))
+    tab.fill("#prior-number", "0.3")
+    assert tab.inner_text("#out-reallyFlagged").startswith("about ")
+    assert abs(shown(tab, "reallyFlagged") - (classifier.at_prior(0.3).predict(data.test) == 1).sum()) < 6
+
+
+def assert_bill(tab, bill):
+    assert_allclose(shown(tab, "bill"), bill.value, rtol=1e-7)
+    assert_allclose(shown_range(tab, "bill"), [bill.low, bill.high], rtol=1e-7)
+
+
+def test_amounts_give_a_bill(open_page, classifier, data):
+    costs = Costs(false_alarm=5, miss=200)
+    tab = open_page(render_report(classifier, data.test, cost=costs))
+    june = classifier.adapt(data.test, cost=costs)
+    assert_bill(tab, june.expected_bill(600))
+    tab.fill("#false-alarm", "50")
+    again = classifier.adapt(data.test, cost=Costs(false_alarm=50, miss=200))
+    assert_bill(tab, again.expected_bill(600))
+    assert_page_says(tab, again)
+
+
+def assert_budget(tab, budget):
+    for name, figure in (("Recall", budget.recall), ("Precision", budget.precision), ("Lift", budget.lift)):
+        assert_allclose(shown(tab, f"budget{name}"), figure.value, rtol=1e-8, err_msg=name)
+        assert_allclose(shown_range(tab, f"budget{name}"), [figure.low, figure.high], rtol=1e-7, err_msg=name)
+    assert_allclose(shown(tab, "budgetThreshold"), budget.threshold, rtol=1e-8)
+
+
+def test_a_number_of_looks_gives_what_python_gives(open_page, classifier, data):
+    tab = open_page(render_report(classifier, data.test))
+    june = classifier.adapt(data.test)
+    for rows in (1, 20, 100, 300, 600):
+        tab.fill("#budget", str(rows))
+        assert_budget(tab, june.at_budget(rows=rows, of=data.test).budget_)
+    for prior in (0.003, 0.6):  # the depth of rows that nobody has seen follows from the prior
+        tab.fill("#prior-number", str(prior))
+        for rows in (1, 20, 300, 600):
+            tab.fill("#budget", str(rows))
+            assert_budget(tab, classifier.at_prior(prior).at_budget(rows=rows, of=600).budget_)
+
+
+def test_a_budget_is_what_the_page_says_to_do(open_page, classifier, data):
+    june = classifier.adapt(data.test)
+    for budget, words in ((40, "check the top 40 rows"), (0.05, "check the top 30 rows")):
+        page = render_report(classifier, data.test, budget=budget)
+        assert words in page[: page.index("<main>")]
+        tab = open_page(page)
+        rows = {"rows": budget} if budget == 40 else {"share": budget}
+        assert_budget(tab, june.at_budget(**rows, of=data.test).budget_)
+
+
+def test_every_new_row_is_scored_once(classifier, data, monkeypatch):
+    plan = classifier.plan_audit(data.test, n=60, random_state=0)
+    audit = plan.answer(data.test_labels[plan.rows])
+    scored = []
+    once = FoldedRatio.fold_scores
+    monkeypatch.setattr(FoldedRatio, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
+    months = np.repeat(["may", "june"], 300)
+    for options in ({}, {"by": months}, {"budget": 50}, {"by": months, "budget": 50, "audit": audit}):
+        scored.clear()
+        render_report(classifier, data.test, **options)
+        assert sum(scored) == 600
+
+
+def test_an_audit_changes_the_figures_as_in_python(open_page, classifier, data):
+    plan = classifier.plan_audit(data.test, n=80, random_state=0)
+    audit = plan.answer(data.test_labels[plan.rows])
+    page = render_report(classifier, data.test, audit=audit)
+    assert "What the audit changed" in page
+    tab = open_page(page)
+    june = classifier.adapt(data.test, audit=audit)
+    assert_page_says(tab, june)
+    tab.fill("#prior-number", "0.1")
+    assert_page_says(tab, june.at_prior(0.1))
+
+
+def test_costs_are_explained(open_page, classifier):
+    tab = open_page(render_report(classifier))
+    for cost, words in (
+        (0.5, "a false alarm is as bad as a miss"),
+        (0.8, "a false alarm is 4 times as bad as a miss"),
+        (0.2, "a miss is 4 times as bad as a false alarm"),
+    ):
+        slide(tab, "cost", cost)
+        assert tab.inner_text("#cost-words") == words
+
+
+def test_the_keyboard_is_enough(open_page, classifier, data):
+    tab = open_page(render_report(classifier, data.test))
+    tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.id") == "prior"
+    before, said = shown(tab, "threshold"), tab.inner_text("[aria-live=polite]")
+    for _ in range(30):
+        tab.keyboard.press("ArrowRight")
+    assert shown(tab, "threshold") < before  # more positives: a lower threshold
+    assert tab.inner_text("[aria-live=polite]") != said
+    for name in (
+        "prior-number",
+        "cost",
+        "cost-number",
+        "false-alarm",
+        "miss",
+        "budget",
+        "as-found",
+        "as-trained",
+    ):
+        tab.keyboard.press("Tab")
+        assert tab.evaluate("document.activeElement.id") == name
+
+
+def test_every_control_has_a_name_for_screen_readers(open_page, page):
+    tab = open_page(page)
+    for box in tab.locator("input").all():
+        named = box.evaluate("box => box.labels.length > 0 || !!box.getAttribute('aria-label')")
+        assert named
+    assert tab.get_by_role("slider", name="Share of positives in new rows").count() == 1
+    assert tab.get_by_role("slider", name="Cost of a false alarm").count() == 1
+    assert tab.get_by_role("img", name="ROC curve").count() == 1
+
+
+@pytest.mark.parametrize("width", [320, 390, 820, 1400])
+def test_nothing_scrolls_sideways(open_page, page, width):
+    tab = open_page(page, viewport={"width": width, "height": 800})
+    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    assert tab.complaints == []
+
+
+def test_light_dark_and_print_differ(open_page, page):
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light, dark = (open_page(page, color_scheme=scheme).evaluate(ground) for scheme in ("light", "dark"))
+    assert light != dark
+    tab = open_page(page, color_scheme="light")
+    tab.emulate_media(media="print")
+    assert not tab.is_visible("#prior")
+    assert tab.evaluate(ground) == "rgb(255, 255, 255)"
+    key = "getComputedStyle(document.querySelector('.key'))"
+    assert tab.evaluate(f"{key}.printColorAdjust || {key}.webkitPrintColorAdjust") == "exact"
+    assert tab.is_visible(".key.positive")
