@@ -11,8 +11,8 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["FoldPlan"]
 
-FOREST_TREES, FEWEST_TREES = 200, 20  # of all folds together, and at least of each fold
-ROUNDS, FEWEST_ROUNDS = 200, 30  # of boosting without early stopping
+FOREST_TREES, FEWEST_TREES = 250, 30  # of all folds together, and at least of each fold
+ROUNDS, FEWEST_ROUNDS = 250, 40  # of boosting without early stopping
 TRAVEL = 9.0  # rounds times learning rate of boosting without early stopping
 STOPPED_RATE, FASTEST_RATE = 0.05, 0.25  # learning rates with early stopping: of one fold, of many
 
@@ -22,7 +22,7 @@ class FoldPlan:
     """The plan of one of several folds, whose ratios are averaged.
 
     The average reduces the variance that few trees leave in each fold, so that all folds
-    together need about as many trees as a single model.
+    together need fewer trees than as many single models.
     """
 
     number: int
