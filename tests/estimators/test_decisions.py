@@ -72,6 +72,14 @@ def test_a_budget_sets_the_threshold_and_nothing_else(june, data):
     assert day.adapt(data.test).threshold_ == june.threshold_  # the next month decides by cost again
 
 
+def test_another_cost_keeps_the_batch_in_the_ranges(june, data):
+    again = june.at_prior(june.prior_, cost=0.8)
+    assert again.expected_range() == june.adapt(data.test, cost=0.8).expected_range()
+    known = june.at_prior(june.prior_.value, cost=0.8)  # a prior that is known belongs to no batch
+    assert known.expected_range() != again.expected_range()
+    assert known.expected_performance() == again.expected_performance()
+
+
 def test_a_budget_survives_saving(june, data, tmp_path):
     day = june.at_budget(rows=100, of=data.test)
     save(day, tmp_path / "day.drpu")

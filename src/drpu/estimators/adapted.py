@@ -215,7 +215,10 @@ class Adaptable(DecisionMethods, ExpectedMethods, Auditable):
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit."""
         self._check_fitted()
-        return AdaptedClassifier(self, prior, cost=cost)
+        adapted = AdaptedClassifier(self, prior, cost=cost)
+        if prior == self.test_prior_:  # the prior of the same batch, such as with another cost
+            adapted._batch_size = self._batch_size
+        return adapted
 
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
         """``tails``, if they are counts of some rows by this classifier."""
