@@ -109,10 +109,10 @@ PLACES = [
 
 
 def test_sliders_move_the_numbers_to_what_python_gives(open_page, classifier, single, data):
-    for clf in (classifier, single):
+    for clf, places in ((classifier, PLACES), (single, PLACES[::3])):
         tab = open_page(render_report(clf, data.test, cost=0.6))
         assert_page_says(tab, clf.adapt(data.test, cost=0.6))
-        for prior, cost in PLACES:
+        for prior, cost in places:
             tab.fill("#prior-number", str(prior))
             tab.fill("#cost-number", str(cost))
             assert_page_says(tab, clf.at_prior(prior, cost=cost))
@@ -128,7 +128,7 @@ def test_uncalibrated_and_weighted_counts_give_what_python_gives(open_page, data
         DRPUClassifier("kernel", prior=1.0, random_state=0).fit(X, y),
     ):
         tab = open_page(render_report(clf))
-        for prior, cost in PLACES:
+        for prior, cost in PLACES[::3]:
             tab.fill("#prior-number", str(prior))
             tab.fill("#cost-number", str(cost))
             assert_page_says(tab, clf.at_prior(prior, cost=cost))
@@ -139,7 +139,7 @@ def test_where_levels_are_left_out_figures_are_close(open_page, monkeypatch):
     clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())  # 1200 positives held out
     monkeypatch.setattr("drpu.report.explorer.MOST_LEVELS", 800)
     tab = open_page(render_report(clf))
-    for prior, cost in PLACES[:4]:
+    for prior, cost in PLACES[:2]:
         tab.fill("#prior-number", str(prior))
         tab.fill("#cost-number", str(cost))
         assert_page_says(tab, clf.at_prior(prior, cost=cost), atol=0.02)
@@ -221,7 +221,7 @@ def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data):
 def test_the_number_really_flagged_is_counted(open_page, classifier, data, monkeypatch):
     tab = open_page(render_report(classifier, data.test))
     assert shown(tab, "reallyFlagged") == (classifier.adapt(data.test).predict(data.test) == 1).sum()
-    for prior in (0.01, 0.3, 0.9, 0.0, 1.0):
+    for prior in (0.01, 0.9, 0.0, 1.0):
         tab.fill("#prior-number", str(prior))
         assert shown(tab, "reallyFlagged") == (classifier.at_prior(prior).predict(data.test) == 1).sum()
     monkeypatch.setattr("drpu.report.explorer.MOST_ROWS", 200)  # then the page carries some of the rows
@@ -284,7 +284,7 @@ def test_every_new_row_is_scored_once(classifier, data, monkeypatch):
     once = FoldedRatio.fold_scores
     monkeypatch.setattr(FoldedRatio, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
     months = np.repeat(["may", "june"], 300)
-    for options in ({}, {"by": months}, {"budget": 50}, {"by": months, "budget": 50, "audit": audit}):
+    for options in ({}, {"by": months, "budget": 50, "audit": audit}):
         scored.clear()
         render_report(classifier, data.test, **options)
         assert sum(scored) == 600
