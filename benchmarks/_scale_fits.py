@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks._scale_data import draw, labelled, sparse_text
 from benchmarks._scale_files import peak_mebibytes, read
+from benchmarks.choice import fit_choice
 
 TEST_ROWS = 50_000
 SINGLE_ROWS = 300
@@ -169,7 +170,14 @@ def read_file(task: Task) -> Task:
     return read(task["way"], folder / "clf.drpu", folder / "rows.parquet")
 
 
-KINDS = {"dense": fit_dense, "table": fit_table, "sparse": fit_sparse, "jobs": fit_jobs, "file": read_file}
+KINDS = {
+    "choice": fit_choice,
+    "dense": fit_dense,
+    "file": read_file,
+    "jobs": fit_jobs,
+    "sparse": fit_sparse,
+    "table": fit_table,
+}
 
 if __name__ == "__main__":
     wanted = json.loads(sys.argv[1])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -19,6 +20,12 @@ Task = dict[str, Any]
 def key(task: Task) -> str:
     """A name of the task, which does not depend on the order of its fields or on the location of files."""
     return json.dumps({k: task[k] for k in sorted(task) if k not in ("folder", "rounds")})
+
+
+def command_of(name: str) -> str:
+    """The command of this process, without places on this machine."""
+    arguments = [Path(one).name if os.sep in one else one for one in sys.argv[1:]]
+    return f"python -m benchmarks.{name} {shlex.join(arguments)}".strip()
 
 
 class Runner:

@@ -15,8 +15,6 @@ from __future__ import annotations
 import argparse
 import os
 import platform
-import shlex
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -26,7 +24,7 @@ import numpy as np
 from benchmarks._results import RESULTS, read_results, versions, write_results
 from benchmarks._scale_data import COLUMNS, LAWS
 from benchmarks._scale_files import write_classifier, write_rows
-from benchmarks._scale_run import Runner, Task, key
+from benchmarks._scale_run import Runner, Task, command_of, key
 
 WAYS = ("nothing", "whole", "batches")
 PARTS = ("largest", "dense", "tables", "sparse", "jobs", "files")
@@ -209,7 +207,7 @@ def main() -> None:
     parser.add_argument("--records", type=Path, help="file of finished measurements")
     parser.add_argument("--seconds", type=float, default=np.inf, help="start nothing later than this")
     options = parser.parse_args()
-    command = f"python -m benchmarks.scale {shlex.join(_shown(sys.argv[1:]))}".strip()
+    command = command_of("scale")
     old = read_results("scale") if (RESULTS / "scale.json").exists() else {}
     kept = {} if set(options.parts) == set(PARTS) else old
     content: Task = {k: v for k, v in kept.items() if k not in ("command", "versions")}
@@ -217,11 +215,6 @@ def main() -> None:
     run = {"command": command, "machine": machine(), "versions": versions()}
     content["runs"] = kept.get("runs", {}) | dict.fromkeys(options.parts, run)
     print("wrote", write_results("scale", command, **content))
-
-
-def _shown(arguments: list[str]) -> list[str]:
-    """The arguments without paths of this machine."""
-    return [Path(one).name if os.sep in one else one for one in arguments]
 
 
 if __name__ == "__main__":
