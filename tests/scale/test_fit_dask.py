@@ -7,12 +7,10 @@ import signal
 import threading
 
 import numpy as np
-import pandas as pd
 import pytest
-from numpy.testing import assert_array_equal
-from sklearn.metrics import roc_auc_score
+from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_cluster, make_rows
 
-from drpu import BoostedRatio, DaskBoosted, DRPUClassifier, load, save
+from drpu import DaskBoosted, DRPUClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
 from drpu.scale._dask_tasks import Plan, fold_of
 from drpu.tables.encoder import TableEncoder
@@ -20,19 +18,7 @@ from drpu.tables.encoder import TableEncoder
 pytest.importorskip("distributed")
 dd = pytest.importorskip("dask.dataframe")
 
-COLUMNS = ["a", "b", "c"]
-
-
-def make_rows(n=6000, seed=0):
-    rng = np.random.default_rng(seed)
-    y = rng.random(n) < 0.4
-    frame = pd.DataFrame(rng.normal(size=(n, 3)) + 1.3 * y[:, None], columns=COLUMNS)
-    frame["label"] = (y & (rng.random(n) < 0.5)).astype(int)
-    frame["id"] = np.arange(n)
-    return frame, y
-
-
-ROWS, TRUTH = make_rows()
+ROWS, _ = make_rows(6000)
 # Sorted by label, as tables often are: most partitions then have one class.
 FRAME = dd.from_pandas(ROWS.sort_values("label"), npartitions=5)
 
@@ -45,24 +31,13 @@ def fitted(client):
 
 
 def test_a_cluster_learns_what_one_machine_learns(fitted):
-    local = DRPUClassifier(BoostedRatio(n_rounds=40), scenario="single-sample", random_state=0)
-    local.fit(ROWS[COLUMNS], ROWS["label"])
-    new, truth = make_rows(seed=1)
-    found, there = (roc_auc_score(truth, clf.decision_function(new[COLUMNS])) for clf in (fitted, local))
     # The standard error of an AUC near 0.95 on 6000 rows is 0.003; the two share the rows.
-    assert abs(found - there) < 0.01
     # Both estimate the prior from about 240 held-out positives: standard errors near 0.04.
-    assert abs(fitted.prior_.value - local.prior_.value) < 0.12
-    assert fitted.prior_.low < 0.4 < fitted.prior_.high
+    assert_like_a_local_fit(fitted, ROWS, auc=0.01, prior=0.12)
 
 
 def test_the_fitted_classifier_needs_no_cluster(fitted, tmp_path):
-    assert [type(model) for model in fitted.model_.models] == [BoostedRatio]
-    assert list(fitted.feature_names_in_) == COLUMNS
-    save(fitted, tmp_path / "clf.drpu")
-    again = load(tmp_path / "clf.drpu")
-    assert_array_equal(again.predict(ROWS[COLUMNS]), fitted.predict(ROWS[COLUMNS]))
-    assert again.adapt(ROWS[COLUMNS]).prior_ == fitted.adapt(ROWS[COLUMNS]).prior_
+    assert_needs_no_cluster(fitted, ROWS, tmp_path)
 
 
 @pytest.mark.slow  # two minutes: the cluster waits for the lost worker before it starts again

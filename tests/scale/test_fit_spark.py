@@ -5,31 +5,18 @@ from __future__ import annotations
 import json
 
 import numpy as np
-import pandas as pd
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.metrics import roc_auc_score
+from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_cluster, make_rows
+from numpy.testing import assert_allclose
 
-from drpu import BoostedRatio, DRPUClassifier, PriorMonitor, SparkBoosted, load, save
+from drpu import BoostedRatio, DRPUClassifier, PriorMonitor, SparkBoosted
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
 from drpu.models.xgboost_trees import trees_from_xgboost
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"
 )
-COLUMNS = ["a", "b", "c"]
-
-
-def make_rows(n=4000, seed=0):
-    rng = np.random.default_rng(seed)
-    y = rng.random(n) < 0.4
-    frame = pd.DataFrame(rng.normal(size=(n, 3)) + 1.3 * y[:, None], columns=COLUMNS)
-    frame["label"] = (y & (rng.random(n) < 0.5)).astype(int)
-    frame["id"] = np.arange(n)
-    return frame, y
-
-
-ROWS, TRUTH = make_rows()
+ROWS, _ = make_rows(4000)
 
 
 @pytest.fixture(scope="module")
@@ -47,22 +34,13 @@ def fitted(frame):
 
 
 def test_a_cluster_learns_what_one_machine_learns(fitted):
-    local = DRPUClassifier(BoostedRatio(n_rounds=40), scenario="single-sample", random_state=0)
-    local.fit(ROWS[COLUMNS], ROWS["label"])
-    new, truth = make_rows(seed=1)
-    found, there = (roc_auc_score(truth, clf.decision_function(new[COLUMNS])) for clf in (fitted, local))
     # The standard error of an AUC near 0.95 on 4000 rows is 0.004; the two share the rows.
-    assert abs(found - there) < 0.012
     # Both estimate the prior from 160 held-out positives or more: standard errors near 0.05.
-    assert abs(fitted.prior_.value - local.prior_.value) < 0.15
-    assert fitted.prior_.low < 0.4 < fitted.prior_.high
+    assert_like_a_local_fit(fitted, ROWS, auc=0.012, prior=0.15)
 
 
 def test_the_fitted_classifier_needs_no_cluster(fitted, tmp_path):
-    assert [type(model) for model in fitted.model_.models] == [BoostedRatio]
-    assert list(fitted.feature_names_in_) == COLUMNS
-    save(fitted, tmp_path / "clf.drpu")
-    assert_array_equal(load(tmp_path / "clf.drpu").predict(ROWS[COLUMNS]), fitted.predict(ROWS[COLUMNS]))
+    assert_needs_no_cluster(fitted, ROWS, tmp_path)
 
 
 def test_frames_and_roles_are_checked(frame):
