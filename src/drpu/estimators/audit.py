@@ -264,7 +264,7 @@ class AuditPlan:
         )
 
     def _repr_html_(self) -> str:
-        head = "".join(f"<th>{name}</th>" for name in ("stratum", "rows", "to look at", "expected positives"))
+        head = "".join(f"<th>{name}</th>" for name in ("stratum", "rows", "to label", "expected positives"))
         lines = "".join(
             f"<tr><td>{h + 1}</td><td>{rows:,}</td><td>{planned}</td><td>{share:.0%}</td></tr>"
             for h, (rows, planned, share) in enumerate(
@@ -272,7 +272,7 @@ class AuditPlan:
             )
         )
         return (
-            f"<p><b>Audit plan</b>: look at {self.n} of {int(self.strata.rows.sum()):,} rows; expected width "
+            f"<p><b>Audit plan</b>: label {self.n} of {int(self.strata.rows.sum()):,} rows; expected width "
             f"of the interval {self.expected_width:.3f} at {self.level:.0%}.</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
         )
