@@ -242,6 +242,52 @@ def _named(line: dict[str, Any]) -> str:
     return f"{line['name']} of {line['library']}, given {line['told']}"
 
 
+def predict() -> str:
+    """Costs of a row beside LightGBM, at sizes with ten, five and one fold."""
+    source = _read("predict")
+    lines = [
+        [
+            f"{one['rows']:,}",
+            f"{one['positives']:,}",
+            str(one["folds"]),
+            f"{one['many_ratio_before']:.1f}",
+            f"{one['many_ratio']:.1f}",
+            f"{one['many_ratio_as_boosted']:.1f}",
+            f"{one['costs']['predict']['alone_ms']:.2f} ms",
+            f"{one['costs']['adapted predict_proba']['alone_ms']:.2f} ms",
+            f"{one['costs']['lightgbm']['alone_ms']:.2f} ms",
+            f"{one['auc_before']:.4f}",
+            f"{one['auc']:.4f}",
+        ]
+        for one in source["sizes"]
+    ]
+    head = [
+        "training rows",
+        "positives",
+        "folds",
+        "all trees in each fold, times LightGBM",
+        "default, times LightGBM",
+        "times LightGBM with the rounds of `boosted`",
+        "`predict`, a row alone",
+        "`predict_proba` after `at_prior`",
+        "LightGBM, a row alone",
+        "AUC with all trees",
+        "AUC",
+    ]
+    return _table(head, lines, source)
+
+
+def predict_jobs() -> str:
+    """Time of a fit with two jobs over that with one."""
+    source = _read("predict")
+    names = {"auto": "default", "kernel": '`"kernel"`'}
+    lines = [
+        [names[one["model"]], f"{one['rows']:,}", f"{one['seconds']:.2f} s", f"{one['ratio']:.2f}"]
+        for one in source["jobs"]
+    ]
+    return _table(["model", "rows", "fit with `n_jobs=1`", "`n_jobs=2`, times that"], lines, source)
+
+
 def teaching() -> str:
     """Networks without and with teachers."""
     source = _read("teaching")
@@ -365,5 +411,7 @@ TABLES = {
     "intervals": intervals,
     "network": network,
     "peers": peers,
+    "predict": predict,
+    "predict_jobs": predict_jobs,
     "peer_priors": peer_priors,
 } | _neighbour("scale_tables").tables(_read, _table)

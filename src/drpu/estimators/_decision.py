@@ -80,7 +80,9 @@ class RatioDecision(KeptClassifier):
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class under the current prior, in the order of ``classes_``."""
         posterior = self._posterior(self._log_ratio(X))
-        return np.column_stack([1 - posterior, posterior])
+        both = np.empty((len(posterior), 2))
+        both[:, 0], both[:, 1] = 1 - posterior, posterior
+        return both
 
     def outputs(self, X: Rows) -> dict[str, np.ndarray[Any, Any]]:
         """Label, probability of the positive class, ratio and score of each row, from one pass over them.
