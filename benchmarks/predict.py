@@ -4,7 +4,7 @@
 
 The sizes have ten folds, five folds that are averaged, five folds whose members are weighted,
 and one split. Each cost is the least of several measurements in turn, in seconds of the processor,
-with one thread. ``before`` is the same model with all trees in each fold and cosines of its own, as
+with one thread. ``before`` is the same model with all trees in each fold, as
 a single model has them.
 """
 

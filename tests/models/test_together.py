@@ -169,13 +169,6 @@ def test_labels_and_probabilities_of_a_row_do_not_depend_on_the_batch(fitted):
             assert_array_equal(np.concatenate([getattr(classifier, method)(row[None]) for row in X]), whole)
 
 
-def test_folds_share_the_directions_of_the_smooth_fit_and_nothing_that_depends_on_labels(fitted):
-    first, *others = (model.members_[2] for model in fitted.model_.models)
-    for other in others:
-        assert first.same_directions(other)
-        assert not np.array_equal(first.coefficients_, other.coefficients_)
-
-
 def test_trees_of_different_folds_have_different_seeds(fitted):
     seeds = {member.random_state for model in fitted.model_.models for member in model.members_[:2]}
     assert len(seeds) == 2 * len(fitted.model_.models)
@@ -183,7 +176,7 @@ def test_trees_of_different_folds_have_different_seeds(fitted):
 
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
-    plan = FoldPlan(0, folds, np.zeros(1), None, None)
+    plan = FoldPlan(0, folds, np.zeros(1), None)
     assert plan.trees < ForestRatio().n_trees
     boosting = plan.boosting(stopped=False)
     assert boosting["n_rounds"] * boosting["learning_rate"] == pytest.approx(9.0)
@@ -203,4 +196,3 @@ def test_folds_of_sparse_rows_have_fewer_trees_too():
     pair = SamplePair(Sample(sparse.csr_matrix(X[y == 1])), Sample(sparse.csr_matrix(X[y == 0])))
     copies = AutoRatio(random_state=0).for_folds(pair, 5)
     assert [copy._plan.number for copy in copies] == [0, 1, 2, 3, 4]
-    assert copies[0]._plan.directions is None

@@ -1,4 +1,4 @@
-"""Scores of several default models, computed together: one call for all trees, and shared cosines."""
+"""Scores of several default models, computed together: one call for all trees."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from drpu.models.auto import AutoRatio, has_gaps, warn_of_gaps
 from drpu.models.base import RatioModel, within_limits
 from drpu.models.boosting import BoostedRatio
 from drpu.models.forest import ForestRatio
-from drpu.models.fourier import FourierRatio
 
 __all__ = ["auto_together"]
 
@@ -87,8 +86,7 @@ class _AutoScores:
         of_trees = [model for group in self._trees for model in group.models]
         self._together = TreesTogether(of_trees) if of_trees else None
         smooth = [member for member in members if not isinstance(member.model, TreeRatio)]
-        self._smooth = [_Group.of(group, n) for group in _alike(smooth)]
-        self._smooth_scores = [_scores_of(group.models) for group in self._smooth]
+        self._smooth = [_Group.of([member], n) for member in smooth]
 
     def __call__(self, X: Rows) -> FloatArray:
         gaps = has_gaps(X)
@@ -109,40 +107,6 @@ class _AutoScores:
             # contiguous, because the logarithm of a strided array may differ in its last bits
             yield group, convert(np.ascontiguousarray(outputs[:, start:end]))
             start = end
-        for group, scores in zip(self._smooth, self._smooth_scores, strict=True):
-            first = group.members[0]
-            yield group, scores(first.of.filled(X, first.model, gaps))
-
-
-def _scores_of(models: list[Any]) -> Scorer:
-    first = models[0]
-    if isinstance(first, FourierRatio):
-        return first.scores_of(models)
-    return lambda X: np.asarray(first.score_checked(X)[:, None])
-
-
-def _alike(members: list[_Member]) -> list[list[_Member]]:
-    """Smooth fits in groups with the same rows and the same cosines; other fits are groups of one."""
-    groups: list[list[_Member]] = []
-    for member in members:
-        for group in groups:
-            if _same(group[0], member):
-                group.append(member)
-                break
-        else:
-            groups.append([member])
-    return groups
-
-
-def _same(a: _Member, b: _Member) -> bool:
-    return (
-        isinstance(a.model, FourierRatio)
-        and isinstance(b.model, FourierRatio)
-        and np.array_equal(a.of.medians_, b.of.medians_)
-        and _indicators(a.of) == _indicators(b.of)
-        and a.model.same_directions(b.model)
-    )
-
-
-def _indicators(model: AutoRatio) -> Any:
-    return None if model.indicators_ is None else model.indicators_.state()
+        for group in self._smooth:
+            (member,) = group.members
+            yield group, member.model.score_checked(member.of.filled(X, member.model, gaps))[:, None]

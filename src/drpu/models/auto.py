@@ -63,10 +63,9 @@ class AutoRatio(RatioModel, kind="auto", named=True):
 
     Below ten positives only the smooth fit is used, and only the linear fit for sparse rows
     with more than 1000 columns. A classifier that averages several folds gives each of them fewer
-    trees, because the average over folds reduces the variance as well, and draws the cosines of the
-    smooth fit once for all folds. Trees handle missing values and categories themselves; for
-    the smooth fit, missing values are filled with column medians, and categories become
-    indicator columns.
+    trees, because the average over folds reduces the variance as well. Trees handle missing
+    values and categories themselves; for the smooth fit, missing values are filled with column
+    medians, and categories become indicator columns.
 
     Parameters
     ----------
@@ -126,18 +125,15 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         self._fit_weighted(pair, split, seeds)
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
-        """Copies that have fewer trees each, and share the directions of the smooth fit."""
+        """Copies that have fewer trees each, and the same medians and indicators."""
         copies = super().for_folds(pair, folds)
         if folds == 1:
             return copies
         self._check_categories(pair)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._read_columns(pair, seed)
-        smooth, directions = FourierRatio(random_state=seed), None
-        if not is_sparse(pair.positive.rows):
-            directions = smooth.draw(self._filled_pair(pair, smooth).unlabeled)
         for number, copy in enumerate(copies):
-            copy._plan = FoldPlan(number, folds, self.medians_, self.indicators_, directions)
+            copy._plan = FoldPlan(number, folds, self.medians_, self.indicators_)
         return copies
 
     def _check_categories(self, pair: SamplePair) -> None:
@@ -167,8 +163,6 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         """The unfitted members that are suitable for the rows."""
         rows = pair.positive.rows
         smooth = ClassifierRatio() if is_sparse(rows) else FourierRatio(random_state=seeds[0])
-        if self._plan is not None and isinstance(smooth, FourierRatio):
-            smooth.directions = self._plan.directions
         if n_rows(rows) < FEW or _is_wide(pair):
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])

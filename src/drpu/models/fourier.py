@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,17 +9,16 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
-from drpu._samples import Sample, SamplePair, n_rows
+from drpu._samples import SamplePair, n_rows
 from drpu._schema import Array, Integer, Number, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.models._basis import median_distance
 from drpu.models._exact import rounded_factor, row_step
-from drpu.models._together import Scorer
 from drpu.models.base import RatioModel
 from drpu.models.scaling import Scaling
 
-__all__ = ["Directions", "FourierRatio"]
+__all__ = ["FourierRatio"]
 
 _MOST_ROWS = 20_000  # rows of either sample that are fitted at a time: their features are large
 _MOST_FITS = 8  # fits to other rows, whose coefficients are averaged
@@ -30,25 +27,6 @@ _CHUNK = 256  # rows scored at a time, so that their cosines fit into the cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
 _FAR = 3.0  # columns are clipped at this number of standard deviations
 _LENGTH = 30.0  # squared length of a row of features; together with C it determines the shrinkage
-
-
-@dataclass(frozen=True, slots=True)
-class Directions:
-    """Random directions of cosines on standardised columns; they do not depend on labels."""
-
-    scaling: Scaling
-    frequencies: FloatArray
-    phase: FloatArray
-
-    @classmethod
-    def draw(cls, unlabeled: Sample, size: int, rng: np.random.Generator) -> Directions:
-        """``size`` directions, with widths around the median distance between rows."""
-        scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
-        width = median_distance(unlabeled.rows, scaling, rng) * np.exp(
-            rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
-        )
-        frequencies = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
-        return cls(scaling, frequencies, rng.uniform(0, 2 * np.pi, size))
 
 
 class FourierRatio(RatioModel, kind="fourier"):
@@ -84,8 +62,6 @@ class FourierRatio(RatioModel, kind="fourier"):
         },
     )
 
-    directions: Directions | None = None  # set where several fits share them
-
     def __init__(self, n_features: int = 1000, *, C: float = 0.1, random_state: Any = None) -> None:
         self.n_features = n_features
         self.C = C
@@ -94,11 +70,15 @@ class FourierRatio(RatioModel, kind="fourier"):
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         size = check_integer("n_features", self.n_features, low=1)
         check_real("C", self.C, low=1e-12)
-        rng = self._generator()
+        rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         unlabeled = pair.unlabeled.at_most(_MOST_ROWS, rng)
-        drawn = self.directions or Directions.draw(unlabeled, size, rng)
-        self.scaling_, self.frequencies_, self.phase_ = drawn.scaling, drawn.frequencies, drawn.phase
         self.far_, self.length_ = _FAR, _LENGTH
+        self.scaling_ = Scaling.of(unlabeled.rows, unlabeled.weight)
+        width = median_distance(unlabeled.rows, self.scaling_, rng) * np.exp(
+            rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
+        )
+        self.frequencies_ = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
+        self.phase_ = rng.uniform(0, 2 * np.pi, size)
 
         fits = [self._fit_part(SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled))]
         while len(fits) < min(_MOST_FITS, len(pair.unlabeled) // _MOST_ROWS):
@@ -114,26 +94,9 @@ class FourierRatio(RatioModel, kind="fourier"):
         )
         return fit.coef_[0], float(fit.intercept_[0]) - pair.log_odds()
 
-    def draw(self, unlabeled: Sample) -> Directions:
-        """Directions for several fits, to be set as ``directions`` of each of them."""
-        rng = self._generator()
-        return Directions.draw(unlabeled.at_most(_MOST_ROWS, rng), self.n_features, rng)
-
-    def _generator(self) -> np.random.Generator:
-        return np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-
     def _log_ratio(self, X: Rows) -> FloatArray:
-        return np.ravel(self.scores_of([self])(X))
-
-    def scores_of(self, models: Sequence[FourierRatio]) -> Scorer:
-        """Log-ratios by models with the directions of this one."""
-        weights = np.stack([model.coefficients_ * model._amplitude() for model in models])
-        intercepts = np.array([model.intercept_ for model in models])
-        return lambda X: self._weighted_waves(X, weights) + intercepts
-
-    def _weighted_waves(self, X: Rows, weights: FloatArray) -> FloatArray:
-        """Sums of the cosines of each row with weights of shape (models, cosines)."""
-        scores = np.empty((n_rows(X), len(weights)))
+        weights = self.coefficients_ * self._amplitude()
+        scores = np.empty(n_rows(X))
         # One pair of buffers for all chunks: new memory would cost more than the cosines.
         room = np.empty((min(_CHUNK, len(scores)), len(self.phase_)))
         narrow = np.empty_like(room, dtype=np.float32)
@@ -145,20 +108,8 @@ class FourierRatio(RatioModel, kind="fourier"):
             # a row in the same order in every batch, which a matrix product does not guarantee.
             angles[:] = self._angles(rows, out=waves)
             waves[:] = np.cos(angles, out=angles)
-            scores[at] = np.einsum("ij,kj->ik", waves, weights)
-        return scores
-
-    def same_directions(self, other: FourierRatio) -> bool:
-        """Whether the cosines of both are the same."""
-        if (self.far_, self.length_) != (other.far_, other.length_):
-            return False
-        pairs = (
-            (self.phase_, other.phase_),
-            (self.scaling_.shift, other.scaling_.shift),
-            (self.scaling_.scale, other.scaling_.scale),
-            (self.frequencies_, other.frequencies_),
-        )
-        return all(a is b or np.array_equal(a, b) for a, b in pairs)
+            scores[at] = np.einsum("ij,j->i", waves, weights)
+        return scores + self.intercept_
 
     def _features(self, X: Rows) -> FloatArray:
         """Cosines for the fit, computed in chunks; in float32 for many rows, to halve the memory."""
