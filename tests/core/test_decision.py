@@ -152,7 +152,7 @@ def test_shapes_and_scalars_are_kept():
 
 @pytest.mark.parametrize("cost", [0, 1, 0.0, 1.0, -0.1, 1.1, np.nan])
 def test_a_cost_lies_strictly_inside(cost):
-    with pytest.raises(ParameterError, match=r"cost must lie (strictly )?between"):
+    with pytest.raises(ParameterError, match=r"cost must (lie (strictly )?between|be a number)"):
         ratio_threshold(0.5, 0.5, cost=cost)
 
 
