@@ -102,10 +102,21 @@ class PartCounts:
 
 
 class RowsOnCluster(Protocol):
-    """The encoded rows of a frame with their folds, in the memory of an engine such as Dask."""
+    """The encoded rows of a frame with their folds, in the memory of an engine such as Dask.
+
+    The methods are called inside a ``with`` block. It waits until no other fit runs on the cluster: fits at
+    the same time would share the memory of the workers, and parts of two trainings that wait for each other
+    never end.
+    """
 
     table: TableEncoder
     weighted: bool
+
+    def __enter__(self) -> Self:
+        """Wait for the turn of this fit, and load the rows."""
+
+    def __exit__(self, *_: object) -> None:
+        """Free the memory of the workers, and let the next fit run."""
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
         """Rows and weights of shape (folds + 1, 2), by fold (the last for -1) and by unlabeled, positive."""
@@ -124,9 +135,6 @@ class RowsOnCluster(Protocol):
 
     def ranges(self, cells: list[Cells]) -> tuple[IntArray, IntArray]:
         """Rows in the cells of all columns; unlabeled, positive."""
-
-    def close(self) -> None:
-        """Free the memory of the workers."""
 
 
 class FrameRatio(RatioModel):
@@ -174,14 +182,12 @@ class FrameRatio(RatioModel):
         rows, classes, split = self.open(
             frame, label, weight, lambda n_p, n_u: settle_split(holdout, n_p, n_u), read_labels
         )
-        try:
+        with rows:
             folds = 1 if isinstance(split, float) else int(split)
             counts, mass = rows.totals(folds)
             models = [self._train(rows, fold, mass, folds) for fold in range(folds)]
             tails, grid = tails_and_grid(rows, models, self.most_levels)
             ranges = _ranges(rows)
-        finally:
-            rows.close()
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
         total = mass.sum(axis=0)
         return FrameFit(

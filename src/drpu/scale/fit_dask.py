@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import operator
-import threading
-import warnings
 from collections.abc import Callable
-from typing import Any
+from contextlib import ExitStack
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,14 +20,13 @@ from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
 from drpu.models.tree_inputs import category_settings
 from drpu.scale import _dask_tasks as tasks
 from drpu.scale._dask_tasks import MOST_LABELS, Plan
+from drpu.scale._dask_training import TreeTraining, one_at_a_time, worker_addresses
 from drpu.tables.columns import DATE, NUMBER, is_missing
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.summaries import ColumnSummary
 
 __all__ = ["DaskBoosted"]
 
-LOCK = "drpu-lightgbm"  # concurrent fits would wait for each other's sockets forever
-WATCH = 0.5  # seconds between two checks of the workers during training
 FAN = 16  # results added in one task
 
 
@@ -40,7 +38,8 @@ class DaskBoosted(FrameRatio):
     summaries of the partitions; the trees split on categories. The rows are shuffled among the workers
     first, because distributed boosting fails on partitions that are sorted by label. LightGBM's Dask
     interface then trains the trees. If a worker is lost, its rows are read again and training is repeated.
-    The fitted classifier needs neither Dask nor a cluster.
+    Fits on the same cluster, of any client, run one after the other. The fitted classifier needs neither
+    Dask nor a cluster.
 
     Parameters
     ----------
@@ -150,25 +149,34 @@ class DaskRows:
     """Shuffled rows in the memory of the workers, one part on each."""
 
     def __init__(self, client: Any, frame: Any, plan: Plan, model: DaskBoosted) -> None:
-        self.client, self.plan, self.model = client, plan, model
+        self.client, self.frame, self.plan, self.model = client, frame, plan, model
         self.table, self.weighted = plan.table, plan.weight is not None
-        self.workers = sorted(client.scheduler_info(n_workers=-1)["workers"])
-        if not self.workers:
+        self.parts: list[Any] = []
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(one_at_a_time(self.client))
+            stack.callback(self.parts.clear)  # futures without a reference are released
+            self._load()
+            self.at_exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.at_exit.close()
+
+    def _load(self) -> None:
+        workers = sorted(worker_addresses(self.client))
+        if not workers:
             raise ClusterError("the Dask cluster has no workers: start some first.")
+        plan, submit = self.plan, self.client.submit
         wanted = dict.fromkeys([*plan.columns, plan.label, plan.key, plan.weight])
-        partitions = client.compute(frame[[name for name in wanted if name is not None]].to_delayed())
-        places = len(self.workers)
-        pieces = [client.submit(plan.pieces, part, places, pure=False) for part in partitions]
-        self.parts = [
-            client.submit(
-                tasks.join,
-                [client.submit(operator.getitem, piece, k, pure=False) for piece in pieces],
-                workers=[worker],
-                allow_other_workers=True,
-                pure=False,
-            )
-            for k, worker in enumerate(self.workers)
-        ]
+        frame = self.frame[[name for name in wanted if name is not None]]
+        partitions = self.client.compute(frame.to_delayed())
+        pieces = [submit(plan.pieces, part, len(workers), pure=False) for part in partitions]
+        for k, worker in enumerate(workers):
+            own = [submit(operator.getitem, piece, k, pure=False) for piece in pieces]
+            place = {"workers": [worker], "allow_other_workers": True}
+            self.parts.append(submit(tasks.join, own, pure=False, **place))
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
         found = self.client.gather([self.client.submit(tasks.totals, part, folds) for part in self.parts])
@@ -176,70 +184,36 @@ class DaskRows:
         return self.sizes.sum(axis=0), np.sum([mass for _, mass in found], axis=0)
 
     def train(self, without: int, mass: tuple[float, float]) -> str:
+        require("lightgbm", extra="dask", for_="DaskBoosted")
+        categories = self.table.categories
+        settings = self.model.settings(self.plan.salt) | category_settings(categories)
         for _ in range(self.model.retries + 1):
-            with _one_at_a_time(self.client):
-                trees = self._try(without, mass)
-            if trees is not None:
-                return trees
+            places, arrays = self._train_blocks(without, mass)
+            if all(places):
+                attempt = TreeTraining(self.client, places, settings, list(categories))
+                trees = attempt.run(*arrays)
+                if trees is not None:
+                    return trees
         raise ClusterError(
             f"workers were lost in each of {self.model.retries + 1} attempts to train trees: check their "
             "memory limits, or increase retries."
         )
 
-    def _try(self, without: int, mass: tuple[float, float]) -> str | None:
-        """The trees, or None if a worker was lost during training."""
-        require("lightgbm", extra="dask", for_="DaskBoosted")
-        from lightgbm.dask import DaskLGBMRegressor
-
-        arrays, categories = self._arrays(without, mass), self.table.categories
-        settings = self.model.settings(self.plan.salt) | category_settings(categories)
-        # A regressor, because the classifier requires both labels on each worker.
-        grower = DaskLGBMRegressor(client=self.client, time_out=2, **settings)
-        outcome: dict[str, Any] = {}
-
-        def grow() -> None:
-            try:
-                with warnings.catch_warnings():  # LightGBM warns about parameters that it sets itself
-                    warnings.filterwarnings("ignore", "Parameter .* will be ignored")
-                    warnings.filterwarnings("ignore", "categorical_feature in param dict")
-                    outcome["trees"] = grower.fit(
-                        arrays[0],
-                        arrays[1],
-                        sample_weight=arrays[2],
-                        categorical_feature=list(categories) or "auto",
-                    ).booster_
-            except BaseException as error:  # the caller finds out whether a worker was lost
-                outcome["error"] = error
-
-        before, tasks = self._alive(), set(self.client.futures)
-        thread = threading.Thread(target=grow, daemon=True)
-        thread.start()
-        lost = False
-        while thread.is_alive() and not lost:
-            thread.join(WATCH)
-            lost = not before <= self._alive()
-        if "trees" in outcome:
-            text: str = outcome["trees"].model_to_string()
-            return text
-        self._give_up(set(self.client.futures) - tasks)
-        thread.join(10)
-        # The other workers see the broken connection before the scheduler notices the lost worker.
-        if lost or "ocket" in str(outcome.get("error")):
-            return None
-        raise ClusterError(f"LightGBM failed on the Dask cluster: {outcome['error']}") from outcome["error"]
-
-    def _arrays(self, without: int, mass: tuple[float, float]) -> list[Any]:
-        """Rows, flags and weights of all parts that have rows to train on, as Dask arrays."""
+    def _train_blocks(self, without: int, mass: tuple[float, float]) -> tuple[list[str], list[Any]]:
+        """Workers of all parts that have rows to train on; their rows, flags and weights as Dask arrays."""
         array = require("dask.array", extra="dask", for_="DaskBoosted")
         delayed = require("dask", extra="dask", for_="DaskBoosted").delayed
         seen = np.delete(self.sizes, without, axis=1).sum(axis=(1, 2))
         used = [(part, int(n)) for part, n in zip(self.parts, seen, strict=True) if n]
+        # The parts of a lost worker are made again before the dtypes of all parts are known.
+        dtypes = self.client.gather([self.client.submit(tasks.dtype, part, pure=False) for part, _ in used])
+        held = self.client.who_has([part for part, _ in used])
         makers: list[tuple[Any, tuple[int, ...], Any]] = [
-            (tasks.train_rows, (self.table.width,), self.client.submit(tasks.dtype, self.parts[0]).result()),
+            (tasks.train_rows, (self.table.width,), dtypes[0]),
             (tasks.train_flags, (), np.float64),
             (tasks.train_weights, (), np.float64),
         ]
-        return [
+        return [next(iter(held[part.key]), "") for part, _ in used], [
             array.concatenate(
                 [
                     array.from_delayed(delayed(make)(part, without, mass), (n, *tail), dtype=dtype)
@@ -248,14 +222,6 @@ class DaskRows:
             )
             for make, tail, dtype in makers
         ]
-
-    def _alive(self) -> set[str]:
-        return set(self.client.scheduler_info(n_workers=-1)["workers"])
-
-    def _give_up(self, keys: set[str]) -> None:
-        """Cancel the tasks of a fit that waits for a lost worker."""
-        distributed = require("distributed", extra="dask", for_="DaskBoosted")
-        self.client.cancel([distributed.Future(key, self.client) for key in keys], force=True)
 
     def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
         shared = self.client.scatter(model, broadcast=True, hash=False)
@@ -285,9 +251,6 @@ class DaskRows:
         found = self.client.gather([self.client.submit(tasks.ranges, part, cells) for part in self.parts])
         unlabeled, positive = (np.sum([part[kind] for part in found], axis=0) for kind in (0, 1))
         return unlabeled, positive
-
-    def close(self) -> None:
-        self.parts = []  # futures without a reference are released
 
 
 def feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
@@ -359,18 +322,3 @@ def _label_counts(
     names = [value for value in total if value is not None]
     labels = np.array(names) if len(names) == len(total) else np.array([*names, None], dtype=object)
     return labels, np.array([total[name] for name in labels.tolist()], dtype=np.int64)
-
-
-class _one_at_a_time:  # noqa: N801
-    """Allow one fit at a time on a cluster, from any client; the lock of a lost client expires."""
-
-    def __init__(self, client: Any) -> None:
-        distributed = require("distributed", extra="dask", for_="DaskBoosted")
-        with client.as_current():
-            self.semaphore = distributed.Semaphore(max_leases=1, name=LOCK)
-
-    def __enter__(self) -> None:
-        self.semaphore.acquire()
-
-    def __exit__(self, *_: object) -> None:
-        self.semaphore.release()

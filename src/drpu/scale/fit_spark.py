@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -153,8 +154,19 @@ class SparkRows:
     """A frame with a flag, a fold and a weight beside the features."""
 
     def __init__(self, frame: Any, table: TableEncoder, weighted: bool, model: SparkBoosted) -> None:
-        self.frame, self.table, self.weighted, self.model = frame.persist(), table, weighted, model
+        self.frame, self.table, self.weighted, self.model = frame, table, weighted, model
         self.columns = [name for name in frame.columns if name not in (FLAG, FOLD, WEIGHT)]
+
+    def __enter__(self) -> Self:
+        with ExitStack() as stack:
+            stack.enter_context(_one_at_a_time)
+            stack.callback(self.frame.unpersist)
+            self.frame.persist()
+            self.at_exit = stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.at_exit.close()
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
@@ -184,8 +196,7 @@ class SparkRows:
             **self.model.settings(max(1, min(workers, rows))),
         )
         try:
-            with _one_at_a_time:
-                grown = grower.fit(seen.withColumn(MASS, F.col(WEIGHT) * factor))
+            grown = grower.fit(seen.withColumn(MASS, F.col(WEIGHT) * factor))
         except Exception as error:  # a stage of Spark can fail with any error
             raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
         raw = grown.get_booster().save_raw("json")
@@ -261,9 +272,6 @@ class SparkRows:
 
         unlabeled, positive = add_up(self.frame, counted, nothing)
         return unlabeled, positive
-
-    def close(self) -> None:
-        self.frame.unpersist()
 
 
 def _rows(batch: Any, columns: list[str]) -> FloatArray:
