@@ -114,8 +114,7 @@ def _risk(
     model = fit(fewer, made, images, part, seed, options)
     rest, positive = judges(data, images, part.unlabeled)
     p, u, scores = (
-        model._scores(images.train[index], dtype=model.dtype)
-        for index in (part.positive[1], part.unlabeled[1], rest)
+        model.score_at_dtype(images.train[index]) for index in (part.positive[1], part.unlabeled[1], rest)
     )
     risk = round(judged_risk((p, u), scores, positive), 6)
     took = time.perf_counter() - start

@@ -230,7 +230,7 @@ def finish(
     """Score the rows of a trial with its final network, and write the result."""
     rows = images.train[part.positive[1]], images.train[part.unlabeled[1]], images.test
     if job.recipe.flavour in AUGMENTED:  # each row has many views, so score in the precision of training
-        *held_out, scores = (model._scores(each, dtype=model.dtype) for each in rows)
+        *held_out, scores = (model.score_at_dtype(each) for each in rows)
     else:
         *held_out, scores = (model.log_ratio(each) for each in rows)
     held = held_out[0], held_out[1]

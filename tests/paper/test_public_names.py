@@ -1,4 +1,4 @@
-"""The code of the paper imports nothing private."""
+"""The code of the paper uses nothing private."""
 
 from __future__ import annotations
 
@@ -19,3 +19,5 @@ def test_the_paper_uses_public_names_of_public_modules(path):
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "drpu":
             assert not any(part.startswith("_") for part in node.module.split("."))
             assert {a.name for a in node.names} <= set(import_module(node.module).__all__)
+        elif isinstance(node, ast.Attribute) and ast.unparse(node.value) != "self":
+            assert not node.attr.startswith("_") or node.attr.endswith("__"), f"line {node.lineno}"

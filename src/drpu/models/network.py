@@ -245,8 +245,15 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     def _log_ratio(self, X: Rows) -> FloatArray:
         return self._scores(X)
 
+    def score_at_dtype(self, X: Rows) -> FloatArray:
+        """Log-ratios of rows that have been checked by the caller, in the precision of training, ``dtype``.
+
+        This is faster than :meth:`score_checked`, and a row may get another score in another batch, up to
+        the rounding of ``dtype``.
+        """
+        return self._scores(X, dtype=self.dtype)
+
     def _scores(self, X: Rows, *, dtype: str | None = None) -> FloatArray:
-        """Log-ratios of checked rows, with products at another precision if ``dtype`` is given."""
         from drpu.models._training.ratio import score_rows
 
         check_row_shape(self, X)

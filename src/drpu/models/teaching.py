@@ -85,7 +85,7 @@ class _Rounds:
     def score(self, networks: Iterator[NetworkRatio]) -> list[FloatArray]:
         """Log of the mean ratio of networks, for the unlabeled rows and for both kinds of held-out rows."""
         parts = [self.split.train.unlabeled.rows, *(self.held or ())]
-        found = [[network._scores(rows, dtype=network.dtype) for rows in parts] for network in networks]
+        found = [[network.score_at_dtype(rows) for rows in parts] for network in networks]
         return [mean_log_ratio(each) for each in zip(*found, strict=True)]
 
     def _fit(
