@@ -77,10 +77,12 @@ def test_integers_of_any_width_are_counts():
         ({"copies": 0}, "copies must be at least 1, got 0"),
         ({"copies": 1.5}, "copies must be an integer, got 1.5"),
         ({"weight_squares": -1.0}, "weight_squares must lie between 0 and"),
+        ({"columns": np.array([3, -1])}, "columns must be counts"),
+        ({"columns": np.array([], dtype=np.int64)}, "columns must be counts"),
     ],
 )
 def test_a_damaged_state_is_refused(damage, words):
-    state = ScoreTails(POSITIVE).update([0.1, 0.5]).state()
+    state = ScoreTails(POSITIVE).update([0.1, 0.5], columns=np.array([1, 1])).state()
     with pytest.raises(DataError, match=f"the state of tails is damaged: .*{words}"):
         ScoreTails.from_state(state.replaced(**damage))
 

@@ -5,13 +5,25 @@ from __future__ import annotations
 import math
 import os
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from drpu._checks import check_integer, check_real, check_scores, check_weights
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray
+from drpu.core.counts import (
+    MOST,
+    Counted,
+    cell_counts,
+    check_columns,
+    check_counts,
+    effective_size,
+    equal_counts,
+    group_squares,
+    most_rows,
+    survival,
+)
 from drpu.exceptions import DataError, DRPUError
 
 if TYPE_CHECKING:
@@ -19,44 +31,13 @@ if TYPE_CHECKING:
 
 __all__ = ["ScoreTails"]
 
-_MOST = 2.0**62  # largest number of rows, so that sums of two counts fit into 64 bits
 _CHUNK = 1 << 20  # scores counted at a time, to limit memory
-
 
 # Held while counts are added, which takes microseconds. There is one lock for all tails, because tails with
 # their own lock could not be pickled. A fork waits for it, so that it is free in the child.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(before=_LOCK.acquire, after_in_parent=_LOCK.release, after_in_child=_LOCK.release)
-
-
-class _Counted(NamedTuple):
-    """Counts of scores with their squares; immutable, so that other threads see a consistent state."""
-
-    counts: IntArray | FloatArray
-    weight_squares: float = 0.0
-    cluster_squares: float = 0.0
-    columns: IntArray | None = None
-
-    @property
-    def weighted(self) -> bool:
-        """Whether any row has a weight."""
-        return self.counts.dtype != np.int64
-
-    @property
-    def squares(self) -> float:
-        """Sum of the squared weights; the number of rows if there are no weights."""
-        return self.weight_squares if self.weighted else float(self.counts.sum())
-
-    def __add__(self, more: _Counted) -> _Counted:  # type: ignore[override]
-        if not (self.weighted or more.weighted):
-            total = int(self.counts.sum()) + int(more.counts.sum())  # neither of them exceeds the bound
-            if total > _MOST:
-                raise DataError(f"at most {_MOST:g} rows can be counted, got {total:g}.")
-        counts = self.counts + more.counts
-        squares = 0.0 if counts.dtype == np.int64 else self.squares + more.squares
-        clusters = self.cluster_squares + more.cluster_squares
-        return _Counted(counts, squares, clusters, _added_columns(self, more))
 
 
 class ScoreTails:
@@ -110,7 +91,7 @@ class ScoreTails:
     positive_counts: IntArray | FloatArray
     n_positive: float
     copies: int
-    _counted: _Counted
+    _counted: Counted
 
     def __init__(
         self, positive_scores: Any, weight: Any = None, *, groups: IntArray | None = None, copies: int = 1
@@ -125,11 +106,11 @@ class ScoreTails:
         else:
             w = check_weights("weight", weight, len(scores))
             self.positive_counts = np.bincount(cell + 1, weights=w, minlength=size)
-            self.n_positive = _effective_size(w.sum(), (w * w).sum())
+            self.n_positive = effective_size(w.sum(), (w * w).sum())
         if groups is not None:
             w = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
-            self.n_positive = _effective_size(w.sum(), _group_squares(w, groups))
-        self._counted = _Counted(np.zeros(size, dtype=np.int64))
+            self.n_positive = effective_size(w.sum(), group_squares(w, groups))
+        self._counted = Counted(np.zeros(size, dtype=np.int64))
 
     # -- counting ------------------------------------------------------------------
 
@@ -160,17 +141,17 @@ class ScoreTails:
         clusters = 0.0
         if groups is not None:
             unit = np.ones(len(values)) if weight is None else np.asarray(weight, dtype=np.float64)
-            clusters = _group_squares(unit, groups) - float((unit * unit).sum())
+            clusters = group_squares(unit, groups) - float((unit * unit).sum())
         if weight is not None:
             # A batch may have a total weight of zero.
             w = check_weights("weight", weight, len(values), allow_zero=True)
             cells = np.searchsorted(self.levels, values, side="right")
             counts = np.bincount(cells, weights=w, minlength=len(self.levels) + 1)
-            return self._add(_Counted(counts, float((w * w).sum()), clusters, columns))
+            return self._add(Counted(counts, float((w * w).sum()), clusters, columns))
         whole = np.zeros(len(self.levels) + 1, dtype=np.int64)
         for start in range(0, len(values), _CHUNK):
-            whole += _cell_counts(self.levels, values[start : start + _CHUNK])
-        return self._add(_Counted(whole, 0.0, clusters, columns))
+            whole += cell_counts(self.levels, values[start : start + _CHUNK])
+        return self._add(Counted(whole, 0.0, clusters, columns))
 
     def merge(self, other: ScoreTails) -> Self:
         """Add the counts of ``other``, taken over the same positives, in place."""
@@ -179,9 +160,9 @@ class ScoreTails:
 
     def add_counts(self, counts: IntArray) -> Self:
         """Add counts from another source, one for each cell, in place."""
-        return self._add(_Counted(_check_counts("counts", counts, len(self.levels))))
+        return self._add(Counted(check_counts("counts", counts, len(self.levels))))
 
-    def _add(self, more: _Counted) -> Self:
+    def _add(self, more: Counted) -> Self:
         """Add counts under the lock; counts change nowhere else."""
         with _LOCK:
             self._counted = self._counted + more
@@ -192,7 +173,7 @@ class ScoreTails:
         new = object.__new__(type(self))
         new.levels, new.positive_counts, new.n_positive = self.levels, self.positive_counts, self.n_positive
         new.copies = self.copies if copies is None else check_integer("copies", copies, low=1)
-        new._counted = _Counted(np.zeros(len(self.levels) + 1, dtype=np.int64))
+        new._counted = Counted(np.zeros(len(self.levels) + 1, dtype=np.int64))
         return new
 
     def copy(self) -> ScoreTails:
@@ -215,7 +196,7 @@ class ScoreTails:
             return NotImplemented
         return (
             self.same_cells(other)
-            and _equal_counts(self.counts, other.counts)
+            and equal_counts(self.counts, other.counts)
             and math.isclose(self.n, other.n, rel_tol=1e-11)
         )
 
@@ -242,26 +223,26 @@ class ScoreTails:
         counted = self._counted
         total = float(counted.counts.sum())
         if counted.weighted or counted.cluster_squares:
-            return _effective_size(total, counted.squares + counted.cluster_squares) / self.copies
+            return effective_size(total, counted.squares + counted.cluster_squares) / self.copies
         return total / self.copies
 
     @property
     def positive_survival(self) -> FloatArray:
         """Share of the positives at or above each level."""
-        return _survival(self.positive_counts)
+        return survival(self.positive_counts)
 
     @property
     def survival(self) -> FloatArray:
         """Share of the unlabeled scores at or above each level."""
         if not self.counts.any():
             raise DataError("the tails are empty: update them with unlabeled scores first.")
-        return _survival(self.counts)
+        return survival(self.counts)
 
     def same_cells(self, other: ScoreTails) -> bool:
         """Whether ``other`` counts over the same positives."""
         return (
             np.array_equal(self.levels, other.levels)
-            and _equal_counts(self.positive_counts, other.positive_counts)
+            and equal_counts(self.positive_counts, other.positive_counts)
             and math.isclose(self.n_positive, other.n_positive, rel_tol=1e-11)
             and self.copies == other.copies
         )
@@ -311,27 +292,27 @@ class ScoreTails:
         """Tails restored from ``state``; raises ``DataError`` if it is invalid."""
         try:
             levels = check_scores("levels", state.arrays["levels"]).copy()
-            positive = _check_counts("positive_counts", state.arrays["positive_counts"], len(levels))
-            counts = _check_counts("counts", state.arrays["counts"], len(levels))
-            n_positive = check_real("n_positive", state.config["n_positive"], low=0.0, high=_MOST)
+            positive = check_counts("positive_counts", state.arrays["positive_counts"], len(levels))
+            counts = check_counts("counts", state.arrays["counts"], len(levels))
+            n_positive = check_real("n_positive", state.config["n_positive"], low=0.0, high=MOST)
             squares = check_real("weight_squares", state.config["weight_squares"], low=0.0, high=1e300)
             clusters = check_real(
                 "cluster_squares", state.config.get("cluster_squares", 0.0), low=0.0, high=1e300
             )
             copies = check_integer("copies", state.config["copies"], low=1)
-            columns = _check_columns(state.arrays.get("columns"))
+            columns = check_columns(state.arrays.get("columns"))
         except (AttributeError, KeyError, TypeError, DRPUError) as error:
             raise DataError(f"the state of tails is damaged: {error}") from error
         if (levels[1:] <= levels[:-1]).any():
             raise DataError("the state of tails is damaged: levels must ascend.")
-        if positive[0] != 0 or not 0 < n_positive <= _most_rows(positive):
+        if positive[0] != 0 or not 0 < n_positive <= most_rows(positive):
             raise DataError("the state of tails is damaged: positive_counts and n_positive do not agree.")
         if counts.dtype != np.int64 and counts.any() != (squares > 0):
             raise DataError("the state of tails is damaged: counts and weight_squares do not agree.")
         tails = object.__new__(cls)
         tails.levels, tails.positive_counts = levels, positive
         tails.n_positive, tails.copies = n_positive, copies
-        tails._counted = _Counted(counts, squares, clusters, columns)
+        tails._counted = Counted(counts, squares, clusters, columns)
         return tails
 
     def _check_same_cells(self, other: ScoreTails) -> None:
@@ -340,71 +321,3 @@ class ScoreTails:
                 "tails can be merged only when they count over the same positive scores, with the same "
                 "copies: start every shard from tails.empty()."
             )
-
-
-def _added_columns(a: _Counted, b: _Counted) -> IntArray | None:
-    """Counts of the columns of both together, which are known if they are known for all rows of both."""
-    for one, other in ((a, b), (b, a)):
-        if one.columns is None and not one.counts.any():
-            return other.columns
-    if a.columns is None or b.columns is None or a.columns.shape != b.columns.shape:
-        return None
-    return np.asarray(a.columns + b.columns)
-
-
-def _check_columns(values: Any) -> IntArray | None:
-    if values is None:
-        return None
-    columns = np.asarray(values)
-    if columns.ndim != 1 or columns.dtype.kind not in "iu" or (columns < 0).any() or columns.max() > _MOST:
-        raise DataError("columns must be counts, one for each range of a column.")
-    return columns.astype(np.int64)
-
-
-def _cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
-    """Counts in the cells; sorting a chunk and searching the levels in it is faster than the reverse."""
-    if len(scores) < 4 * len(levels):
-        cells = np.searchsorted(levels, scores, side="right")
-        return np.bincount(cells, minlength=len(levels) + 1).astype(np.int64)
-    edges = np.searchsorted(np.sort(scores), levels, side="left")
-    return np.diff(np.concatenate(([0], edges, [len(scores)]))).astype(np.int64)
-
-
-def _check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray:
-    """A copy of ``values`` as counts; integers of any width stay integers."""
-    counts = np.asarray(values)
-    if counts.shape != (n_levels + 1,):
-        raise DataError(f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}.")
-    if counts.dtype.kind not in "iuf" or not np.isfinite(counts).all() or (counts < 0).any():
-        raise DataError(f"{name} must be finite numbers that are not negative.")
-    if not counts.sum(dtype=np.float64) <= _MOST:
-        raise DataError(f"{name} must add up to at most {_MOST:g}.")
-    return counts.astype(np.float64) if counts.dtype.kind == "f" else counts.astype(np.int64)
-
-
-def _most_rows(counts: IntArray | FloatArray) -> float:
-    """The number of counted rows, if it is known; weighted counts can come from any number."""
-    return float(counts.sum()) if counts.dtype == np.int64 else (math.inf if counts.any() else 0.0)
-
-
-def _survival(counts: IntArray | FloatArray) -> FloatArray:
-    tail: FloatArray = counts[::-1].cumsum()[::-1] / counts.sum()
-    return tail[1:]
-
-
-def _group_squares(weight: FloatArray, groups: IntArray) -> float:
-    """Sum of the squared total weights of the groups."""
-    totals = np.bincount(np.unique(groups, return_inverse=True)[1], weights=weight)
-    return float(totals @ totals)
-
-
-def _effective_size(total: float, squares: float) -> float:
-    return float(total * total / squares) if squares > 0 else 0.0
-
-
-def _equal_counts(a: IntArray | FloatArray, b: IntArray | FloatArray) -> bool:
-    if a.shape != b.shape:
-        return False
-    if a.dtype == np.int64 and b.dtype == np.int64:
-        return bool(np.array_equal(a, b))
-    return bool(np.allclose(a, b, rtol=1e-12, atol=1e-12 * max(1.0, float(np.abs(a).sum()))))
