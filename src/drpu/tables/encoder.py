@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
 
-from drpu._checks import check_real
 from drpu._typing import FloatArray
 from drpu.exceptions import (
     DataError,
@@ -21,42 +19,16 @@ from drpu.exceptions import (
     UnseenLevelsWarning,
 )
 from drpu.tables.alignment import aligned, columns_named
-from drpu.tables.columns import (
-    CATEGORY,
-    DATE,
-    NUMBER,
-    Column,
-    by_frequency,
-    counted,
-    is_missing,
-    level_name,
-    read_column,
-    read_numbers,
-)
+from drpu.tables.columns import CATEGORY, NUMBER, Column, by_frequency, read_column
 from drpu.tables.frames import Frame
 from drpu.tables.indicators import Indicators
+from drpu.tables.plans import FIRST, LEFT_OUT, MISSING, OTHER, ColumnPlan
 from drpu.tables.summaries import ColumnSummary
 
 __all__ = ["FIRST", "MISSING", "OTHER", "ColumnPlan", "TableEncoder"]
 
-# Codes of a missing value, of rare and unseen levels, and of the most frequent level.
-MISSING, OTHER, FIRST = 0, 1, 2
-LEFT_OUT = "left out"
-FEWEST_ROWS = 5  # a level with fewer rows is rare
-MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
 MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
 ENOUGH_ROWS = 50  # minimum number of rows for that warning
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnPlan:
-    """Name and kind of one column and, for a category, its levels by frequency."""
-
-    name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    rows: tuple[int, ...] = field(default=(), compare=False)  # of each level; unknown after loading
-    rare: float = field(default=0.0, compare=False)  # share of rows with rare levels to expect
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +73,13 @@ class TableEncoder:
         read = [read_column(name, [part.column(j) for part in parts]) for j, name in enumerate(names)]
         _refuse_text(names, read, _recipe)
         ids = _left_out(names, read)
-        plans = [_plan(name, column, left_out=name in ids) for name, column in zip(names, read, strict=True)]
+        plans = [
+            ColumnPlan(name, LEFT_OUT) if name in ids else ColumnPlan.of_column(name, column)
+            for name, column in zip(names, read, strict=True)
+        ]
         encoder = cls(tuple(plans), first.named)
         pairs = [(p, c) for p, c in zip(plans, read, strict=True) if p.kind != LEFT_OUT]
-        matrix = _matrix([_training_values(*pair) for pair in pairs], parts)
+        matrix = _matrix([plan.training_values(column) for plan, column in pairs], parts)
         if expand and encoder.categories:
             encoder = replace(encoder, indicators=Indicators.of(matrix, encoder.categories))
         return encoder, encoder._expanded(matrix)
@@ -120,11 +95,12 @@ class TableEncoder:
             if name in ids or column.kind != CATEGORY:
                 plans.append(ColumnPlan(name, LEFT_OUT if name in ids else column.kind))
             else:
-                plans.append(_category(name, by_frequency(summaries[name].levels), summaries[name].present))
+                summary = summaries[name]
+                plans.append(ColumnPlan.category(name, by_frequency(summary.levels), summary.present))
         encoder = cls(tuple(plans), named=True)
         if not expand or not encoder.categories:
             return encoder
-        codes = {j: _code_counts(plan, summaries[plan.name]) for j, plan in enumerate(encoder.used)
+        codes = {j: plan.code_counts(summaries[plan.name]) for j, plan in enumerate(encoder.used)
                  if plan.kind == CATEGORY}  # fmt: skip
         return replace(encoder, indicators=Indicators.of_counts(len(encoder.used), codes))
 
@@ -169,7 +145,7 @@ class TableEncoder:
         frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
         here = dict(zip(frame.names, range(len(frame.names)), strict=True))
         at = here if self.named else dict(zip(names, range(len(names)), strict=True))
-        values = [self._values(plan, frame.column(at[plan.name])) for plan in self.used]
+        values = [plan.values(frame.column(at[plan.name]), self.salt) for plan in self.used]
         if warn:
             self._warn_of_unseen(frame, values)
         return self._expanded(_matrix(values, [frame.select([at[plan.name] for plan in self.used])]))
@@ -203,18 +179,14 @@ class TableEncoder:
         if self.salt is not None:
             return self
         salt = salt or secrets.token_hex(16)
-        plans = [
-            replace(plan, levels=tuple(_digest(salt, level) for level in plan.levels))
-            for plan in self.columns
-        ]
-        return replace(self, columns=tuple(plans), salt=salt)
+        return replace(self, columns=tuple(plan.hashed(salt) for plan in self.columns), salt=salt)
 
     def without_rare(self, rows: int) -> TableEncoder:
         """The same encoder without the levels of fewer than ``rows`` training rows.
 
         The other levels keep their codes, because codes are in order of frequency.
         """
-        return replace(self, columns=tuple(_cut(plan, rows) for plan in self.columns))
+        return replace(self, columns=tuple(plan.without_rare(rows) for plan in self.columns))
 
     def kept_values(self) -> dict[str, int]:
         """Number of values that each category column keeps."""
@@ -222,11 +194,7 @@ class TableEncoder:
 
     def state(self) -> dict[str, Any]:
         """The encoder as plain data."""
-        columns = [
-            {"name": plan.name, "kind": plan.kind}
-            | ({"levels": list(plan.levels), "rare": plan.rare} if plan.levels else {})
-            for plan in self.columns
-        ]
+        columns = [plan.state() for plan in self.columns]
         state = {"columns": columns, "named": self.named, "salt": self.salt}
         return state if self.indicators is None else state | {"indicators": self.indicators.state()}
 
@@ -234,7 +202,7 @@ class TableEncoder:
     def from_state(cls, state: Any) -> Self:
         """The encoder that gave ``state``."""
         try:
-            plans = tuple(_plan_from_state(column) for column in state["columns"])
+            plans = tuple(ColumnPlan.from_state(column) for column in state["columns"])
             salt = state["salt"]
             if (
                 not plans
@@ -254,29 +222,6 @@ class TableEncoder:
     def _expanded(self, matrix: FloatArray) -> FloatArray:
         return matrix if self.indicators is None else self.indicators(matrix)
 
-    def _values(self, plan: ColumnPlan, series: nw.Series[Any]) -> FloatArray:
-        if plan.kind != CATEGORY:
-            return read_numbers(plan.name, plan.kind, series)
-        codes = {level: FIRST + position for position, level in enumerate(plan.levels)}
-        known: dict[Any, int] = {}
-        found = []
-        for value in series.to_list():
-            try:
-                code = known.get(value)
-            except TypeError as error:
-                kind = type(value).__name__
-                raise DataTypeError(f"column {plan.name!r} holds a {kind}, not a name.") from error
-            if code is None:
-                code = known[value] = self._code(value, codes)
-            found.append(code)
-        return np.array(found, dtype=np.float64)
-
-    def _code(self, value: Any, codes: dict[str, int]) -> int:
-        if is_missing(value):
-            return MISSING
-        name = level_name(value)
-        return codes.get(name if self.salt is None else _digest(self.salt, name), OTHER)
-
     def _warn_of_unseen(self, frame: Frame, values: list[FloatArray]) -> None:
         if len(frame) < ENOUGH_ROWS:
             return
@@ -292,57 +237,6 @@ class TableEncoder:
                 UnseenLevelsWarning,
                 stacklevel=2,
             )
-
-
-def _plan(name: str, column: Column, *, left_out: bool) -> ColumnPlan:
-    if left_out:
-        return ColumnPlan(name, LEFT_OUT)
-    if column.levels is None:
-        return ColumnPlan(name, column.kind)
-    counts = counted(column.levels)
-    return _category(name, counts, sum(n for _, n in counts))
-
-
-def _category(name: str, counts: list[tuple[str, int]], present: int) -> ColumnPlan:
-    """A category with the levels that are frequent enough, of all levels by frequency.
-
-    The share of rows with rare levels that new rows will have is estimated by leaving each training row out:
-    a level that is frequent enough by one row only counts as rare.
-    """
-    kept = [(level, n) for level, n in counts if n >= FEWEST_ROWS][:MOST_LEVELS]
-    sure = sum(n for _, n in kept if n > FEWEST_ROWS)
-    rare = 1 - sure / present if present else 0.0
-    return ColumnPlan(name, CATEGORY, tuple(level for level, _ in kept), tuple(n for _, n in kept), rare)
-
-
-def _code_counts(plan: ColumnPlan, summary: ColumnSummary) -> dict[int, int]:
-    """Rows of each code of a category."""
-    rows = {MISSING: summary.rows - summary.present, OTHER: summary.present - sum(plan.rows)}
-    rows |= {FIRST + k: n for k, n in enumerate(plan.rows)}
-    return {code: n for code, n in rows.items() if n > 0}
-
-
-def _training_values(plan: ColumnPlan, column: Column) -> FloatArray:
-    if column.numbers is not None:
-        return column.numbers
-    assert column.levels is not None
-    codes: dict[str | None, int] = {level: FIRST + i for i, level in enumerate(plan.levels)}
-    codes[None] = MISSING
-    return np.array([codes.get(level, OTHER) for level in column.levels], dtype=np.float64)
-
-
-def _cut(plan: ColumnPlan, rows: int) -> ColumnPlan:
-    if not plan.levels:
-        return plan
-    if not plan.rows:
-        raise DataError(
-            "the rows of each level are not known after loading: leave rare levels out when the fitted "
-            "classifier is saved for the first time."
-        )
-    keep = sum(1 for n in plan.rows if n >= rows)
-    total = sum(n for n in plan.rows if n > FEWEST_ROWS) / max(1 - plan.rare, 1e-9)
-    rare = min(1.0, plan.rare + sum(n for n in plan.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
-    return replace(plan, levels=plan.levels[:keep], rows=plan.rows[:keep], rare=rare)
 
 
 def _matrix(values: list[FloatArray], parts: list[Frame]) -> FloatArray:
@@ -390,18 +284,3 @@ def _recipe(texts: list[str], others: list[Column]) -> str:
         steps = f"make_column_transformer({pairs}, remainder='passthrough'), LogisticRegression()"
     source = ", with TableVectorizer of skrub" if steps.startswith("Table") else ""
     return f"turn it into numbers in a pipeline, DRPUClassifier(make_pipeline({steps})){source}"
-
-
-def _digest(salt: str, level: str) -> str:
-    return hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
-
-
-def _plan_from_state(column: dict[str, Any]) -> ColumnPlan:
-    name, kind, levels = column["name"], column["kind"], column.get("levels", [])
-    texts = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
-    if not isinstance(name, str) or kind not in (NUMBER, DATE, CATEGORY, LEFT_OUT) or not texts:
-        raise DataError(f"a column of a table encoder has a wrong form: {name!r}.")
-    if len(set(levels)) != len(levels) or len(levels) > MOST_LEVELS:
-        raise DataError(f"the levels of column {name!r} have a wrong form.")
-    rare = check_real("rare", column.get("rare", 0.0), low=0.0, high=1.0)  # older files do not have it
-    return ColumnPlan(name, kind, tuple(levels), rare=rare)
