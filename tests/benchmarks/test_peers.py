@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from benchmarks import peers
-from benchmarks.peers import Contender, Outcome, Sample, classifier, compete, draw, mixture, summary
+from benchmarks._peer_methods import Contender, Outcome, Sample, classifier, mixture
+from benchmarks.peers import compete, draw, summary
 from benchmarks.shift import PRIORS
 
 

@@ -1,0 +1,33 @@
+"""Files for tests of the command line."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet
+
+from drpu import make_gaussian_pu
+from drpu.cli import main
+
+SEED = 3
+
+
+def write_folder(folder):
+    """A training file, two test files and a classifier."""
+    data = make_gaussian_pu(
+        200, 600, prior=0.5, test_prior=0.2, n_test=500, separation=4, dimensions=2, random_state=SEED
+    )
+    X, y = data.X_y()
+    train = pa.table({"id": np.arange(len(X)), "a": X[:, 0], "b": X[:, 1], "y": y})
+    pa.parquet.write_table(train, folder / "train.parquet")
+    pa.csv.write_csv(train, folder / "train.csv")
+    june = pa.table({"id": np.arange(500), "b": data.test[:, 1], "a": data.test[:, 0]})
+    pa.csv.write_csv(june, folder / "june.csv")
+    pa.feather.write_feather(june, folder / "june.arrow")
+    pa.parquet.write_table(june, folder / "june.parquet")
+    months = np.where(np.arange(500) < 250, "may", "june")
+    pa.parquet.write_table(june.append_column("month", pa.array(months)), folder / "year.parquet")
+    np.savez(folder / "train.npz", X=X, y=y)
+    words = ["fit", str(folder / "train.parquet"), "--label", "y", "--drop", "id", "--model", "classifier"]
+    assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
+    return folder
