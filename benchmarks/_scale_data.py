@@ -88,13 +88,13 @@ def labelled(
 ) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """Rows and labels of a single sample: a tenth of the rows are labelled positives."""
     X, y = draw(law, n, seed, dtype)
-    return X, first_labelled(y)
+    return X, first_labelled(y, n // 10)
 
 
-def first_labelled(y: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Labels of the first positives, as many as a tenth of the rows."""
+def first_labelled(y: NDArray[np.bool_], positives: int) -> NDArray[np.int64]:
+    """Labels of the first positives."""
     label = np.zeros(len(y), dtype=np.int64)
-    label[np.flatnonzero(y)[: len(y) // 10]] = 1
+    label[np.flatnonzero(y)[:positives]] = 1
     return label
 
 

@@ -34,7 +34,8 @@ class Scored:
     """One training sample and its test samples after the model has scored them.
 
     ``tails`` count the unlabeled training rows, ``scores`` has one row for each test row
-    and one column for each fold model. ``samples`` maps a test prior to rows of both.
+    and one column for each fold model, ``label_scores`` for each model that labels come from.
+    ``samples`` maps a test prior to rows of both.
     """
 
     table: str
@@ -45,6 +46,7 @@ class Scored:
     labelled: float  # labelled positives over all training rows
     tails: ScoreTails
     scores: np.ndarray
+    label_scores: np.ndarray
     y: np.ndarray
     samples: dict[float, np.ndarray]
 
@@ -141,6 +143,7 @@ def score(
         float(sample.y.mean()),
         clf.tails_,
         clf.model_.fold_scores(X[union]),
+        clf.model_.label_scores(X[union]),
         y[union],
         {q: np.searchsorted(union, at) for q, at in drawn.items()},
     )

@@ -89,16 +89,16 @@ def make_cell(table: Table, protocol: str, seed: int, rows: int) -> Cell:
     later, places = {}, []
     for k, q in enumerate(test_priors(protocol, float(y.mean()))):
         at = second[draw(y[second], q, rows, rng)]
-        scores = fitted.model.fold_scores(X[at])
-        counts = fitted.no_counts().update(scores.ravel())
+        scores = fitted.model.scores(X[at])
+        counts = fitted.count_scores(scores)
         estimate = fitted.prior_of(counts)
         growth = negative_growth(counts, fitted.tails, estimate.value) or Growth(1.0)
         later[q] = growth, estimate.value
         if k == 0:
             places.append(make_place("new rows", fitted, scores, y[at], q, counts, growth))
         if k == 1:
-            auc = float(roc_auc_score(y[at], scores.mean(axis=1)))
-    scores = fitted.model.fold_scores(sample.X[unlabeled])
+            auc = float(roc_auc_score(y[at], fitted.log_ratio_of(scores)))
+    scores = fitted.model.scores(sample.X[unlabeled])
     place = make_place(
         "training rows",
         fitted,

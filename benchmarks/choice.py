@@ -43,7 +43,7 @@ def fit_choice(task: Task) -> Task:
 
     law, structure = task["law"], task["structure"]
     X, y = draw(law, task["rows"], 0, structure)
-    label = first_labelled(y) == 1
+    label = first_labelled(y, len(y) // 10) == 1
     new, truth = draw(law, TEST_ROWS, 1, structure)
     found: Task = {}
     for name, settings in SETTINGS.items():

@@ -1,11 +1,11 @@
 """What predictions of the default cost, as ratios to LightGBM, and whether more jobs are slower.
 
-    python -m benchmarks.predict [--rows 600 4000 12000 40000]
+    python -m benchmarks.predict [--sizes 600:60 4000:400 12000:1200 40000:4000 50000:900]
 
-The sizes have ten folds, five folds that are averaged, five folds whose members are weighted,
-and one split. Each cost is the least of several measurements in turn, in seconds of the processor,
-with one thread. ``before`` is the same model with all trees in each fold, as
-a single model has them.
+Sizes are numbers of rows and of labelled positives. The default sizes have ten folds, five folds that
+are averaged, five folds whose members are weighted, one split, and few positives among many rows. Each
+cost is the least of several measurements in turn, in seconds of the processor, with one thread.
+``averaged`` is the default without a model of all rows: labels come from the average of the fold models.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import lightgbm
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
 from benchmarks._results import write_results
-from benchmarks._scale_data import draw, labelled
+from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
 from drpu.models.auto import AutoRatio
-from drpu.models.base import RatioModel
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 3
 LAW = "network"
 LIGHTGBM_ROUNDS = 100  # its own default
+SIZES = ["600:60", "4000:400", "12000:1200", "40000:4000", "50000:900"]
 
 
-class Before(AutoRatio, kind="benchmark-before"):
-    """The default with as many trees in each fold as in a single model."""
+class Averaged(AutoRatio, kind="benchmark-averaged"):
+    """The default without a model of all rows."""
 
-    for_folds = RatioModel.for_folds
+    labels_by_refit: ClassVar[bool] = False
 
 
 def least(function: Callable[[], Any]) -> float:
@@ -63,17 +63,18 @@ def row_costs(score: Callable[[Any], Any], new: Any) -> dict[str, float]:
     return {"many_us": 1e6 * least(lambda: score(new)) / len(new), "alone_ms": 1e3 * alone / BLOCK}
 
 
-def measured(n: int) -> dict[str, Any]:
+def measured(n: int, positives: int) -> dict[str, Any]:
     """Costs at one size, beside LightGBM with its own rounds and with those of the boosted model."""
-    X, label = labelled(LAW, n)
+    X, y = draw(LAW, n)
+    label = first_labelled(y, positives)
     new, truth = draw(LAW, ROWS, seed=1000)
     options: dict[str, Any] = {"scenario": "single-sample", "random_state": 0}
     start = time.process_time()
     clf = DRPUClassifier(**options).fit(X, label)
     fit = time.process_time() - start
     start = time.process_time()
-    before = DRPUClassifier(Before(), **options).fit(X, label)
-    fit_before = time.process_time() - start
+    averaged = DRPUClassifier(Averaged(), **options).fit(X, label)
+    fit_averaged = time.process_time() - start
     boosted = DRPUClassifier("boosted", **options).fit(X, label)
     rounds = max(model.n_rounds_ for model in boosted.model_.models)
     adapted = clf.at_prior(0.2)
@@ -83,7 +84,8 @@ def measured(n: int) -> dict[str, Any]:
         "ratio": row_costs(clf.ratio, new),
         "adapted predict": row_costs(adapted.predict, new),
         "adapted predict_proba": row_costs(adapted.predict_proba, new),
-        "before predict": row_costs(before.predict, new),
+        "averaged predict": row_costs(averaged.predict, new),
+        "count": row_costs(clf.count, new),
     }
     settings = {"objective": "binary", "num_threads": 1, "verbosity": -1}
     for name, number in (("lightgbm", LIGHTGBM_ROUNDS), ("lightgbm as boosted", rounds)):
@@ -92,18 +94,18 @@ def measured(n: int) -> dict[str, Any]:
     many = costs["predict"]["many_us"]
     return {
         "rows": n,
-        "positives": int(label.sum()),
+        "positives": positives,
         "folds": len(clf.model_.models),
         "boosted_rounds": rounds,
         "costs": costs,
         "many_ratio": many / costs["lightgbm"]["many_us"],
         "many_ratio_as_boosted": many / costs["lightgbm as boosted"]["many_us"],
-        "many_ratio_before": costs["before predict"]["many_us"] / costs["lightgbm"]["many_us"],
+        "many_ratio_averaged": costs["averaged predict"]["many_us"] / costs["lightgbm"]["many_us"],
         "alone_ratio": costs["predict"]["alone_ms"] / costs["lightgbm"]["alone_ms"],
         "fit_seconds": fit,
-        "fit_seconds_before": fit_before,
+        "fit_seconds_averaged": fit_averaged,
         "auc": float(roc_auc_score(truth, clf.decision_function(new))),
-        "auc_before": float(roc_auc_score(truth, before.decision_function(new))),
+        "auc_averaged": float(roc_auc_score(truth, averaged.decision_function(new))),
     }
 
 
@@ -123,16 +125,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--rows", type=int, nargs="+", default=[600, 4000, 12_000, 40_000])
+    parser.add_argument("--sizes", nargs="+", default=SIZES, help="rows:positives of each size")
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)
     np.seterr(all="ignore")
     sizes = []
-    for n in options.rows:
-        sizes.append(measured(n))
-        print(n, {k: v for k, v in sizes[-1].items() if k != "costs"}, flush=True)
-    side_by_side = [jobs(n, model) for model in ("auto", "kernel") for n in options.rows[:2]]
-    command = f"python -m benchmarks.predict --rows {' '.join(map(str, options.rows))}"
+    for size in options.sizes:
+        sizes.append(measured(*map(int, size.split(":"))))
+        print(size, {k: v for k, v in sizes[-1].items() if k != "costs"}, flush=True)
+    rows = [one["rows"] for one in sizes[:2]]
+    side_by_side = [jobs(n, model) for model in ("auto", "kernel") for n in rows]
+    command = f"python -m benchmarks.predict --sizes {' '.join(options.sizes)}"
     print("wrote", write_results("predict", command, columns=30, sizes=sizes, jobs=side_by_side))
 
 

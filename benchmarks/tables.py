@@ -91,7 +91,8 @@ def cells(scored: Scored) -> Iterator[Row]:
         new = scored.tails.empty(copies=scores.shape[1]).update(scores.ravel())
         prior = prior_from_tails(new, reference=scored.tails, train_prior=train)
         whole = scored.labelled + (1 - scored.labelled) * train.value
-        told = labels(scored, scores, scored.prior, float(y.mean()))
+        of_labels = scored.label_scores[rows]
+        told = labels(scored, of_labels, scored.prior, float(y.mean()))
         yield {
             "table": scored.table,
             "protocol": scored.protocol,
@@ -103,14 +104,14 @@ def cells(scored: Scored) -> Iterator[Row]:
             "low": prior.low,
             "high": prior.high,
             "identified": prior.identified,
-            "accuracy": float(np.mean(labels(scored, scores, whole, prior.value) == y)),
+            "accuracy": float(np.mean(labels(scored, of_labels, whole, prior.value) == y)),
             "accuracy_known": float(np.mean(told == y)),
             "expected": expected(scored, told, y),
         }
 
 
 def labels(scored: Scored, scores: Any, train_prior: float, test_prior: float) -> Any:
-    """Labels of test rows by calibrated ratios, averaged over the fold models."""
+    """Labels of test rows by calibrated ratios, averaged over the models that labels come from."""
     unlabeled = max(0.0, (train_prior - scored.labelled) / (1 - scored.labelled))
     calibration = calibrate(scored.tails, unlabeled, labelled_share=scored.labelled)
     ratio = calibration(scores.ravel()).reshape(scores.shape).mean(axis=1)

@@ -227,7 +227,7 @@ def test_the_default_has_the_contributions_of_its_trees(data):
     clf = DRPUClassifier(holdout=2, random_state=0).fit(X, y)
     found = clf.contributions(X[:200])
     assert found.shape == (200, 4)
-    scores = clf.model_.fold_scores(X[:200]).mean(axis=1)
+    scores = clf.model_.whole.log_ratio(X[:200])
     assert_allclose(found.sum(axis=1), scores, rtol=1e-6, atol=1e-6)
     assert np.abs(found[:, 2]).mean() < 0.3 * np.abs(found[:, 0]).mean()  # a column of noise
     assert np.ptp(found[:, 3]) > 0.1  # the smooth member, which has a score and no contributions

@@ -51,11 +51,11 @@ def fitted_with_gaps():
 
 def each_alone(model, X):
     """Scores by one model after the other."""
-    return np.column_stack([part.score_checked(X) for part in model.models])
+    return np.column_stack([part.score_checked(X) for part in model.all_models])
 
 
 def in_batches(model, X, size):
-    parts = [model.fold_scores(X[start : start + size]) for start in range(0, X.shape[0], size)]
+    parts = [model.scores(X[start : start + size]) for start in range(0, X.shape[0], size)]
     return np.concatenate(parts)
 
 
@@ -146,7 +146,7 @@ def test_threads_score_single_rows_alike(fitted):
     X = rows(200, seed=6)
     model = FoldedRatio.from_state(fitted.model_.state())  # nothing is prepared yet
     with ThreadPoolExecutor(8) as pool:
-        found = list(pool.map(model.fold_scores, X[:, None]))
+        found = list(pool.map(model.scores, X[:, None]))
     assert_array_equal(np.concatenate(found), each_alone(model, X))
 
 

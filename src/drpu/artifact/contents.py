@@ -49,7 +49,7 @@ def contents(classifier: Any, state: ModelState) -> dict[str, Any]:
 
 def kept_values(classifier: Any) -> dict[str, str]:
     """Parts of the classifier that keep values of training rows, and what they keep."""
-    models = classifier.fitted_.model.models if hasattr(classifier, "fitted_") else [classifier.model_]
+    models = classifier.fitted_.model.all_models if hasattr(classifier, "fitted_") else [classifier.model_]
     kept: dict[str, str] = {}
     waiting = list(models)
     while waiting:

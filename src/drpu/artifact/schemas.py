@@ -7,6 +7,8 @@ and files of the previous layout in ``tests/artifact/schemas``. New keys that ha
 1. One flat state for each classifier: tails, calibration and grid among its own arrays.
 2. Tails, calibration, grid and model are parts of a ``fitted`` part, each written by its class. The
    training prior is ``train_prior``, and the method for later priors ``adapt_method``.
+3. The last part of a ``folds`` state may be a model of all rows; readers of the second schema would count
+   its scores.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from drpu._state import ModelState
 
 __all__ = ["SCHEMA", "upgrade"]
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 def upgrade(state: ModelState, schema: int) -> ModelState:

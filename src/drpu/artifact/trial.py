@@ -47,7 +47,7 @@ def _scores(classifier: Any, rows: FloatArray) -> FloatArray:
     if not hasattr(classifier, "fitted_"):
         return np.asarray(classifier.decision_function(rows), dtype=np.float64)
     fitted = classifier.fitted_
-    scores = np.asarray(fitted.model.fold_scores(rows), dtype=np.float64)
+    scores = np.asarray(fitted.model.scores(rows), dtype=np.float64)
     if not np.isfinite(fitted.log_ratio(rows)).all():
         raise ArtifactError("its calibrated ratios must be finite.")
     # Raises if a cost or a prior among the parameters violates its rule; the threshold may be infinite.

@@ -138,10 +138,12 @@ class Calibration:
     labelled_share: float = 0.0
     _knots: FloatArray = field(init=False, repr=False, compare=False)  # of the curve, found once
     _at_knots: FloatArray = field(init=False, repr=False, compare=False)
+    _population_steps: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_knots", np.clip(self.levels, -_HUGE, _HUGE))
         object.__setattr__(self, "_at_knots", (self.curve[:-1] + self.curve[1:]) / 2)
+        object.__setattr__(self, "_population_steps", self._in_population(self.steps))
 
     def __call__(self, scores: Any) -> FloatArray:
         """Ratio at each score."""
@@ -149,12 +151,12 @@ class Calibration:
 
     def ratios(self, scores: FloatArray) -> FloatArray:
         """Ratio at each score of a checked array."""
-        steps = self.steps[self.levels.searchsorted(scores, side="right")]
+        steps = self._population_steps[self.levels.searchsorted(scores, side="right")]
         curve = np.interp(scores, self._knots, self._at_knots, left=self.curve[0], right=self.curve[-1])
-        parts = (
-            population_ratio(np.minimum(part, self.ceiling), self.labelled_share) for part in (steps, curve)
-        )
-        return np.asarray(sum(parts) / 2)
+        return np.asarray((steps + self._in_population(curve)) / 2)
+
+    def _in_population(self, ratio: FloatArray) -> FloatArray:
+        return population_ratio(np.minimum(ratio, self.ceiling), self.labelled_share)
 
     def state(self) -> ModelState:
         """Arrays and numbers from which :meth:`from_state` makes an equal map."""

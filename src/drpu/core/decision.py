@@ -113,7 +113,8 @@ def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float)
     """
     pi = check_prior("train_prior", train_prior)
     pi_test = check_prior("test_prior", test_prior)
-    r = np.clip(_numbers("ratio", ratio), 0, min(1 / pi, _LARGEST) if pi > 0 else _LARGEST)
+    most = min(1 / pi, _LARGEST) if pi > 0 else _LARGEST
+    r = np.minimum(np.maximum(_numbers("ratio", ratio), 0), most)  # faster than clip for a single row
     return _posterior(pi_test * (1 - pi) * r, (1 - pi_test) * np.maximum(1 - pi * r, 0), pi_test)
 
 
@@ -131,6 +132,6 @@ def _posterior(positive: FloatArray, negative: FloatArray, test_prior: float) ->
     """Posterior from two masses; the prior itself if both are zero."""
     if test_prior in (0.0, 1.0):
         return np.full(np.shape(positive), test_prior)
-    with np.errstate(invalid="ignore"):
-        share = positive / (positive + negative)
-    return np.where(positive + negative > 0, share, test_prior)
+    total = positive + negative
+    some = total > 0
+    return np.where(some, positive / np.where(some, total, 1.0), test_prior)

@@ -24,8 +24,9 @@ from drpu.core.tails import ScoreTails
 __all__ = ["Decision", "Judge", "expect"]
 
 _PLATEAU_DOUBT = 2.0  # relative error assumed for the false positives that the plateau predicts
-# Fraction of the errors that averaging fold models may remove, with many and with few errors.
-_AVERAGING_GAIN = (0.15, 0.5)
+# Fraction of the errors that an average of fold models, or a model of all rows, may remove: with many and
+# with few errors.
+_ALL_FOLDS_GAIN = (0.15, 0.5)
 _FEW_ERRORS = 0.02  # rate of errors at which that fraction is halfway between the two
 _LEVEL = 0.95
 
@@ -46,7 +47,8 @@ class Decision:
     labelled_fraction : float
         Fraction of the training population that is labelled.
     models : int
-        Number of fold models whose ratios are averaged for a label. The counts are those of single models.
+        Number of fold models. The counts are those of single ones; with several, a label comes from their
+        average or from a model of all rows, and may be better than the counts say.
     rows : float or None
         Size of the batch to classify, whose sampling error is included in the range; None
         for a population.
@@ -115,8 +117,8 @@ def expect(
     Notes
     -----
     Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares: both
-    priors within their limits, the counts, the score itself (a jackknife over folds), the averaging of
-    fold models, which improves performance, and the batch.
+    priors within their limits, the counts, the score itself (a jackknife over folds), the use of all
+    folds for a label, which improves performance, and the batch.
     """
     rates = _rates(decision, train_prior.value, judge)
     value = rates.at(test_prior.value)
@@ -201,8 +203,8 @@ class _Rates:
 
 
 def _gain(errors: float) -> float:
-    """Fraction of the errors that averaging fold models may remove."""
-    many, few = _AVERAGING_GAIN
+    """Fraction of the errors that the use of all folds for a label may remove."""
+    many, few = _ALL_FOLDS_GAIN
     return many + (few - many) / (1 + errors / _FEW_ERRORS)
 
 

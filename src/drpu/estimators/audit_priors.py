@@ -206,7 +206,7 @@ def _fairness(
     prior = min(max(with_labelled(_estimate(train, 1.0, 0.95), fitted.labelled_fraction).value, 1e-6), 1.0)
     for part, share in unseen:
         answers = part.answers
-        ranks.append(positive_ranks(fitted.tails, part.scores))
+        ranks.append(positive_ranks(fitted.tails, fitted.model.counted(part.scores)))
         positive.append(answers.positive)
         stratum.append(answers.stratum + first)
         first += len(answers.rows)

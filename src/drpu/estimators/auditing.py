@@ -120,7 +120,7 @@ class Auditable(RatioDecision):
             rows=chosen,
             strata=strata,
             stratum=strata.of(ratio[chosen]),
-            scores=self.fitted_.model.fold_scores(take_rows(rows, chosen)),
+            scores=self.fitted_.model.scores(take_rows(rows, chosen)),
             counts=counts,
             classes=self.fitted_.classes,
             classifier=mark_of(self.fitted_),
@@ -225,17 +225,15 @@ def _resolve_random(
     else:
         rows = take_rows(check_rows(classifier, part.rows, model=fitted.model, name="rows"), answered)
     answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
-    return AuditPart(
-        answers, fitted.model.fold_scores(rows), fitted.no_counts() if seen is None else seen, mark
-    )
+    return AuditPart(answers, fitted.model.scores(rows), fitted.no_counts() if seen is None else seen, mark)
 
 
 def _scored(fitted: FittedRatio, X: Rows) -> tuple[FloatArray, ScoreTails]:
     """Ratio of each row, and the counts of all scores, from one pass over the rows."""
     counts, ratios = fitted.no_counts(), []
     for start in range(0, n_rows(X), _CHUNK):
-        scores = fitted.model.fold_scores(take_rows(X, slice(start, start + _CHUNK)))
-        counts.update(scores.ravel())
+        scores = fitted.model.scores(take_rows(X, slice(start, start + _CHUNK)))
+        fitted.count_scores(scores, tails=counts)
         ratios.append(np.exp(fitted.log_ratio_of(scores)))
     return np.concatenate(ratios), counts
 

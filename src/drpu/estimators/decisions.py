@@ -118,8 +118,8 @@ class DecisionMethods:
     def contributions(self: Any, X: Rows) -> FloatArray:
         """How much each column adds to the score of each row, for models with trees.
 
-        These are the contributions that LightGBM computes (Shapley values of its trees), averaged
-        over the fold models and, for the default, over its members with their weights.
+        These are the contributions that LightGBM computes (Shapley values of its trees). For the
+        default they are averaged over its members with their weights, for ``"boosted"`` over the folds.
 
         Parameters
         ----------
@@ -133,7 +133,7 @@ class DecisionMethods:
             were left out), and a last column with everything else. For ``model="boosted"`` that is the
             score of an average row. For the default, it also contains the score of the smooth
             member, which cannot be divided among the columns. The sum of a row is its score: the
-            log-ratio before calibration, averaged over the fold models. Where the log-ratio is not
+            log-ratio before calibration. Where the log-ratio is not
             linear in the output of the trees, as for a forest, contributions are scaled to it.
 
         Raises

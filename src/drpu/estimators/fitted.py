@@ -54,7 +54,8 @@ class FittedRatio:
     Attributes
     ----------
     model : FoldedRatio
-        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold model.
+        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold model, and one by a model of
+        all rows if there is one.
     calibration : Calibration or None
         Maps scores to ratios relative to the training population.
     tails : ScoreTails
@@ -103,12 +104,16 @@ class FittedRatio:
     columns: tuple[ColumnProfile, ...] = ()
 
     def log_ratio(self, X: Rows) -> FloatArray:
-        """Log of the mean ratio over the fold models, without an upper bound."""
-        parts = [self.log_ratio_of(self.model.fold_scores(rows)) for _, rows in _chunks(X)]
+        """Log of the ratio, or of its mean over the fold models, without an upper bound."""
+        parts = [self._log_ratio_at(self.model.label_scores(rows)) for _, rows in _chunks(X)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
-        """Log of the mean ratio over the columns of ``scores``, one for each fold model.
+        """The same from :meth:`scores` of the rows."""
+        return self._log_ratio_at(self.model.labelling(scores))
+
+    def _log_ratio_at(self, scores: FloatArray) -> FloatArray:
+        """Log of the mean ratio over the columns of ``scores``.
 
         Calibration makes ties, above all at its upper bound. A billionth of the score is added to
         break them, so that a threshold can separate any two rows.
@@ -123,11 +128,11 @@ class FittedRatio:
 
     def level_log_ratios(self) -> FloatArray:
         """Log-ratios at the held-out positive scores, ascending."""
-        return self.log_ratio_of(self.tails.levels[:, None])
+        return self._log_ratio_at(self.tails.levels[:, None])
 
     def scores(self, X: Rows) -> FloatArray:
-        """Score of each row by each fold model, (rows, models)."""
-        return np.concatenate([self.model.fold_scores(rows) for _, rows in _chunks(X)])
+        """Score of each row by each model, (rows, models), for labels and counts."""
+        return np.concatenate([self.model.scores(rows) for _, rows in _chunks(X)])
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row is counted once per fold model."""
@@ -137,6 +142,7 @@ class FittedRatio:
         """Counts of the scores of new rows."""
         tails = self.no_counts()
         for at, rows in _chunks(X):
+            # scores of a model for labels are not needed
             self.count_scores(
                 self.model.fold_scores(rows), None if weight is None else weight[at], tails, rows
             )
@@ -149,14 +155,14 @@ class FittedRatio:
         tails: ScoreTails | None = None,
         rows: Rows | None = None,
     ) -> ScoreTails:
-        """Counts of scores of shape (rows, models), added to ``tails`` if these are given.
+        """Counts of :meth:`scores` of some rows, added to ``tails`` if these are given.
 
         If the rows of the scores are given as ``rows``, their columns are counted, too.
         """
         tails = self.no_counts() if tails is None else tails
         columns = count_in_ranges(self.columns, rows) if weight is None else None
         weight = None if weight is None else np.repeat(weight, tails.copies)
-        return tails.update(scores.ravel(), weight, columns=columns)
+        return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
     def prior_of(
         self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None

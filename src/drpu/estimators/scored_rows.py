@@ -22,7 +22,7 @@ class ScoredRows:
     rows : rows of shape (n, d)
         In the form that the model accepts.
     scores : ndarray of shape (n, models)
-        Score of each row by each fold model.
+        Score of each row by each model, as by :meth:`FittedRatio.scores`.
     counts : ScoreTails
         The counts of these scores.
     """

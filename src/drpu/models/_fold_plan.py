@@ -20,10 +20,10 @@ STOPPED_RATE, FASTEST_RATE = 0.05, 0.25  # learning rates with early stopping: o
 
 @dataclass(frozen=True, slots=True)
 class FoldPlan:
-    """The plan of one of several folds, whose ratios are averaged.
+    """The plan of one of several folds, whose models are used for priors.
 
-    The average reduces the variance that few trees leave in each fold, so that all folds
-    together need fewer trees than as many single models.
+    Their scores are counted, and the counts of all folds are added up. So each fold needs fewer trees
+    than the model of all rows, from which labels come.
     """
 
     number: int

@@ -62,8 +62,8 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     classifier holds them out.
 
     Below ten positives only the smooth fit is used, and only the linear fit for sparse rows
-    with more than 1000 columns. A classifier that averages several folds gives each of them fewer
-    trees, because the average over folds reduces the variance as well. Trees handle missing
+    with more than 1000 columns. If a classifier has several folds, their models have fewer trees and
+    are used for priors; one more model, fitted to all rows, is used for labels. Trees handle missing
     values and categories themselves; for the smooth fit, missing values are filled with column
     medians, and categories become indicator columns.
 
@@ -97,6 +97,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         parts=None,
     )
     accepts_nan: ClassVar[bool] = True
+    labels_by_refit: ClassVar[bool] = True
     fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 

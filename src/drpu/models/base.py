@@ -49,6 +49,7 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     accepts_categories: ClassVar[bool] = False  # has a parameter ``categories``: positions of category codes
     accepts_frames: ClassVar[bool] = False  # accepts data frames, as :class:`drpu.tables.frames.FrameRows`
     uses_holdout: ClassVar[bool] = False
+    labels_by_refit: ClassVar[bool] = False  # with several folds, a model of all rows labels new rows
     fits_in_threads: ClassVar[bool] = False  # whether several can be fitted at the same time in one process
 
     def __init_subclass__(cls, *, kind: str | None = None, named: bool = False, **options: Any) -> None:

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_fraction, check_integer
 from drpu._optional import progress
 from drpu._samples import Sample, SamplePair, take_rows
-from drpu._schema import Schema
+from drpu._schema import Flag, Optional, Schema
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.tails import ScoreTails
@@ -59,20 +59,40 @@ class HeldOut:
 class FoldedRatio(RatioModel, kind="folds"):
     """Models of the same kind, each fitted without one fold of the rows.
 
-    ``fold_scores`` has one column per model. All columns are counted for priors; for labels
-    the calibrated ratios are averaged.
+    Scores have one column per model. Those of all fold models are counted for priors, because
+    held-out rows were scored by the same models. For labels the calibrated ratios of the fold models
+    are averaged or, if there is a model of all rows, its ratio is used: one model is scored in less
+    time than several.
+
+    Parameters
+    ----------
+    models : list of RatioModel
+        The fold models.
+    whole : RatioModel, optional
+        Fitted to all rows. Its scores are in the last column.
     """
 
-    schema = Schema("FoldedRatio", parts=None)
+    schema = Schema("FoldedRatio", config={"whole": Optional(Flag())}, parts=None)
 
-    _together: Scorer | None = None
+    _scorers: tuple[Scorer, Scorer | None] | None = None
 
-    def __init__(self, models: list[RatioModel]) -> None:
+    def __init__(self, models: list[RatioModel], whole: RatioModel | None = None) -> None:
         self.models = models
+        self.whole = whole
+
+    @property
+    def for_labels(self) -> list[RatioModel]:
+        """The models that labels come from."""
+        return self.models if self.whole is None else [self.whole]
+
+    @property
+    def all_models(self) -> list[RatioModel]:
+        """The fold models, and the model of all rows if there is one."""
+        return self.models if self.whole is None else [*self.models, self.whole]
 
     @property
     def keeps_rows(self) -> bool:  # noqa: D102
-        return any(model.keeps_rows for model in self.models)
+        return any(model.keeps_rows for model in self.all_models)
 
     @property
     def n_features_in_(self) -> int:  # type: ignore[override]
@@ -106,40 +126,70 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     def describe(self) -> str:
         """The number of models, and a description of one."""
-        inner = self.models[0].describe()
+        inner = self.for_labels[0].describe()
         return inner if len(self.models) == 1 else f"{len(self.models)} folds of {inner}"
 
-    def fold_scores(self, X: Rows) -> FloatArray:
-        """Log-ratios of shape (n_rows, n_models)."""
-        if self._together is None:  # made once; two threads may both make one, and both are correct
-            self._together = type(self.models[0]).together(self.models) or self._one_by_one
-        return self._together(X)
+    def scores(self, X: Rows) -> FloatArray:
+        """Log-ratios of all models, (rows, models)."""
+        scores = self.fold_scores(X)
+        return scores if self.whole is None else np.column_stack([scores, self.label_scores(X)])
 
-    def _one_by_one(self, X: Rows) -> FloatArray:
-        return np.column_stack([model.score_checked(X) for model in self.models])
+    def fold_scores(self, X: Rows) -> FloatArray:
+        """Log-ratios of the fold models, which are counted."""
+        return self._prepared()[0](X)
+
+    def label_scores(self, X: Rows) -> FloatArray:
+        """Log-ratios of the models that labels come from."""
+        folds, whole = self._prepared()
+        return (whole or folds)(X)
+
+    def counted(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that are counted."""
+        return scores[:, : len(self.models)]
+
+    def labelling(self, scores: FloatArray) -> FloatArray:
+        """The columns of :meth:`scores` that labels come from."""
+        return scores if self.whole is None else scores[:, len(self.models) :]
+
+    def _prepared(self) -> tuple[Scorer, Scorer | None]:
+        if self._scorers is None:  # made once; two threads may both make them, and both are correct
+            self._scorers = _scorer(self.models), None if self.whole is None else _scorer([self.whole])
+        return self._scorers
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in super().__getstate__().items() if name != "_together"}
+        return {name: value for name, value in super().__getstate__().items() if name != "_scorers"}
 
     def _fit(self, *_: Any) -> None:
         raise ParameterError("fold models are made by cross_fit, which fits every model without its fold.")
 
     def contributions(self, X: Rows) -> FloatArray:
-        """The mean of the contributions in the fold models."""
-        return np.asarray(np.mean([model.contributions(X) for model in self.models], axis=0))
+        """The mean of the contributions in the models that labels come from."""
+        return np.asarray(np.mean([model.contributions(X) for model in self.for_labels], axis=0))
 
     def _log_ratio(self, X: Rows) -> FloatArray:
-        return np.asarray(self.fold_scores(X).mean(axis=1))
+        return np.asarray(self.label_scores(X).mean(axis=1))
 
     def state(self) -> ModelState:  # noqa: D102
-        return ModelState(self.kind, parts={str(i): model.state() for i, model in enumerate(self.models)})
+        config = {} if self.whole is None else {"whole": True}
+        parts = {str(i): model.state() for i, model in enumerate(self.all_models)}
+        return ModelState(self.kind, config, parts=parts)
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
         models = [model_from_state(state.parts[str(i)], module=module) for i in range(len(state.parts))]
         if len({(type(model), model.n_features_in_) for model in models}) != 1:
             raise DataError("fold models must be of one kind, and have the same columns.")
-        return cls(models)
+        whole = models.pop() if state.config.get("whole") else None
+        if not models:
+            raise DataError("there must be at least one fold model.")
+        return cls(models, whole)
+
+
+def _scorer(models: list[RatioModel]) -> Scorer:
+    """A function with the scores of the models, (rows, models)."""
+    return type(models[0]).together(models) or (
+        lambda X: np.column_stack([model.score_checked(X) for model in models])
+    )
 
 
 def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped: bool = False) -> int | float:
@@ -199,7 +249,7 @@ def cross_fit(
         The two samples, checked.
     holdout : int or float
         Number of folds, or a holdout fraction, or 0: one model is trained on all rows, and
-        its training rows are scored.
+        its training rows are scored. With several folds, some models are also fitted to all rows.
     """
     if holdout == 0:
         fitted = model.fit_checked(pair)
@@ -214,11 +264,14 @@ def cross_fit(
     if len(splits) == 1 and jobs > 1 and getattr(model, "n_jobs", None) == 1:
         model = clone(model).set_params(n_jobs=jobs)  # a single fit, so give it all threads
     copies = model.for_folds(pair, len(splits))
-    work = [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
+    work: list[Any] = [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
+    if len(splits) > 1 and model.labels_by_refit:
+        work.append((clone(model), pair, None, None))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     done = run_jobs(_fit_split, work, jobs=jobs, threads=model.fits_in_threads, rows=len(pair))
     with _each_warning_once():
-        fits = list(progress(done, total=len(splits), label="folds", show=verbose > 0))
+        fits = list(progress(done, total=len(work), label="folds", show=verbose > 0))
+    whole = fits.pop()[0] if len(fits) > len(splits) else None
 
     held = SamplePair(
         *(
@@ -228,7 +281,7 @@ def cross_fit(
             for at, sample in enumerate((pair.positive, pair.unlabeled))
         )
     )
-    return FoldedRatio([fit[0] for fit in fits]), HeldOut(
+    return FoldedRatio([fit[0] for fit in fits], whole), HeldOut(
         np.concatenate([fit[1] for fit in fits]), np.concatenate([fit[2] for fit in fits]), *_parallel(held)
     )
 
@@ -250,8 +303,11 @@ def _parallel(pair: SamplePair) -> tuple[Any, ...]:
 
 
 def _fit_split(
-    model: RatioModel, pair: SamplePair, positive: Split, unlabeled: Split
+    model: RatioModel, pair: SamplePair, positive: Split | None, unlabeled: Split | None
 ) -> tuple[RatioModel, FloatArray, FloatArray]:
+    """A model and the scores of its held-out rows; without a split, a model of all rows."""
+    if positive is None or unlabeled is None:
+        return model.fit_checked(pair), np.empty(0), np.empty(0)
     fitted = model.fit_checked(pair.take(positive[0], unlabeled[0]))
     return (
         fitted,

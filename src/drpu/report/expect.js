@@ -172,7 +172,7 @@ function Expectations(data) {
     };
   }
 
-  // Part of the errors that averaging fold models may remove.
+  // Part of the errors that the use of all folds for a label may remove.
   function gain(errors) { return 0.15 + 0.35 / (1 + errors / 0.02); }
 
   // Rates that the limits of the counts allow, one at a time.

@@ -68,7 +68,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     core: FittedRatio = classifier.fitted_
     graph = Graph()
     rows, inputs, texts = row_inputs(graph, classifier)
-    parts = [_ratio(graph, core, _scores(graph, model, rows)) for model in core.model.models]
+    parts = [_ratio(graph, core, _scores(graph, model, rows)) for model in core.model.for_labels]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     kind = _decide(graph, core, mean)
 
@@ -88,7 +88,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
 
 
 def _scores(graph: Graph, model: RatioModel, rows: str) -> str:
-    """The log-ratios of one fold model, of shape (rows, 1)."""
+    """The log-ratios of one model, of shape (rows, 1)."""
     raw = model.onnx_scores(graph, rows)
     return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 

@@ -1,0 +1,138 @@
+"""Of several folds, the models count new rows; one more model, fitted to all rows, labels them."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from drpu import DRPUClassifier, load, make_gaussian_pu, save
+from drpu._samples import Sample, SamplePair
+from drpu._state import ModelState
+from drpu.estimators.scored_rows import score_once
+from drpu.exceptions import DataError
+from drpu.models.base import RatioModel
+from drpu.models.folds import FoldedRatio, cross_fit
+
+
+class Mean(RatioModel):
+    """Remembers its rows; the score of a row is its distance from the mean of the positives."""
+
+    labels_by_refit = False
+
+    def _fit(self, pair, holdout):
+        self.sizes = len(pair.positive), len(pair.unlabeled)
+        self.mean = pair.positive.rows.mean()
+
+    def _log_ratio(self, X):
+        return X[:, 0] - self.mean
+
+    def state(self):
+        return ModelState("mean")
+
+    @classmethod
+    def from_state(cls, state, *, module=None):
+        return cls()
+
+
+class Refitted(Mean):
+    labels_by_refit = True
+
+
+def pair():
+    rng = np.random.default_rng(0)
+    return SamplePair(Sample(rng.normal(1, 1, (12, 1))), Sample(rng.normal(0, 1, (30, 1))))
+
+
+def test_the_model_of_all_rows_changes_nothing_that_is_held_out():
+    (plain, before), (folded, held) = (
+        cross_fit(model, pair(), holdout=3, random_state=0) for model in (Mean(), Refitted())
+    )
+    assert plain.whole is None
+    assert folded.whole.sizes == (12, 30)
+    assert [model.sizes for model in folded.models] == [(8, 20)] * 3
+    assert_array_equal(held.positive, before.positive)
+    assert_array_equal(held.unlabeled, before.unlabeled)
+    X = np.arange(4.0)[:, None]
+    assert_array_equal(folded.fold_scores(X), plain.fold_scores(X))
+
+
+@pytest.mark.parametrize("holdout", [0, 0.3])
+def test_a_single_model_labels_what_it_counts(holdout):
+    folded, _ = cross_fit(Refitted(), pair(), holdout=holdout, random_state=0)
+    assert folded.whole is None
+    assert folded.for_labels == folded.models == folded.all_models
+
+
+def test_scores_have_the_columns_of_the_folds_first():
+    folded, _ = cross_fit(Refitted(), pair(), holdout=3, random_state=0)
+    X = np.arange(5.0)[:, None]
+    scores = folded.scores(X)
+    assert scores.shape == (5, 4)
+    assert_array_equal(folded.counted(scores), folded.fold_scores(X))
+    assert_array_equal(folded.labelling(scores), folded.label_scores(X))
+    assert_array_equal(folded.label_scores(X)[:, 0], folded.whole.score_checked(X))
+    assert_array_equal(folded.log_ratio(X), folded.whole.log_ratio(X))
+
+
+# -- the default -----------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_gaussian_pu(60, 240, prior=0.4, separation=2.5, dimensions=2, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def clf(data):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return DRPUClassifier(holdout=2, random_state=0).fit(*data.X_y())
+
+
+def test_labels_need_the_model_of_all_rows_only(clf, data, monkeypatch):
+    X = data.unlabeled
+    labels, counts = clf.predict(X), clf.count(X)
+    copy = FoldedRatio(clf.model_.models, clf.model_.whole)
+    with monkeypatch.context() as patch:
+        patch.setattr(FoldedRatio, "fold_scores", None)
+        assert_array_equal(clf.predict(X), labels)
+    with monkeypatch.context() as patch:
+        patch.setattr(FoldedRatio, "label_scores", None)
+        assert_array_equal(clf.count(X).counts, counts.counts)
+    assert_array_equal(copy.label_scores(X)[:, 0], clf.model_.whole.score_checked(X))
+
+
+def test_rows_that_are_scored_once_have_the_same_labels_and_counts(clf, data):
+    X = data.unlabeled
+    scored = score_once(clf, X)
+    assert scored.scores.shape == (len(X), 3)
+    assert_array_equal(clf.decision_function(scored), clf.decision_function(X))
+    assert_array_equal(scored.counts.counts, clf.count(X).counts)
+    assert scored.counts.n == len(X)
+    adapted, labels = clf.adapt_predict(X)
+    assert_array_equal(labels, adapted.predict(X))
+    assert adapted.prior_ == clf.adapt(X).prior_
+
+
+def test_true_labels_are_compared_with_the_labels_that_are_predicted(clf, data):
+    X, y = data.unlabeled, data.unlabeled_labels
+    assert_allclose(clf.evaluate(X, y).accuracy.value, np.mean(clf.predict(X) == y), rtol=1e-9)
+    plan = clf.plan_audit(X, n=len(X), population="new", random_state=0)
+    found = clf.evaluate(plan.answer(y[plan.rows]))
+    assert_allclose(found.accuracy.value, np.mean(clf.predict(X) == y), rtol=1e-9)
+
+
+def test_files_contain_both(clf, data, tmp_path):
+    save(clf, tmp_path / "both.drpu")
+    again = load(tmp_path / "both.drpu")
+    assert len(again.model_.models) == 2
+    assert_allclose(again.model_.scores(data.unlabeled), clf.model_.scores(data.unlabeled), rtol=1e-12)
+
+
+def test_a_file_needs_a_model_that_counts(clf):
+    state = clf.model_.whole.state()
+    with pytest.raises(DataError, match="at least one fold model"):
+        FoldedRatio.from_state(ModelState("folds", {"whole": True}, parts={"0": state}))
+    with pytest.raises(DataError, match="whole must be true or false"):
+        FoldedRatio.schema.check(ModelState("folds", {"whole": 1}, parts={"0": state}))
