@@ -112,4 +112,4 @@ def sparse_text(n: int, words: int, seed: int = 0) -> tuple[Any, NDArray[np.int6
     columns = np.where(telling, own, popular)
     rows = np.repeat(np.arange(n), each)
     X = sparse.csr_matrix((np.ones(n * each), (rows, columns.ravel())), shape=(n, words))
-    return X, first_labelled(y), y
+    return X, first_labelled(y, len(y) // 10), y
