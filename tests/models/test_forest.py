@@ -123,8 +123,15 @@ def test_a_handful_of_rows_is_enough_to_fit(n, d):
     assert np.isfinite(model.log_ratio(rng.normal(0, 1, (5, d)))).all()
 
 
+@pytest.mark.parametrize("most", [2, 5, 64])
+def test_trees_have_at_most_the_leaves_asked_for(most, data):
+    model = ForestRatio(3, most_leaves=most, random_state=0).fit_ratio(data.positive, data.unlabeled)
+    leaves = model.booster_.predict(data.unlabeled, pred_leaf=True).reshape(len(data.unlabeled), -1)
+    assert {len(np.unique(tree)) for tree in leaves.T} <= set(range(2, most + 1))
+
+
 @pytest.mark.parametrize(
-    "parameters", [{"n_trees": 0}, {"n_trees": 1.5}, {"min_leaf": 0}, {"min_leaf": "few"}]
+    "parameters", [{"n_trees": 0}, {"n_trees": 1.5}, {"min_leaf": 0}, {"min_leaf": "few"}, {"most_leaves": 1}]
 )
 def test_parameters_are_checked_before_any_tree_grows(data, parameters):
     with pytest.raises(ParameterError, match=next(iter(parameters))):

@@ -41,6 +41,9 @@ MOST_HELD = 20_000  # more rows of either sample do not improve the weights
 REFIT_ROWS = 50_000  # with at most this many rows the members are fitted again to all rows
 REGROW_ROWS = 200_000  # the same for boosting, the only member that uses more rows than that
 FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted; rows of each sample
+MOST_LEAVES = (
+    64  # of a tree, where members are averaged: more add to the time of a score, not to its accuracy
+)
 WIDE = 1000  # sparse rows with more columns get a linear fit only
 FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error with few positives
 
@@ -168,8 +171,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
         boosted = BoostedRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2])
-        if weighted:
-            forest.set_params(**_large_forest(pair))
+        forest.set_params(**(_large_forest(pair) if weighted else {"most_leaves": MOST_LEAVES}))
         if self._plan is not None:
             forest.set_params(n_trees=self._plan.trees, random_state=self._plan.seed(seeds[1]))
             boosted.set_params(**self._plan.boosting(stopped=weighted))

@@ -29,6 +29,8 @@ class ForestRatio(TreeRatio, kind="forest"):
         Number of trees.
     min_leaf : int, optional
         Minimum number of rows of a leaf: by default 2, or 1/500 of the rows if that is more.
+    most_leaves : int, optional
+        Maximum number of leaves of a tree; the default is no limit besides ``min_leaf``.
     categories : sequence of int, default=()
         Positions of the columns with category codes, as in :class:`drpu.BoostedRatio`.
     most_rows : int, optional
@@ -64,6 +66,7 @@ class ForestRatio(TreeRatio, kind="forest"):
         n_trees: int = 150,
         *,
         min_leaf: int | None = None,
+        most_leaves: int | None = None,
         categories: Sequence[int] = (),
         most_rows: int | None = None,
         n_jobs: int = 1,
@@ -71,6 +74,7 @@ class ForestRatio(TreeRatio, kind="forest"):
     ) -> None:
         self.n_trees = n_trees
         self.min_leaf = min_leaf
+        self.most_leaves = most_leaves
         self.categories = categories
         self.most_rows = most_rows
         self.n_jobs = n_jobs
@@ -80,9 +84,9 @@ class ForestRatio(TreeRatio, kind="forest"):
         import lightgbm
 
         check_integer("n_trees", self.n_trees, low=1)
-        for name in ("min_leaf", "most_rows"):
+        for name, low in (("min_leaf", 1), ("most_leaves", 2), ("most_rows", 1)):
             if getattr(self, name) is not None:
-                check_integer(name, getattr(self, name), low=1)
+                check_integer(name, getattr(self, name), low=low)
         settings = self._settings(len(pair), self.n_features_in_) | category_settings(self.categories)
         if self.most_rows is not None:
             rng = np.random.default_rng(settings["seed"])
@@ -107,6 +111,7 @@ class ForestRatio(TreeRatio, kind="forest"):
         at_node = max(np.sqrt(columns), min(columns, 5))  # number of columns that a split chooses from
         in_tree = min(columns, max(4 * at_node, 16))  # number of columns of a tree
         leaf = self.min_leaf or max(2, rows // 500)
+        leaves = max(8, rows // leaf)
         return {
             "objective": "regression",  # a leaf predicts the mean of the flags
             "boosting": "rf",
@@ -115,7 +120,7 @@ class ForestRatio(TreeRatio, kind="forest"):
             "bagging_fraction": 0.632,  # as many distinct rows as a bootstrap sample has
             "feature_fraction": in_tree / columns,
             "feature_fraction_bynode": min(1.0, at_node / in_tree),
-            "num_leaves": max(8, rows // leaf),
+            "num_leaves": leaves if self.most_leaves is None else min(leaves, self.most_leaves),
             "min_data_in_leaf": leaf,
             "min_sum_hessian_in_leaf": 1e-3,  # with 0, LightGBM may choose an empty leaf and stop
             "max_bin": 31,
