@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 
+import numpy as np
 import pytest
+from scipy import sparse
 
 from drpu.models import _jobs
-from drpu.models._jobs import run_jobs
+from drpu.models._jobs import run_jobs, threads_of_one_fit
 
 
 def whereabouts(number):
@@ -26,7 +28,8 @@ def test_short_work_stays_in_this_process_and_in_order(jobs, threads, rows):
 
 
 def test_long_work_is_done_by_other_processes_after_the_first_call(monkeypatch):
-    monkeypatch.setattr(_jobs, "PROCESS_START", 0.0)  # as if every call took long
+    monkeypatch.setattr(_jobs, "cpu_count", lambda: 2)
+    monkeypatch.setattr(_jobs, "_saved", lambda *_: _jobs.PROCESS_START)  # as if every call took long
     found = list(run_jobs(whereabouts, WORK, jobs=2, threads=False, rows=10))
     assert [number for number, _ in found] == list(range(5))
     places = [place for _, place in found]
@@ -36,3 +39,27 @@ def test_long_work_is_done_by_other_processes_after_the_first_call(monkeypatch):
 
 def test_one_piece_of_work_starts_nothing():
     assert list(run_jobs(whereabouts, WORK[:1], jobs=4, threads=False, rows=10)) == [(0, os.getpid())]
+
+
+@pytest.mark.parametrize(
+    ("busy", "jobs", "saved"),
+    [
+        (10.0, 2, 20.0),  # one processor each: four calls take as long as two
+        (10.0, 3, 20.0),  # four calls of three jobs still take two rounds
+        (20.0, 2, 20.0),  # half of the processors each
+        (40.0, 2, 0.0),  # a call uses all processors already
+        (1.0, 4, 30.0),  # it mostly waits
+    ],
+)
+def test_processes_save_less_if_a_call_uses_several_processors(monkeypatch, busy, jobs, saved):
+    monkeypatch.setattr(_jobs, "cpu_count", lambda: 4)
+    assert _jobs._saved(10.0, busy, 4, jobs) == saved
+
+
+def test_a_single_fit_has_threads_if_it_has_many_values(monkeypatch):
+    monkeypatch.setattr(_jobs, "cpu_count", lambda: 4)
+    enough = np.zeros((_jobs.THREAD_VALUES // 10, 10))
+    assert [threads_of_one_fit(jobs, [enough]) for jobs in (1, 2, 9)] == [1, 2, 4]
+    assert threads_of_one_fit(2, [enough[1:], enough[:1]]) == 2
+    assert threads_of_one_fit(2, [enough[1:]]) == 1
+    assert threads_of_one_fit(2, [sparse.csr_array(enough)]) == 1  # no value is stored

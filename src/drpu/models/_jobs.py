@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 
-__all__ = ["run_jobs"]
+__all__ = ["run_jobs", "threads_of_one_fit"]
 
 PROCESS_START = 5.0  # seconds that processes must save, because starting them takes time
 THREAD_ROWS = 2000  # up to this number of rows, threads wait for the interpreter as long as they compute
+THREAD_VALUES = 300_000  # of the rows of one fit; with fewer, its threads wait for each other too often
 
 
 def run_jobs(
@@ -30,21 +32,36 @@ def run_jobs(
     work : sequence of tuples
         Arguments of each call.
     jobs : int
-        Maximum number of calls at the same time.
+        Maximum number of calls at the same time; there are not more than processors.
     threads : bool
         Whether the function may run in threads.
     rows : int
         Number of rows that each call uses.
     """
-    jobs = min(jobs, len(work))
+    jobs = min(jobs, len(work), cpu_count())
     if threads:
         jobs = jobs if rows > THREAD_ROWS else 1
     elif jobs > 1:
-        start = time.perf_counter()
+        start = time.perf_counter(), time.process_time()
         yield function(*work[0])
+        wall, busy = time.perf_counter() - start[0], time.process_time() - start[1]
         work = work[1:]
-        rounds_saved = len(work) - -(-len(work) // jobs)
-        if (time.perf_counter() - start) * rounds_saved < PROCESS_START:
+        if _saved(wall, busy, len(work), jobs) < PROCESS_START:
             jobs = 1
     calls = (delayed(function)(*arguments) for arguments in work)
     yield from Parallel(n_jobs=jobs, backend="threading" if threads else None, return_as="generator")(calls)
+
+
+def _saved(wall: float, busy: float, calls: int, jobs: int) -> float:
+    """Seconds that processes save if a call takes ``wall`` seconds and ``busy`` of all processors together.
+
+    A call that uses several processors already is slower beside others, as in products of large matrices.
+    """
+    beside_others: float = max(wall, busy * jobs / cpu_count())
+    return calls * wall - math.ceil(calls / jobs) * beside_others
+
+
+def threads_of_one_fit(jobs: int, samples: Sequence[Any]) -> int:
+    """Number of threads inside a single fit: one if there are few values."""
+    values = sum(getattr(rows, "nnz", math.prod(rows.shape)) for rows in samples)
+    return min(jobs, cpu_count()) if values >= THREAD_VALUES else 1

@@ -18,6 +18,7 @@ from drpu.models.tree_inputs import tree_rows
 __all__ = ["Converter", "TreeRatio"]
 
 Converter = Callable[[FloatArray], FloatArray]
+_MANY_ROWS = 2000  # LightGBM's threads wait for each other longer than they score fewer rows
 _TINY = 1e-7  # a smaller change of the output has the slope of a change of this size
 
 
@@ -33,9 +34,15 @@ class TreeRatio(RatioModel):
 
     def tree_output(self, X: Rows) -> FloatArray:
         """Sum or mean of the trees for each row."""
-        threads = threads_here(0 if self.n_jobs == -1 else self.n_jobs)
-        output = self.booster_.predict(tree_rows(X), raw_score=not self.averaged, num_threads=threads)
+        output = self.booster_.predict(
+            tree_rows(X), raw_score=not self.averaged, num_threads=self._threads(X)
+        )
         return np.asarray(output, dtype=np.float64)
+
+    def _threads(self, X: Rows) -> int:
+        if X.shape[0] < _MANY_ROWS:
+            return 1
+        return threads_here(0 if self.n_jobs == -1 else self.n_jobs)
 
     @classmethod
     @abstractmethod
@@ -52,8 +59,7 @@ class TreeRatio(RatioModel):
         the contributions of a row are multiplied by the change of the log-ratio from the average row
         to this one, relative to the change of the output: then they add up to the log-ratio.
         """
-        threads = threads_here(0 if self.n_jobs == -1 else self.n_jobs)
-        found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=threads)
+        found = self.booster_.predict(tree_rows(X), pred_contrib=True, num_threads=self._threads(X))
         found = np.array(found.toarray() if is_sparse(found) else found, dtype=np.float64)
         if self.averaged:  # LightGBM returns the sum over the trees of a forest as well
             found /= self.booster_.current_iteration()

@@ -21,7 +21,7 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
-from drpu.models._jobs import run_jobs
+from drpu.models._jobs import run_jobs, threads_of_one_fit
 from drpu.models._splits import Split, draw_splits
 from drpu.models._together import Scorer
 from drpu.models.base import RatioModel
@@ -261,17 +261,18 @@ def cross_fit(
     if not splits:  # groups that cannot be divided
         return cross_fit(model, pair, holdout=0)
     jobs = effective_n_jobs(n_jobs)
-    if len(splits) == 1 and jobs > 1 and getattr(model, "n_jobs", None) == 1:
-        model = clone(model).set_params(n_jobs=jobs)  # a single fit, so give it all threads
+    if len(splits) == 1 and getattr(model, "n_jobs", None) == 1:
+        threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
+        model = clone(model).set_params(n_jobs=threads)
     copies = model.for_folds(pair, len(splits))
     work: list[Any] = [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
-    if len(splits) > 1 and model.labels_by_refit:
-        work.append((clone(model), pair, None, None))
+    if len(splits) > 1 and model.labels_by_refit:  # the longest fit first, so that no other job waits for it
+        work.insert(0, (clone(model), pair, None, None))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     done = run_jobs(_fit_split, work, jobs=jobs, threads=model.fits_in_threads, rows=len(pair))
     with _each_warning_once():
         fits = list(progress(done, total=len(work), label="folds", show=verbose > 0))
-    whole = fits.pop()[0] if len(fits) > len(splits) else None
+    whole = fits.pop(0)[0] if len(fits) > len(splits) else None
 
     held = SamplePair(
         *(
