@@ -38,6 +38,28 @@ def test_a_ratio_that_no_line_can_draw_is_learnt():
     assert centre > 5 > 0.5 > ring.max()
 
 
+def test_a_linear_trend_is_learnt_from_few_rows():
+    rng = np.random.default_rng(4)
+    direction = np.full(20, 0.4)
+    positive, unlabeled = rng.normal(size=(100, 20)) + direction, rng.normal(size=(400, 20))
+    new = rng.normal(size=(2000, 20))
+    found = FourierRatio(300, random_state=0).fit_ratio(positive, unlabeled)
+    assert found.linear_.shape == (20,)
+    truth = new @ direction
+    assert np.corrcoef(found.log_ratio(new), truth)[0, 1] > 0.8
+    found.linear_ = None  # the cosines alone
+    assert np.corrcoef(found.log_ratio(new), truth)[0, 1] < 0.8
+
+
+def test_many_columns_have_no_linear_part():
+    rng = np.random.default_rng(5)
+    samples = rng.normal(size=(20, 301)), rng.normal(size=(40, 301))
+    wide = FourierRatio(50, random_state=0).fit_ratio(*samples)
+    assert wide.linear_ is None
+    assert "linear" not in wide.state().arrays
+    assert_allclose(model_from_state(wide.state()).log_ratio(samples[1]), wide.log_ratio(samples[1]))
+
+
 def test_ratio_of_equal_samples_is_one(data):
     model = FourierRatio(100, random_state=0).fit_ratio(data.unlabeled, data.unlabeled)
     assert_allclose(model.ratio(data.unlabeled), 1, atol=1e-2)
@@ -97,7 +119,9 @@ def test_a_row_has_one_score_in_any_batch(data, model):
 
 
 def test_fast_cosines_are_good_cosines(data, model):
-    exact = model._features(data.positive) @ model.coefficients_ + model.intercept_
+    features = model._features(data.positive)
+    factor = np.sqrt(30 / 4)  # of the columns among the features
+    exact = features @ np.concatenate([model.coefficients_, model.linear_ / factor]) + model.intercept_
     assert_allclose(model.log_ratio(data.positive), exact, atol=1e-5)
 
 

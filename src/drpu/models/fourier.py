@@ -1,4 +1,4 @@
-"""Smooth density ratios: logistic regression on random cosines."""
+"""Smooth density ratios: logistic regression on random cosines and on the columns."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ _EXACT_ROWS = 10_000  # the fit is computed in float64 up to this number of rows
 _CHUNK = 256  # rows scored at a time, so that their cosines fit into the cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
 _FAR = 3.0  # columns are clipped at this number of standard deviations
-_LENGTH = 30.0  # squared length of a row of features; together with C it determines the shrinkage
+_LENGTH = 30.0  # squared length of a row of cosines; together with C it determines the shrinkage
+_LINEAR_COLUMNS = 300  # with more columns there is no linear part, because the fit would be slow
 
 
 class FourierRatio(RatioModel, kind="fourier"):
-    """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
+    """Log-ratio linear in random cosines and in the columns, by logistic regression of P against U.
 
     The cosines approximate Gaussian kernels whose widths are spread around the median
-    distance between rows, so that no width has to be chosen. Above 40,000 unlabeled rows
+    distance between rows, so that no width has to be chosen. The columns themselves are added
+    up to 300 of them: cosines need many rows to learn a linear trend. Above 40,000 unlabeled rows
     up to eight samples of 20,000 rows are fitted, and their coefficients are averaged.
     Random numbers and coefficients are kept, but no rows.
 
@@ -59,6 +61,7 @@ class FourierRatio(RatioModel, kind="fourier"):
             "frequencies": Array("dm"),
             "phase": Array("m"),
             "coefficients": Array("m"),
+            "linear": Array("d", optional=True),
         },
     )
 
@@ -84,7 +87,9 @@ class FourierRatio(RatioModel, kind="fourier"):
         while len(fits) < min(_MOST_FITS, len(pair.unlabeled) // _MOST_ROWS):
             samples = (pair.positive, pair.unlabeled)
             fits.append(self._fit_part(SamplePair(*(part.at_most(_MOST_ROWS, rng) for part in samples))))
-        self.coefficients_: FloatArray = np.mean([coefficients for coefficients, _ in fits], axis=0)
+        mean = np.mean([coefficients for coefficients, _ in fits], axis=0)
+        self.coefficients_: FloatArray = mean[:size]
+        self.linear_ = mean[size:] * _column_factor(self.n_features_in_) if len(mean) > size else None
         self.intercept_ = float(np.mean([intercept for _, intercept in fits]))
 
     def _fit_part(self, pair: SamplePair) -> tuple[FloatArray, float]:
@@ -106,28 +111,40 @@ class FourierRatio(RatioModel, kind="fourier"):
             waves, angles = room[: len(rows)], narrow[: len(rows)]
             # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum sums
             # a row in the same order in every batch, which a matrix product does not guarantee.
-            angles[:] = self._angles(rows, out=waves)
+            Z = self._standardised(rows)
+            angles[:] = self._angles(Z, out=waves)
             waves[:] = np.cos(angles, out=angles)
             scores[at] = np.einsum("ij,j->i", waves, weights)
+            if self.linear_ is not None:
+                scores[at] += np.einsum("ij,j->i", Z, self.linear_)
         return scores + self.intercept_
 
     def _features(self, X: Rows) -> FloatArray:
-        """Cosines for the fit, computed in chunks; in float32 for many rows, to halve the memory."""
+        """Features for the fit, computed in chunks; in float32 for many rows, to halve the memory."""
         dtype = np.float64 if n_rows(X) <= _EXACT_ROWS else np.float32
-        features = np.empty((n_rows(X), len(self.phase_)), dtype=dtype)
+        size, columns = len(self.phase_), self.n_features_in_
+        columns = columns if columns <= _LINEAR_COLUMNS else 0
+        features = np.empty((n_rows(X), size + columns), dtype=dtype)
         for start in range(0, len(features), _CHUNK):
             at = slice(start, start + _CHUNK)
-            features[at] = self._amplitude() * np.cos(self._angles(X[at]))
+            Z = self._standardised(X[at])
+            features[at, :size] = self._amplitude() * np.cos(self._angles(Z))
+            if columns:
+                features[at, size:] = _column_factor(columns) * Z
         return features
 
-    def _angles(self, X: Rows, out: FloatArray | None = None) -> FloatArray:
-        Z = np.asarray(X - self.scaling_.shift)
+    def _standardised(self, X: Rows) -> FloatArray:
+        """Standardised columns, clipped, and rounded so that the product in the angles is exact."""
+        Z = np.subtract(X, self.scaling_.shift, order="C")  # einsum adds up rows of another order differently
         Z /= self.scaling_.scale
         Z = np.minimum(np.maximum(Z, -self.far_, out=Z), self.far_, out=Z)
         step = self.step_
         Z /= step
         Z = np.rint(Z, out=Z)
         Z *= step  # now the product is exact in any order of summation
+        return np.asarray(Z)
+
+    def _angles(self, Z: FloatArray, out: FloatArray | None = None) -> FloatArray:
         angles = np.matmul(Z, self.frequencies_, out=out)
         angles += self.phase_
         return np.asarray(angles)
@@ -161,16 +178,24 @@ class FourierRatio(RatioModel, kind="fourier"):
             "phase": self.phase_,
             "coefficients": self.coefficients_,
         }
+        if self.linear_ is not None:
+            arrays["linear"] = self.linear_
         return ModelState(self.kind, config, arrays)
 
     @classmethod
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state; states without the constants were made with 3 and 30."""
+        """A fitted model from its state; older states have no linear part, and constants of 3 and 30."""
         config, arrays = state.config, state.arrays
         model = cls(int(config["n_features"]), C=float(config["C"]))
         model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
         model.far_, model.length_ = float(config.get("far", 3.0)), float(config.get("length", 30.0))
         model.frequencies_, model.phase_ = rounded_factor(arrays["frequencies"]), arrays["phase"]
         model.coefficients_, model.intercept_ = arrays["coefficients"], float(config["intercept"])
+        model.linear_ = arrays.get("linear")
         model.n_features_in_ = len(model.frequencies_)
         return model
+
+
+def _column_factor(columns: int) -> float:
+    """Factor of the columns among the features: a row of columns is as long as a row of cosines."""
+    return float(np.sqrt(_LENGTH / columns))

@@ -99,7 +99,8 @@ def fourier_scores(graph: Graph, model: Any, X: str) -> str:
     # calibration stay on the same side.
     cosines = graph.double(op("Cos", op("Cast", waves, to=single)))
     weights = (model.coefficients_ * model._amplitude())[:, None]
-    return op("Add", op("MatMul", cosines, weights), model.intercept_)
+    total = op("Add", op("MatMul", cosines, weights), model.intercept_)
+    return total if model.linear_ is None else op("Add", total, op("MatMul", z, model.linear_[:, None]))
 
 
 def indicator_columns(graph: Graph, indicators: Indicators, X: str) -> str:
