@@ -124,124 +124,6 @@ def network() -> str:
     return f"{_table(head, lines, source)}\n{run}\n"
 
 
-def peers() -> str:
-    """Accuracy of drpu and of other libraries, and where one of them is more accurate."""
-    source = _with_peers(_read("peers"))
-    digits, cancer = _peer_lines(source)
-    lines = []
-    for key in sorted(digits, key=lambda key: -digits[key].get("accuracy_mean", 0)):
-        one, other = digits[key], cancer[key]
-        if "accuracy" in one and "accuracy" in other:
-            cells = [f"{s['accuracy'][1]:.1%}" for s in (one, other)], [_mean(s) for s in (one, other)]
-            times = [_ratio(one["fit_ratio"]), _ratio(one["predict_ratio"])]
-            lines.append([*_who(one), cells[0][0], cells[1][0], cells[0][1], cells[1][1], *times])
-    head = [
-        "library",
-        "classifier",
-        "given",
-        "digits, no shift",
-        "digits, mean of three",
-        "breast cancer, no shift",
-        "breast cancer, mean of three",
-        "fit",
-        "labels",
-    ]
-    again = f"Repeated separately, together with the first line: {', '.join(source['again'])}.\n\n"
-    return f"{_table(head, lines, source)}\n{again if source['again'] else ''}{_verdicts(source)}"
-
-
-def peer_priors() -> str:
-    """Errors of the priors that the libraries estimate."""
-    source = _with_peers(_read("peers"))
-    digits, cancer = _peer_lines(source)
-    lines = [
-        [
-            *_who(one),
-            *(f"{s[kind]:.3f}" if kind in s else "" for s in (one, cancer[key]) for kind in PRIOR_ERRORS),
-            _ratio(one["fit_ratio"]),
-        ]
-        for key, one in digits.items()
-        if any(kind in one for kind in PRIOR_ERRORS)
-    ]
-    head = ["library", "estimator", "given"]
-    head += [f"{name}, {kind}" for name in ("digits", "breast cancer") for kind in ("training", "test")]
-    return _table([*head, "fit"], lines, source)
-
-
-PRIOR_ERRORS = ("train_prior_error", "test_prior_error")
-
-
-SAME_METHOD = {  # name in drpu: prefixes of the names in other libraries
-    "NNPUClassifier": ("NNPU", "NonNegativePU"),
-    "ElkanNotoClassifier": ("Elkan", "WeightedElkan"),
-}
-
-
-def _with_peers(source: dict[str, Any]) -> dict[str, Any]:
-    return source | {"versions": source["versions"] | source["peers"]}
-
-
-def _peer_lines(source: dict[str, Any]) -> list[dict[tuple[str, str, str], dict[str, Any]]]:
-    return [
-        {(line["library"], line["name"], line["told"]): line for line in source["sets"][name]["summary"]}
-        for name in ("digits", "breast_cancer")
-    ]
-
-
-def _who(line: dict[str, Any]) -> list[str]:
-    few = f" ({line['seeds']} seed)" if line["seeds"] == 1 else ""
-    return [line["library"], line["name"] + few, line["told"]]
-
-
-def _mean(line: dict[str, Any]) -> str:
-    error = line["accuracy_standard_error"]
-    return f"{line['accuracy_mean']:.1%}" + (f" ± {error:.1%}" if error is not None else "")
-
-
-def _ratio(ratio: float) -> str:
-    return f"{ratio:.0f}" if ratio >= 10 else f"{ratio:.2g}"
-
-
-def _verdicts(source: dict[str, Any]) -> str:
-    """The best other library for each data set, methods where another one is better, and errors."""
-    lines = []
-    for name, part in source["sets"].items():
-        title = name.replace("_", " ")
-        peers = [s for s in part["summary"] if s["library"] in source["peers"]]
-        done = [s for s in peers if "accuracy" in s]
-        lines.append(_best(title, part["summary"][0], done))
-        ours = {s["name"]: s for s in part["summary"] if s["library"] == "drpu"}
-        for own, theirs in SAME_METHOD.items():
-            lines += [
-                f"- {title}: {_named(s)}, has an accuracy of {s['accuracy_mean']:.1%}, "
-                f"drpu's {own} {ours[own]['accuracy_mean']:.1%}."
-                for s in done
-                if s["name"].startswith(theirs) and s["accuracy_mean"] > ours[own]["accuracy_mean"]
-            ]
-        lines += [
-            f"- {title}: {s['name']} of {s['library']} raised a {s['error'].split(':')[0]} "
-            f"in {s['failed']} of {s['seeds']} seeds."
-            for s in peers
-            if "error" in s
-        ]
-    return "\n".join(lines) + "\n"
-
-
-def _best(title: str, first: dict[str, Any], peers: list[dict[str, Any]]) -> str:
-    best = max(peers, key=lambda s: s["accuracy_mean"])
-    still = max(peers, key=lambda s: s["accuracy"][1])
-    return (
-        f"- **{title}**: mean over the three test samples {first['accuracy_mean']:.1%} ({first['name']}). "
-        f"The best of the other libraries is {_named(best)}, with {best['accuracy_mean']:.1%}, which is "
-        f"better in {best['ahead_of_first']} of {best['seeds']} seeds. Without shift: "
-        f"{first['accuracy'][1]:.1%}, and {still['accuracy'][1]:.1%} for {_named(still)}."
-    )
-
-
-def _named(line: dict[str, Any]) -> str:
-    return f"{line['name']} of {line['library']}, given {line['told']}"
-
-
 def predict() -> str:
     """Costs of a row beside LightGBM, at sizes with ten folds, five folds and one split."""
     source = _read("predict")
@@ -410,8 +292,8 @@ TABLES = {
     "teaching": teaching,
     "intervals": intervals,
     "network": network,
-    "peers": peers,
     "predict": predict,
     "predict_jobs": predict_jobs,
-    "peer_priors": peer_priors,
-} | _neighbour("scale_tables").tables(_read, _table)
+}
+for _file in ("peer_tables", "scale_tables"):
+    TABLES |= _neighbour(_file).tables(_read, _table)

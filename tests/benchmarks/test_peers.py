@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import peers
+from benchmarks import _peer_methods, peers
 from benchmarks._peer_methods import Contender, Outcome, Sample, classifier, mixture
 from benchmarks.peers import compete, draw, summary
 from benchmarks.shift import PRIORS
@@ -95,7 +95,7 @@ def test_without_peers_a_sentence_is_printed_and_no_file_is_written(monkeypatch,
 
 @pytest.mark.parametrize("library", peers.MODULES)
 def test_naming_the_contenders_of_a_peer_imports_nothing(library, monkeypatch):
-    monkeypatch.setattr(peers, "import_module", lambda name: pytest.fail(f"{name} was imported"))
+    monkeypatch.setattr(_peer_methods, "import_module", lambda name: pytest.fail(f"{name} was imported"))
     assert all(c.library == library for c in peers.PEERS[library]())
 
 
@@ -104,7 +104,7 @@ def test_the_page_names_every_contender_of_the_file():
     spec = importlib.util.spec_from_file_location("results", path)
     results = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(results)
-    page = results.peers() + results.peer_priors()
+    page = results.TABLES["peers"]() + results.TABLES["peer_priors"]()
     for part in results._read("peers")["sets"].values():
         for line in part["summary"]:
             assert line["name"] in page
