@@ -13,7 +13,7 @@ __all__ = ["run_jobs", "threads_of_one_fit"]
 
 PROCESS_START = 5.0  # seconds that processes must save, because starting them takes time
 THREAD_ROWS = 2000  # up to this number of rows, threads wait for the interpreter as long as they compute
-THREAD_VALUES = 300_000  # of the rows of one fit; with fewer, its threads wait for each other too often
+THREAD_VALUES = 2_000_000  # of the rows of one fit; with fewer, its threads wait for each other too often
 
 
 def run_jobs(
