@@ -7,6 +7,7 @@ import os
 import numpy as np
 import pytest
 from scipy import sparse
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from drpu.models import _jobs
 from drpu.models._jobs import run_jobs, threads_of_one_fit
@@ -63,3 +64,18 @@ def test_a_single_fit_has_threads_if_it_has_many_values(monkeypatch):
     assert threads_of_one_fit(2, [enough[1:], enough[:1]]) == 2
     assert threads_of_one_fit(2, [enough[1:]]) == 1
     assert threads_of_one_fit(2, [sparse.csr_array(enough)]) == 1  # no value is stored
+
+
+def matrix_threads(*_):
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_folds_in_threads_use_one_thread_for_products_of_matrices(jobs):
+    with threadpool_limits(3, user_api="blas"):
+        before = matrix_threads()
+        calls = [run_jobs(matrix_threads, WORK, jobs=jobs, threads=True, rows=10_000) for _ in range(2)]
+        found = [next(call) for call in calls]  # both run now
+        assert [*found, *calls[0], *calls[1]] == [{1}] * 10  # the first to end does not restore the number
+        assert matrix_threads() == before
+        assert list(run_jobs(matrix_threads, WORK[:1], jobs=2, threads=True, rows=10_000)) == [before]

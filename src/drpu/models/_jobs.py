@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from joblib import Parallel, cpu_count, delayed
@@ -49,7 +51,34 @@ def run_jobs(
         if _saved(wall, busy, len(work), jobs) < PROCESS_START:
             jobs = 1
     calls = (delayed(function)(*arguments) for arguments in work)
-    yield from Parallel(n_jobs=jobs, backend="threading" if threads else None, return_as="generator")(calls)
+    backend = "threading" if threads else None
+    with _one_matrix_thread() if threads and len(work) > 1 else nullcontext():
+        yield from Parallel(n_jobs=jobs, backend=backend, return_as="generator")(calls)
+
+
+_LIMITS: list[Any] = []  # one for each call that runs now; all of them are the same
+_LIMITS_LOCK = threading.Lock()
+
+
+@contextmanager
+def _one_matrix_thread() -> Iterator[None]:
+    """Products of matrices use one thread.
+
+    Their own threads would compete with those of the jobs, and they slow down even a single job whose
+    matrices are small. The last bits of a product depend on its threads, so any number of jobs has
+    the same results. The limit is one of the whole process: the last of the calls that overlap restores it.
+    """
+    from threadpoolctl import threadpool_limits
+
+    with _LIMITS_LOCK:
+        _LIMITS.append(_LIMITS[0] if _LIMITS else threadpool_limits(1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _LIMITS_LOCK:
+            limit = _LIMITS.pop()
+            if not _LIMITS:
+                limit.restore_original_limits()
 
 
 def _saved(wall: float, busy: float, calls: int, jobs: int) -> float:
