@@ -9,7 +9,8 @@ from sklearn.exceptions import NotFittedError
 
 from drpu import make_gaussian_pu
 from drpu.exceptions import DataError, ImputationWarning
-from drpu.models.auto import FEW, AutoRatio
+from drpu.models._size import FEW
+from drpu.models.auto import AutoRatio
 from drpu.models.boosting import BoostedRatio
 from drpu.models.classifier import ClassifierRatio
 from drpu.models.forest import ForestRatio

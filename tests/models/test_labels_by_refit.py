@@ -11,6 +11,9 @@ from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
 from drpu.estimators.scored_rows import score_once
 from drpu.exceptions import DataError
+from drpu.models import _size
+from drpu.models._size import Size
+from drpu.models.auto import AutoRatio
 from drpu.models.base import RatioModel
 from drpu.models.folds import FoldedRatio, cross_fit
 
@@ -61,7 +64,7 @@ def test_the_model_of_all_rows_changes_nothing_that_is_held_out():
 def test_a_single_model_labels_what_it_counts(holdout):
     folded, _ = cross_fit(Refitted(), pair(), holdout=holdout, random_state=0)
     assert folded.whole is None
-    assert folded.for_labels == folded.models == folded.all_models
+    assert folded.label_models == folded.models == folded.all_models
 
 
 def test_scores_have_the_columns_of_the_folds_first():
@@ -76,6 +79,30 @@ def test_scores_have_the_columns_of_the_folds_first():
 
 
 # -- the default -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("positives", "weighted"), [(300, False), (320, False), (400, True)])
+def test_all_models_are_averaged_or_all_are_weighted(positives, weighted, monkeypatch):
+    monkeypatch.setattr(_size, "ENOUGH", 300)
+    rng = np.random.default_rng(0)
+    samples = Sample(rng.normal(1, 1, (positives, 2))), Sample(rng.normal(0, 1, (600, 2)))
+    folded, _ = cross_fit(AutoRatio(random_state=0), SamplePair(*samples), holdout=4, random_state=0)
+    for model in folded.all_models:
+        averaged = np.array_equal(model.weights_, [0.5, 0.25, 0.25]) and model.constant_ == 0
+        assert averaged != weighted
+
+
+@pytest.mark.parametrize("folds", [2, 5, 10])
+@pytest.mark.parametrize("start", [_size.FEW, _size.ENOUGH])
+def test_a_size_is_that_of_the_smallest_fold(folds, start):
+    U = Sample(np.zeros((20, 1)))
+    sizes = [Size.of(SamplePair(Sample(np.zeros((n, 1))), U), folds) for n in range(start, 3 * start)]
+    some = [size.trees if start == _size.FEW else size.weighted for size in sizes]
+    first = some.index(True)
+    assert not any(some[:first])
+    assert all(some[first:])
+    n = start + first
+    assert n - -(-n // folds) >= start > n - 1 - -(-(n - 1) // folds)
 
 
 @pytest.fixture(scope="module")

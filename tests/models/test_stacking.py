@@ -8,7 +8,7 @@ from scipy.optimize import check_grad
 
 from drpu import make_gaussian_pu
 from drpu.exceptions import DataError
-from drpu.models import auto, fourier
+from drpu.models import _size, auto, fourier
 from drpu.models._stacking import Evidence, stack
 from drpu.models.auto import AutoRatio
 from drpu.models.boosting import BoostedRatio
@@ -84,7 +84,7 @@ def test_weights_of_rows_are_repeated_rows():
 def weighted():
     data = make_gaussian_pu(400, 900, prior=0.4, separation=3, dimensions=3, random_state=0)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(auto, "ENOUGH", 300)
+        patch.setattr(_size, "ENOUGH", 300)
         return data, AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
 
 
@@ -120,7 +120,7 @@ def test_a_state_without_weights_is_averaged_as_it_was(weighted):
 
 def test_members_see_all_rows_again_where_rows_are_few(weighted, monkeypatch):
     data, model = weighted
-    monkeypatch.setattr(auto, "ENOUGH", 300)
+    monkeypatch.setattr(_size, "ENOUGH", 300)
     monkeypatch.setattr(auto, "REFIT_ROWS", 0)
     once = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
     assert_allclose(once.weights_, model.weights_)
@@ -129,7 +129,7 @@ def test_members_see_all_rows_again_where_rows_are_few(weighted, monkeypatch):
 
 def test_boosting_alone_sees_all_rows_again_where_rows_are_many(weighted, monkeypatch):
     data, _ = weighted
-    monkeypatch.setattr(auto, "ENOUGH", 300)
+    monkeypatch.setattr(_size, "ENOUGH", 300)
     monkeypatch.setattr(auto, "REFIT_ROWS", 0)
     fits = []
     for most in (10_000, 0):
@@ -159,7 +159,7 @@ def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
 
 
 def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
-    monkeypatch.setattr(auto, "ENOUGH", 300)
+    monkeypatch.setattr(_size, "ENOUGH", 300)
     rng = np.random.default_rng(0)
     X = rng.normal(size=(9000, 6))
     positive = (X[:, 0] > 0) ^ (X[:, 1] > 0.5) ^ (X[:, 2] > -0.3)  # a smooth fit cannot represent this
@@ -171,7 +171,7 @@ def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
 
 def test_wide_sparse_rows_have_a_linear_model_alone():
     rng = np.random.default_rng(0)
-    rows = sparse.random(600, auto.WIDE + 1, density=0.01, random_state=rng, format="csr")
+    rows = sparse.random(600, _size.WIDE + 1, density=0.01, random_state=rng, format="csr")
     model = AutoRatio(random_state=0).fit_ratio(rows[:200], rows[200:])
     assert [type(member) for member in model.members_] == [ClassifierRatio]
     alone = ClassifierRatio().fit_ratio(rows[:200], rows[200:])

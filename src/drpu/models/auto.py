@@ -17,6 +17,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.models._fold_plan import FoldPlan
 from drpu.models._holdout import Split, carve
+from drpu.models._size import Size
 from drpu.models._stacking import Evidence, Weights, stack
 from drpu.models._together import Scorer
 from drpu.models._tree_model import TreeRatio
@@ -31,8 +32,6 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["AutoRatio", "has_gaps", "warn_of_gaps"]
 
-FEW = 10  # with fewer positives trees would overfit
-ENOUGH = 1000  # members are weighted from this number of positives on
 HELD, ENOUGH_HELD = (
     (0.1, 0.2),
     400,
@@ -44,7 +43,6 @@ FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are wei
 MOST_LEAVES = (
     64  # of a tree, where members are averaged: more add to the time of a score, not to its accuracy
 )
-WIDE = 1000  # sparse rows with more columns get a linear fit only
 FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error with few positives
 
 
@@ -106,6 +104,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
 
     indicators_: Indicators | None = None
     _plan: FoldPlan | None = None
+    _size: Size | None = None
 
     def __init__(self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None) -> None:
         self.categories = categories
@@ -119,14 +118,15 @@ class AutoRatio(RatioModel, kind="auto", named=True):
             warn_of_gaps()
         rng = check_random_state(self.random_state)
         seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=3)]
-        split = self._split(pair, seeds[0])
+        size = self._size or Size.of(pair)
+        split = self._split(pair, seeds[0]) if size.weighted else Split(pair, None)
         self._read_columns(pair, seeds[0])
         if split.held is None:
-            members = [self._fit_member(member, pair) for member in self._choose(pair, seeds)]
+            members = [self._fit_member(member, pair) for member in self._choose(pair, seeds, size)]
             start = self._start(members)
             self._keep(members, Weights(start / start.sum(), 0.0))
             return
-        self._fit_weighted(pair, split, seeds)
+        self._fit_weighted(pair, split, seeds, size)
 
     def for_folds(self, pair: SamplePair, folds: int) -> list[Self]:
         """Copies that have fewer trees each, and the same medians and indicators."""
@@ -136,9 +136,16 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         self._check_categories(pair)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         self._read_columns(pair, seed)
+        size = Size.of(pair, folds)
         for number, copy in enumerate(copies):
-            copy._plan = FoldPlan(number, folds, self.medians_, self.indicators_)
+            copy._plan, copy._size = FoldPlan(number, folds, self.medians_, self.indicators_), size
         return copies
+
+    def for_labels(self, pair: SamplePair, folds: int) -> Self:
+        """A copy with the same kind of members as the folds, because they determine its calibration."""
+        copy = super().for_labels(pair, folds)
+        copy._size = Size.of(pair, folds)
+        return copy
 
     def _check_categories(self, pair: SamplePair) -> None:
         if len(self.categories) and is_sparse(pair.positive.rows):
@@ -154,34 +161,35 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         self.indicators_ = Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
 
     def _split(self, pair: SamplePair, seed: int) -> Split:
-        """Rows for fitting the members and, with enough positives, rows for their weights."""
-        positives = len(pair.positive)
-        if positives < ENOUGH or _is_wide(pair):
-            return Split(pair, None)
-        fraction = min(max(HELD[0], ENOUGH_HELD / positives), HELD[1])
+        """Rows for fitting the members, and rows for their weights."""
+        fraction = min(max(HELD[0], ENOUGH_HELD / len(pair.positive)), HELD[1])
         if len(pair) <= REGROW_ROWS:  # the held-out rows are used in the end
             fraction = HELD[1]
         return carve(pair, None, fraction, np.random.default_rng(seed), most=MOST_HELD)
 
-    def _choose(self, pair: SamplePair, seeds: list[int], *, weighted: bool = False) -> list[RatioModel]:
+    def _choose(self, pair: SamplePair, seeds: list[int], size: Size) -> list[RatioModel]:
         """The unfitted members that are suitable for the rows."""
-        rows = pair.positive.rows
-        smooth = ClassifierRatio() if is_sparse(rows) else FourierRatio(random_state=seeds[0])
-        if n_rows(rows) < FEW or _is_wide(pair):
+        smooth: RatioModel = ClassifierRatio()
+        if not is_sparse(pair.positive.rows):
+            smooth = FourierRatio(linear=size.weighted, random_state=seeds[0])
+        if not size.trees:
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
         boosted = BoostedRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2])
-        forest.set_params(**(_large_forest(pair) if weighted else {"most_leaves": MOST_LEAVES}))
+        if size.weighted:
+            forest.set_params(**_large_forest(pair))
+        elif size.many_rows:
+            forest.set_params(most_leaves=MOST_LEAVES)
         if self._plan is not None:
             forest.set_params(n_trees=self._plan.trees, random_state=self._plan.seed(seeds[1]))
-            boosted.set_params(**self._plan.boosting(stopped=weighted))
+            boosted.set_params(**self._plan.boosting(stopped=size.weighted))
             boosted.set_params(random_state=self._plan.seed(seeds[2]))
         return [forest, boosted, smooth]
 
-    def _fit_weighted(self, pair: SamplePair, split: Split, seeds: list[int]) -> None:
+    def _fit_weighted(self, pair: SamplePair, split: Split, seeds: list[int], size: Size) -> None:
         """Fit members to the larger part and determine their weights on the held-out rows."""
         assert split.held is not None
-        held, members = split.held, self._choose(split.train, seeds, weighted=True)
+        held, members = split.held, self._choose(split.train, seeds, size)
         for member in members:
             self._fit_member(member, split.train, held)
         scores = [
@@ -335,11 +343,6 @@ def _large_forest(pair: SamplePair) -> dict[str, int]:
     rows = sum(min(len(sample), FOREST_ROWS) for sample in (pair.positive, pair.unlabeled))
     leaf = min(max(2, rows // 500), FOREST_LEAF)
     return {"n_trees": FOREST_TREES, "most_rows": FOREST_ROWS, "min_leaf": leaf}
-
-
-def _is_wide(pair: SamplePair) -> bool:
-    """Whether rows are sparse with so many columns that trees would be slow and learn little."""
-    return is_sparse(pair.positive.rows) and pair.positive.rows.shape[1] > WIDE
 
 
 def _medians(pair: SamplePair, rng: np.random.Generator) -> FloatArray:

@@ -110,6 +110,11 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Unfitted copies, one for each fold; they may share what does not depend on labels."""
         return [clone(self) for _ in range(folds)]
 
+    def for_labels(self, pair: SamplePair, folds: int) -> Self:
+        """An unfitted copy for all rows, if labels come from a model of all rows."""
+        copy: Self = clone(self)
+        return copy
+
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the density ratio, one float64 per row."""
         if not hasattr(self, "n_features_in_"):

@@ -81,7 +81,7 @@ class FoldedRatio(RatioModel, kind="folds"):
         self.whole = whole
 
     @property
-    def for_labels(self) -> list[RatioModel]:
+    def label_models(self) -> list[RatioModel]:
         """The models that labels come from."""
         return self.models if self.whole is None else [self.whole]
 
@@ -126,7 +126,7 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     def describe(self) -> str:
         """The number of models, and a description of one."""
-        inner = self.for_labels[0].describe()
+        inner = self.label_models[0].describe()
         return inner if len(self.models) == 1 else f"{len(self.models)} folds of {inner}"
 
     def scores(self, X: Rows) -> FloatArray:
@@ -164,7 +164,7 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     def contributions(self, X: Rows) -> FloatArray:
         """The mean of the contributions in the models that labels come from."""
-        return np.asarray(np.mean([model.contributions(X) for model in self.for_labels], axis=0))
+        return np.asarray(np.mean([model.contributions(X) for model in self.label_models], axis=0))
 
     def _log_ratio(self, X: Rows) -> FloatArray:
         return np.asarray(self.label_scores(X).mean(axis=1))
@@ -267,7 +267,7 @@ def cross_fit(
     copies = model.for_folds(pair, len(splits))
     work: list[Any] = [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
     if len(splits) > 1 and model.labels_by_refit:  # the longest fit first, so that no other job waits for it
-        work.insert(0, (clone(model), pair, None, None))
+        work.insert(0, (model.for_labels(pair, len(splits)), pair, None, None))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     done = run_jobs(_fit_split, work, jobs=jobs, threads=model.fits_in_threads, rows=len(pair))
     with _each_warning_once():

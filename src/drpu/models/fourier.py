@@ -31,11 +31,10 @@ _LINEAR_COLUMNS = 300  # with more columns there is no linear part, because the 
 
 
 class FourierRatio(RatioModel, kind="fourier"):
-    """Log-ratio linear in random cosines and in the columns, by logistic regression of P against U.
+    """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
 
     The cosines approximate Gaussian kernels whose widths are spread around the median
-    distance between rows, so that no width has to be chosen. The columns themselves are added
-    up to 300 of them: cosines need many rows to learn a linear trend. Above 40,000 unlabeled rows
+    distance between rows, so that no width has to be chosen. Above 40,000 unlabeled rows
     up to eight samples of 20,000 rows are fitted, and their coefficients are averaged.
     Random numbers and coefficients are kept, but no rows.
 
@@ -45,6 +44,10 @@ class FourierRatio(RatioModel, kind="fourier"):
         Number of cosines.
     C : float, default=0.1
         Inverse strength of the shrinkage.
+    linear : bool, default=False
+        Whether the log-ratio is also linear in the columns, if there are at most 300: cosines need many
+        rows to learn a linear trend. With few rows the additional coefficients add more noise than they
+        explain, unless the truth is linear.
     random_state : int, RandomState or None, default=None
         Seed of the directions.
     """
@@ -65,9 +68,12 @@ class FourierRatio(RatioModel, kind="fourier"):
         },
     )
 
-    def __init__(self, n_features: int = 1000, *, C: float = 0.1, random_state: Any = None) -> None:
+    def __init__(
+        self, n_features: int = 1000, *, C: float = 0.1, linear: bool = False, random_state: Any = None
+    ) -> None:
         self.n_features = n_features
         self.C = C
+        self.linear = linear
         self.random_state = random_state
 
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
@@ -123,7 +129,7 @@ class FourierRatio(RatioModel, kind="fourier"):
         """Features for the fit, computed in chunks; in float32 for many rows, to halve the memory."""
         dtype = np.float64 if n_rows(X) <= _EXACT_ROWS else np.float32
         size, columns = len(self.phase_), self.n_features_in_
-        columns = columns if columns <= _LINEAR_COLUMNS else 0
+        columns = columns if self.linear and columns <= _LINEAR_COLUMNS else 0
         features = np.empty((n_rows(X), size + columns), dtype=dtype)
         for start in range(0, len(features), _CHUNK):
             at = slice(start, start + _CHUNK)
@@ -192,6 +198,7 @@ class FourierRatio(RatioModel, kind="fourier"):
         model.frequencies_, model.phase_ = rounded_factor(arrays["frequencies"]), arrays["phase"]
         model.coefficients_, model.intercept_ = arrays["coefficients"], float(config["intercept"])
         model.linear_ = arrays.get("linear")
+        model.linear = model.linear_ is not None
         model.n_features_in_ = len(model.frequencies_)
         return model
 

@@ -68,7 +68,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     core: FittedRatio = classifier.fitted_
     graph = Graph()
     rows, inputs, texts = row_inputs(graph, classifier)
-    parts = [_ratio(graph, core, _scores(graph, model, rows)) for model in core.model.for_labels]
+    parts = [_ratio(graph, core, _scores(graph, model, rows)) for model in core.model.label_models]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     kind = _decide(graph, core, mean)
 
