@@ -34,7 +34,7 @@ class Scored:
     """One training sample and its test samples after the model has scored them.
 
     ``tails`` count the unlabeled training rows, ``scores`` has one row for each test row
-    and one column for each fold model, ``label_scores`` for each model that labels come from.
+    and one column for each fold model, ``label_scores`` those whose ratios are averaged for labels.
     ``samples`` maps a test prior to rows of both.
     """
 
@@ -143,7 +143,7 @@ def score(
         float(sample.y.mean()),
         clf.tails_,
         clf.model_.fold_scores(X[union]),
-        clf.model_.label_scores(X[union]),
+        (clf.model_.label_scores(X[union])[..., None] + clf.fitted_.label_offsets).reshape(len(union), -1),
         y[union],
         {q: np.searchsorted(union, at) for q, at in drawn.items()},
     )

@@ -111,7 +111,7 @@ def cells(scored: Scored) -> Iterator[Row]:
 
 
 def labels(scored: Scored, scores: Any, train_prior: float, test_prior: float) -> Any:
-    """Labels of test rows by calibrated ratios, averaged over the models that labels come from."""
+    """Labels of test rows by calibrated ratios, averaged over the columns of ``scores``."""
     unlabeled = max(0.0, (train_prior - scored.labelled) / (1 - scored.labelled))
     calibration = calibrate(scored.tails, unlabeled, labelled_share=scored.labelled)
     ratio = calibration(scores.ravel()).reshape(scores.shape).mean(axis=1)

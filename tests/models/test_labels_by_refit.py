@@ -130,6 +130,19 @@ def test_labels_need_the_model_of_all_rows_only(clf, data, monkeypatch):
     assert_array_equal(copy.label_scores(X)[:, 0], clf.model_.whole.score_checked(X))
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
+def test_the_ratio_is_a_mean_over_the_variation_of_fold_models(clf, data):
+    X, fitted = data.unlabeled, clf.fitted_
+    assert_allclose(fitted.label_offsets.mean(), 0, atol=1e-12)
+    scores = fitted.model.label_scores(X)
+    means = np.mean([fitted.calibration(scores[:, 0] + offset) for offset in fitted.label_offsets], axis=0)
+    assert_allclose(np.exp(fitted.log_ratio(X)), means, rtol=1e-6)
+    order = np.argsort(scores[:, 0])
+    assert np.all(np.diff(fitted.log_ratio(X)[order]) >= 0)
+    plain = DRPUClassifier("boosted", holdout=2, random_state=0).fit(*data.X_y()).fitted_
+    assert_array_equal(plain.label_offsets, [0.0])
+
+
 def test_rows_that_are_scored_once_have_the_same_labels_and_counts(clf, data):
     X = data.unlabeled
     scored = score_once(clf, X)

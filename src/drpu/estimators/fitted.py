@@ -39,6 +39,10 @@ __all__ = ["ADAPT_METHODS", "FittedRatio", "with_labelled", "without_labelled"]
 ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
 
 _CHUNK = 1 << 16
+# Quantiles of a normal distribution whose standard deviation is that of the log-ratio of a new row over the
+# fold models of the default, the mean over tables of different kinds.
+FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
+NO_OFFSET = np.zeros(1)
 TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
 _SCHEMA = Schema("fitted ratio", config={"labelled_fraction": Number(0, 1 - 1e-9)})
 
@@ -105,12 +109,25 @@ class FittedRatio:
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
-        parts = [self._log_ratio_at(self.model.label_scores(rows)) for _, rows in _chunks(X)]
+        parts = [self._log_ratio_for_labels(self.model.label_scores(rows)) for _, rows in _chunks(X)]
         return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
     def log_ratio_of(self, scores: FloatArray) -> FloatArray:
         """The same from :meth:`scores` of the rows."""
-        return self._log_ratio_at(self.model.labelling(scores))
+        return self._log_ratio_for_labels(self.model.labelling(scores))
+
+    def _log_ratio_for_labels(self, scores: FloatArray) -> FloatArray:
+        return self._log_ratio_at((scores[..., None] + self.label_offsets).reshape(len(scores), -1))
+
+    @property
+    def label_offsets(self) -> FloatArray:
+        """Added to a score before it is calibrated; the ratio of a row is the mean over them.
+
+        The calibration was learnt from scores of fold models, which vary around the score of a model of
+        all rows. The mean over that variation replaces the mean over fold models. It is also less
+        dependent on single steps of the calibration.
+        """
+        return NO_OFFSET if self.model.whole is None or self.calibration is None else FOLD_OFFSETS
 
     def _log_ratio_at(self, scores: FloatArray) -> FloatArray:
         """Log of the mean ratio over the columns of ``scores``.

@@ -68,7 +68,8 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     core: FittedRatio = classifier.fitted_
     graph = Graph()
     rows, inputs, texts = row_inputs(graph, classifier)
-    parts = [_ratio(graph, core, _scores(graph, model, rows)) for model in core.model.label_models]
+    scores = [_scores(graph, model, rows) for model in core.model.label_models]
+    parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     kind = _decide(graph, core, mean)
 
