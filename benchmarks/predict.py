@@ -15,7 +15,7 @@ import time
 import warnings
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import lightgbm
 import numpy as np
@@ -26,6 +26,7 @@ from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
 from drpu.models.auto import AutoRatio
+from drpu.models.base import RatioModel
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 3
@@ -37,7 +38,7 @@ SIZES = ["600:60", "4000:400", "12000:1200", "40000:4000", "50000:900"]
 class Averaged(AutoRatio, kind="benchmark-averaged"):
     """The default without a model of all rows."""
 
-    labels_by_refit: ClassVar[bool] = False
+    for_labels = RatioModel.for_labels
 
 
 def least(function: Callable[[], Any]) -> float:

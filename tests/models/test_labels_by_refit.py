@@ -5,6 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
 
 from drpu import DRPUClassifier, load, make_gaussian_pu, save
 from drpu._samples import Sample, SamplePair
@@ -20,8 +21,6 @@ from drpu.models.folds import FoldedRatio, cross_fit
 
 class Mean(RatioModel):
     """Remembers its rows; the score of a row is its distance from the mean of the positives."""
-
-    labels_by_refit = False
 
     def _fit(self, pair, holdout):
         self.sizes = len(pair.positive), len(pair.unlabeled)
@@ -39,7 +38,8 @@ class Mean(RatioModel):
 
 
 class Refitted(Mean):
-    labels_by_refit = True
+    def for_labels(self, pair, folds):
+        return Refitted()
 
 
 def pair():
@@ -90,6 +90,16 @@ def test_all_models_are_averaged_or_all_are_weighted(positives, weighted, monkey
     for model in folded.all_models:
         averaged = np.array_equal(model.weights_, [0.5, 0.25, 0.25]) and model.constant_ == 0
         assert averaged != weighted
+
+
+def test_labels_of_sparse_rows_come_from_the_folds():
+    rng = np.random.default_rng(0)
+    X = sparse.random(200, 30, density=0.2, random_state=rng, format="csr")
+    folded, _ = cross_fit(
+        AutoRatio(random_state=0), SamplePair(Sample(X[:60]), Sample(X[60:])), holdout=2, random_state=0
+    )
+    assert folded.whole is None
+    assert_array_equal(folded.label_scores(X), folded.fold_scores(X))
 
 
 @pytest.mark.parametrize("folds", [2, 5, 10])

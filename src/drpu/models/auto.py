@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 
@@ -64,7 +65,8 @@ class AutoRatio(RatioModel, kind="auto", named=True):
 
     Below ten positives only the smooth fit is used, and only the linear fit for sparse rows
     with more than 1000 columns. If a classifier has several folds, their models have fewer trees and
-    are used for priors; one more model, fitted to all rows, is used for labels. Trees handle missing
+    are used for priors; one more model, fitted to all rows, is used for labels (for sparse rows, the
+    average of the folds). Trees handle missing
     values and categories themselves; for the smooth fit, missing values are filled with column
     medians, and categories become indicator columns.
 
@@ -98,7 +100,6 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         parts=None,
     )
     accepts_nan: ClassVar[bool] = True
-    labels_by_refit: ClassVar[bool] = True
     fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
@@ -141,9 +142,14 @@ class AutoRatio(RatioModel, kind="auto", named=True):
             copy._plan, copy._size = FoldPlan(number, folds, self.medians_, self.indicators_), size
         return copies
 
-    def for_labels(self, pair: SamplePair, folds: int) -> Self:
-        """A copy with the same kind of members as the folds, because they determine its calibration."""
-        copy = super().for_labels(pair, folds)
+    def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
+        """A copy with the same kind of members as the folds, because they determine its calibration.
+
+        None for sparse rows: with many columns the average of the folds ranks better than one model.
+        """
+        if is_sparse(pair.positive.rows):
+            return None
+        copy: Self = clone(self)
         copy._size = Size.of(pair, folds)
         return copy
 

@@ -49,7 +49,6 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
     accepts_categories: ClassVar[bool] = False  # has a parameter ``categories``: positions of category codes
     accepts_frames: ClassVar[bool] = False  # accepts data frames, as :class:`drpu.tables.frames.FrameRows`
     uses_holdout: ClassVar[bool] = False
-    labels_by_refit: ClassVar[bool] = False  # with several folds, a model of all rows labels new rows
     fits_in_threads: ClassVar[bool] = False  # whether several can be fitted at the same time in one process
 
     def __init_subclass__(cls, *, kind: str | None = None, named: bool = False, **options: Any) -> None:
@@ -110,10 +109,9 @@ class RatioModel(BaseEstimator, ABC):  # type: ignore[misc]
         """Unfitted copies, one for each fold; they may share what does not depend on labels."""
         return [clone(self) for _ in range(folds)]
 
-    def for_labels(self, pair: SamplePair, folds: int) -> Self:
-        """An unfitted copy for all rows, if labels come from a model of all rows."""
-        copy: Self = clone(self)
-        return copy
+    def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
+        """An unfitted copy for all rows, from which labels come; None if they come from all folds."""
+        return None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the density ratio, one float64 per row."""

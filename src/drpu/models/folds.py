@@ -266,13 +266,15 @@ def cross_fit(
         model = clone(model).set_params(n_jobs=threads)
     copies = model.for_folds(pair, len(splits))
     work: list[Any] = [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
-    if len(splits) > 1 and model.labels_by_refit:  # the longest fit first, so that no other job waits for it
-        work.insert(0, (model.for_labels(pair, len(splits)), pair, None, None))
+    whole = model.for_labels(pair, len(splits)) if len(splits) > 1 else None
+    if whole is not None:  # the longest fit first, so that no other job waits for it
+        work.insert(0, (whole, pair, None, None))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     done = run_jobs(_fit_split, work, jobs=jobs, threads=model.fits_in_threads, rows=len(pair))
     with _each_warning_once():
         fits = list(progress(done, total=len(work), label="folds", show=verbose > 0))
-    whole = fits.pop(0)[0] if len(fits) > len(splits) else None
+    if whole is not None:
+        whole = fits.pop(0)[0]  # fitted, maybe in another process
 
     held = SamplePair(
         *(
