@@ -29,7 +29,7 @@ from drpu.models.auto import AutoRatio
 from drpu.models.base import RatioModel
 
 ROWS = 5000  # of a large batch
-SINGLE, BLOCK, REPEATS = 100, 10, 3
+SINGLE, BLOCK, REPEATS = 100, 10, 7
 LAW = "network"
 LIGHTGBM_ROUNDS = 100  # its own default
 SIZES = ["600:60", "4000:400", "12000:1200", "40000:4000", "50000:900"]
