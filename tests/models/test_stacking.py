@@ -158,6 +158,17 @@ def test_a_smooth_fit_of_several_samples_is_nearer_to_the_truth(monkeypatch):
     assert errors[1] < 0.8 * errors[0]
 
 
+def test_the_smooth_member_is_also_linear_with_many_rows(weighted, monkeypatch):
+    data, model = weighted
+    assert model.members_[-1].linear_ is None
+    monkeypatch.setattr(_size, "ENOUGH", 300)
+    monkeypatch.setattr(_size, "LINEAR_ROWS", 900)
+    large = AutoRatio(random_state=0).fit_ratio(data.positive, data.unlabeled)
+    assert large.members_[-1].linear_.shape == (3,)
+    again = model_from_state(large.state())
+    assert_allclose(again.log_ratio(data.unlabeled), large.log_ratio(data.unlabeled), rtol=1e-12)
+
+
 def test_a_member_that_learns_nothing_is_dropped(monkeypatch):
     monkeypatch.setattr(_size, "ENOUGH", 300)
     rng = np.random.default_rng(0)

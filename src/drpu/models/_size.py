@@ -11,6 +11,7 @@ __all__ = ["Size"]
 FEW = 10  # with fewer positives trees would overfit
 ENOUGH = 1000  # members are weighted from this number of positives on
 WIDE = 1000  # sparse rows with more columns get a linear fit only
+LINEAR_ROWS = 50_000  # unlabeled rows from which on the smooth member also has a linear part
 MANY_ROWS = 5000  # from here on LightGBM scores a row faster, and the forest has smaller trees to keep up
 
 
@@ -29,11 +30,15 @@ class Size:
         Whether there are enough positives to determine the weights of the members.
     many_rows : bool
         Whether there are so many rows that trees have to be small.
+    linear : bool
+        Whether the smooth member also has a linear part. With fewer rows it is fitted to one sample, whose
+        error is larger than the gain.
     """
 
     trees: bool
     weighted: bool
     many_rows: bool
+    linear: bool
 
     @classmethod
     def of(cls, pair: SamplePair, folds: int = 1) -> Size:
@@ -43,4 +48,6 @@ class Size:
             positives -= -(-positives // folds)  # the largest fold is left out
         rows = pair.positive.rows
         wide = is_sparse(rows) and rows.shape[1] > WIDE
-        return cls(positives >= FEW and not wide, positives >= ENOUGH and not wide, len(pair) > MANY_ROWS)
+        weighted = positives >= ENOUGH and not wide
+        linear = weighted and len(pair.unlabeled) >= LINEAR_ROWS
+        return cls(positives >= FEW and not wide, weighted, len(pair) > MANY_ROWS, linear)

@@ -177,7 +177,7 @@ class AutoRatio(RatioModel, kind="auto", named=True):
         """The unfitted members that are suitable for the rows."""
         smooth: RatioModel = ClassifierRatio()
         if not is_sparse(pair.positive.rows):
-            smooth = FourierRatio(linear=size.weighted, random_state=seeds[0])
+            smooth = FourierRatio(linear=size.linear, random_state=seeds[0])
         if not size.trees:
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
