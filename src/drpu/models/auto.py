@@ -59,9 +59,9 @@ class AutoRatio(RatioModel, kind="auto", named=True):
     logistic loss on it, shrunk towards the average if positives are few. A member that does not
     lower that loss is dropped. Up to 50,000 rows the members are then fitted again to all
     rows, and boosting up to 200,000. Beyond 50,000 rows, the forest uses at most so many of
-    either sample and the smooth fit averages fits to 20,000, while boosting uses all of them and
-    grows larger trees. Rows from which the prior is estimated do not determine weights: the
-    classifier holds them out.
+    either sample, and the smooth fit averages fits to 20,000 and is also linear in the columns, while
+    boosting uses all rows and grows larger trees. Rows from which the prior is estimated do not
+    determine weights: the classifier holds them out.
 
     Below ten positives only the smooth fit is used, and only the linear fit for sparse rows
     with more than 1000 columns. If a classifier has several folds, their models have fewer trees and
