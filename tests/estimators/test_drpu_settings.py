@@ -173,7 +173,7 @@ def test_the_default_says_what_it_did(toy, caplog):
     with caplog.at_level("INFO", logger="drpu"):
         clf = DRPUClassifier(holdout=2, random_state=0, verbose=1).fit(*toy.X_y())
     members = "log-ratio of 0.5 x ForestRatio + 0.25 x BoostedRatio + 0.25 x FourierRatio"
-    assert clf.model_.describe() == f"2 folds of {members}"
+    assert clf.model_.describe() == f"2 folds of {members}, and a model of all rows for labels"
     said = caplog.text
     assert "300 positives, 900 unlabeled rows" in said
     assert members in said

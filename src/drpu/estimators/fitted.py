@@ -123,9 +123,8 @@ class FittedRatio:
     def label_offsets(self) -> FloatArray:
         """Added to a score before it is calibrated; the ratio of a row is the mean over them.
 
-        The calibration was learnt from scores of fold models, which vary around the score of a model of
-        all rows. The mean over that variation replaces the mean over fold models. It is also less
-        dependent on single steps of the calibration.
+        The calibration is that of the fold models. Their scores of a row differ from each other and
+        from the score of the model of all rows. The mean over the offsets replaces the mean over fold models.
         """
         return NO_OFFSET if self.model.whole is None or self.calibration is None else FOLD_OFFSETS
 

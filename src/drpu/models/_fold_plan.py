@@ -10,8 +10,7 @@ from drpu.tables.indicators import Indicators
 
 __all__ = ["FoldPlan"]
 
-# With half of these, errors of priors on tables with a weak signal are larger: they are computed from the
-# scores of single folds, which the average over the folds does not improve.
+# With half of these, errors of priors on tables with a weak signal are larger.
 FOREST_TREES = 100
 ROUNDS = 100  # of boosting without early stopping
 TRAVEL = 9.0  # rounds times learning rate of boosting without early stopping

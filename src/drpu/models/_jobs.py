@@ -23,8 +23,8 @@ def run_jobs(
 ) -> Iterator[Any]:
     """Results of ``function`` for each tuple of arguments, in their order.
 
-    More jobs are never slower than one. Threads, which share the rows, are used if there are
-    enough of them. Processes are started only if the first result, which is computed
+    More jobs are used only if they are expected to save time. Threads, which share the rows, are used if
+    there are enough of them. Processes are started only if the first result, which is computed
     here, took so long that the others are finished earlier with them.
 
     Parameters

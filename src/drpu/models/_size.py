@@ -12,7 +12,7 @@ FEW = 10  # with fewer positives trees would overfit
 ENOUGH = 1000  # members are weighted from this number of positives on
 WIDE = 1000  # sparse rows with more columns get a linear fit only
 LINEAR_ROWS = 50_000  # unlabeled rows from which on the smooth member also has a linear part
-MANY_ROWS = 5000  # from here on LightGBM scores a row faster, and the forest has smaller trees to keep up
+MANY_ROWS = 5000  # above this number of rows the forest has smaller trees, which are scored faster
 
 
 @dataclass(frozen=True, slots=True)

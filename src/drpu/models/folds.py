@@ -126,8 +126,11 @@ class FoldedRatio(RatioModel, kind="folds"):
 
     def describe(self) -> str:
         """The number of models, and a description of one."""
-        inner = self.label_models[0].describe()
-        return inner if len(self.models) == 1 else f"{len(self.models)} folds of {inner}"
+        inner = self.models[0].describe()
+        if len(self.models) == 1:
+            return inner
+        text = f"{len(self.models)} folds of {inner}"
+        return text if self.whole is None else f"{text}, and a model of all rows for labels"
 
     def scores(self, X: Rows) -> FloatArray:
         """Log-ratios of all models, (rows, models)."""

@@ -1,4 +1,4 @@
-"""Smooth density ratios: logistic regression on random cosines and on the columns."""
+"""Smooth density ratios: logistic regression on random cosines, and optionally on the columns."""
 
 from __future__ import annotations
 
@@ -45,9 +45,8 @@ class FourierRatio(RatioModel, kind="fourier"):
     C : float, default=0.1
         Inverse strength of the shrinkage.
     linear : bool, default=False
-        Whether the log-ratio is also linear in the columns, if there are at most 300: cosines need many
-        rows to learn a linear trend. With few rows the additional coefficients add more noise than they
-        explain, unless the truth is linear.
+        Whether the columns themselves are features, too. They are used if there are at most 300. With
+        few rows, their coefficients can increase the error.
     random_state : int, RandomState or None, default=None
         Seed of the directions.
     """
