@@ -20,7 +20,10 @@ from sklearn.metrics import roc_auc_score
 from benchmarks._results import write_results
 from benchmarks._tables import PROTOCOLS, Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_pu
-from drpu.core.audit import (
+from drpu.classifier.auditing import bound_level, leaning_to
+from drpu.classifier.fitted import FittedRatio
+from drpu.core.audit.design import (
+    Figure,
     Growth,
     Strata,
     carry_share,
@@ -28,12 +31,10 @@ from drpu.core.audit import (
     make_strata,
     negative_growth,
     settled_growth,
+    stratified_share,
 )
-from drpu.core.audit_limits import Figure, stratified_share
 from drpu.core.decision import ratio_posterior
-from drpu.core.prior import prior_from_tails
-from drpu.estimators.audit_priors import bound_level, leaning_to
-from drpu.estimators.fitted import FittedRatio
+from drpu.core.prior.estimate import prior_from_tails
 from drpu.exceptions import DRPUWarning
 
 Array = np.ndarray

@@ -26,7 +26,7 @@ import scipy
 
 from benchmarks._families import FAMILIES, Array, Family, Mixture, draw_mixture, draw_rows, normal
 from drpu.core.diagnostics import mixture_test
-from drpu.core.interval import Limits, exact_limits, ratio_limits, shift_limits
+from drpu.core.limits.interval import Limits, exact_limits, ratio_limits, shift_limits
 from drpu.core.tails import ScoreTails
 
 RESULTS = Path(__file__).parent / "results" / "intervals.json"

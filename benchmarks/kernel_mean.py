@@ -25,7 +25,7 @@ from scipy.spatial.distance import cdist
 
 from benchmarks._results import read_results, write_results
 from drpu._typing import FloatArray
-from drpu.core.kernel_mean import KernelMeanPrior
+from drpu.core.prior.kernel_mean import KernelMeanPrior
 from drpu.exceptions import DRPUWarning
 
 PROGRAMS = 17

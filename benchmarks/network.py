@@ -28,11 +28,10 @@ from benchmarks._results import write_results
 from drpu import NetworkRatio
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import Risk, nonnegative_bregman_risk
-from drpu.core.objective import ShiftedRisk
-from drpu.core.risk import nnpu_risk
+from drpu.core.risks import ShiftedRisk, nnpu_risk
 from drpu.datasets.loaders import load_image_set
-from drpu.models.many import fit_many
-from drpu.models.network_score import NetworkScore
+from drpu.networks.many import fit_many
+from drpu.networks.score import NetworkScore
 
 BATCH = 500
 STACK = 4

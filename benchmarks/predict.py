@@ -25,8 +25,8 @@ from benchmarks._results import write_results
 from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
-from drpu.models.auto import AutoRatio
-from drpu.models.base import RatioModel
+from drpu.ratios.auto import AutoRatio
+from drpu.ratios.base import RatioModel
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 7

@@ -20,8 +20,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks._results import read_results, write_results
-from drpu.core.prior import prior_from_tails
-from drpu.core.privacy import GridCounts, coarsen, privatize
+from drpu.core.prior.estimate import prior_from_tails
+from drpu.core.reduction import GridCounts, coarsen, privatize
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUWarning
 

@@ -22,12 +22,12 @@ import numpy as np
 
 from benchmarks._results import read_results, write_results
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
-from drpu.core._evidence import evidence_of
 from drpu.core.calibration import calibrate
 from drpu.core.decision import ratio_threshold
-from drpu.core.expectation import Decision, expect
-from drpu.core.prior import PriorEstimate, prior_from_tails
-from drpu.core.proportion import PROPORTIONS
+from drpu.core.limits.evidence import evidence_of
+from drpu.core.performance import Decision, expect
+from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
+from drpu.core.prior.mixture import PROPORTIONS
 from drpu.exceptions import DRPUWarning
 
 DOCS = Path(__file__).parent.parent / "docs" / "tables.md"

@@ -8,7 +8,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from drpu.models.pooling import MaxPool2
+from drpu.networks.pooling import MaxPool2
 
 __all__ = ["CifarNet", "LeNet", "make_network", "mlp"]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from drpu.core.objective import ShiftedRisk, VariationalRisk
+from drpu.core.risks import ShiftedRisk, VariationalRisk
 from drpu.exceptions import DataError
-from drpu.models.many import fit_many
-from drpu.models.network_score import NetworkScore
+from drpu.networks.many import fit_many
+from drpu.networks.score import NetworkScore
 from paper.evaluate import Floats, Outcome, by_margin
 from paper.km2 import km2_priors
 from paper.networks import make_network

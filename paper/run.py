@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from drpu import NetworkRatio
-from drpu.models.many import fit_many
+from drpu.networks.many import fit_many
 from paper.configs import AUGMENTED, FEW, N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network

@@ -11,7 +11,7 @@ from itertools import product
 import numpy as np
 
 from drpu import NetworkRatio
-from drpu.models.many import fit_many
+from drpu.networks.many import fit_many
 from paper.configs import OURS, benchmark
 from paper.evaluate import calibrated_risk
 from paper.networks import make_network

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from drpu import NetworkRatio
-from drpu.models.many import fit_many
+from drpu.networks.many import fit_many
 from paper.networks import make_network
 
 __all__ = ["smoke"]
@@ -119,7 +119,7 @@ def _time(name: str, models: int, dtype: str, device: str) -> str:
 
 def _pooling(device: str) -> str:
     """Whether our pooling and torch's have the same outputs and gradients."""
-    from drpu.models.pooling import MaxPool2
+    from drpu.networks.pooling import MaxPool2
 
     where = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     x = torch.randn(7, 10, 9, 6, device=where).contiguous(memory_format=torch.channels_last)

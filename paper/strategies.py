@@ -17,7 +17,7 @@ import numpy as np
 
 from drpu import NetworkRatio, ScoreTails
 from drpu.core.teaching import mean_log_ratio, teaching_weights
-from drpu.models.many import fit_many
+from drpu.networks.many import fit_many
 from paper.evaluate import Floats
 from paper.networks import make_network
 from paper.splits import Images, Split

@@ -9,7 +9,7 @@ from cli_answers import answer
 from drpu import load, make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.reading import read
-from drpu.models.folds import FoldedRatio
+from drpu.ratios.folds import FoldedRatio
 
 
 @pytest.fixture(scope="module")

@@ -16,9 +16,8 @@ import pytest
 from cli_answers import answer
 from drpu import make_gaussian_pu
 from drpu.cli import main
-from drpu.cli.reading import read
+from drpu.cli.reading import TextFormat, read
 from drpu.cli.show import printable, share
-from drpu.cli.text import TextFormat
 
 ROWS = "größe,menge,y\n" + "".join(f"{k / 7:.6f},{k % 5},{k % 3 == 0:d}\n" for k in range(60))
 

@@ -13,8 +13,7 @@ import pytest
 from cli_answers import answer
 from drpu import load, save
 from drpu.cli import main
-from drpu.cli.reading import read
-from drpu.cli.text import TextFormat
+from drpu.cli.reading import TextFormat, read
 
 
 @pytest.fixture(scope="module")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import logging
+import sys
 from collections.abc import Iterable
 from importlib import import_module
 from typing import Any, TypeVar
 
 from drpu.exceptions import MissingExtraError
 
-__all__ = ["progress", "require"]
+__all__ = ["inform", "progress", "require"]
 
 Item = TypeVar("Item")
 
@@ -37,3 +39,26 @@ def progress(items: Iterable[Item], *, total: int, label: str, show: bool) -> It
         return items
     bar: Iterable[Item] = tqdm(items, total=total, desc=label)
     return bar
+
+
+_LOGGER = logging.getLogger("drpu")
+
+
+class _BesideBars(logging.Handler):
+    """Writes lines above a progress bar, so that they do not mix."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = f"drpu: {self.format(record)}"
+        bars = sys.modules.get("tqdm.std")
+        if bars is None:
+            print(line, file=sys.stderr)
+        else:
+            bars.tqdm.write(line, file=sys.stderr)
+
+
+def inform(message: str) -> None:
+    """Log ``message`` at level INFO; to the standard error if no logging is configured."""
+    if not _LOGGER.hasHandlers():
+        _LOGGER.addHandler(_BesideBars())
+        _LOGGER.setLevel(logging.INFO)
+    _LOGGER.info(message)

@@ -64,17 +64,22 @@ def declared(package: str) -> dict[str, type[Any]]:
     return _DECLARED.get(package, {})
 
 
-# Modules that declare no class, and import torch, which is optional.
-_WITHOUT_KINDS = frozenset({"drpu.models.pooling"})
+# Where the classes of a package are declared, beside its own modules; the other modules need torch.
+_ALSO = {
+    "drpu.ratios": ("drpu.networks.learner", "drpu.networks.score", "drpu.networks.generative"),
+    "drpu.classifier": tuple(
+        f"drpu.rivals.{name}" for name in ("elkan_noto", "generative", "margin", "risk", "variational")
+    ),
+}
 
 
 @cache
 def _import_public(package: str) -> None:
     """Import the public modules of a package once, because searching for them takes milliseconds."""
     for module in iter_modules(import_module(package).__path__):
-        name = f"{package}.{module.name}"
-        if not module.name.startswith("_") and name not in _WITHOUT_KINDS:
-            import_module(name)
+        import_module(f"{package}.{module.name}")
+    for name in _ALSO[package]:
+        import_module(name)
 
 
 def class_of(package: str, state: ModelState, base: type[Any]) -> type[Any]:

@@ -19,10 +19,10 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import train_test_split
 
 from drpu._optional import require
-from drpu.artifact.store import load, save
-from drpu.core.prior import PriorEstimate
+from drpu.classifier.drpu import DRPUClassifier
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.datasets.sampling import draw_at_prior, make_pu
-from drpu.estimators.drpu import DRPUClassifier
+from drpu.files.store import load, save
 from drpu.report.page import write_report
 
 __all__ = ["Row", "main"]

@@ -6,9 +6,10 @@ need matplotlib, which the extra ``report`` installs.
 
 from __future__ import annotations
 
-from drpu.report.gain_plots import GainDisplay, LiftDisplay
 from drpu.report.plots import (
     CalibrationDisplay,
+    GainDisplay,
+    LiftDisplay,
     PerformanceDisplay,
     PriorDisplay,
     RocDisplay,

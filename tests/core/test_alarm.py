@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from drpu.core.alarm import PriorAlarm
+from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
 

@@ -11,21 +11,23 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
-from drpu.core.audit import (
+from drpu.core.audit.design import (
+    Figure,
     Growth,
     allocate,
     carried_prior,
     carry_share,
+    clopper_pearson,
     combine_figures,
     draw_rows,
     expected_width,
+    likeliest_shares,
     make_strata,
     negative_growth,
     settled_growth,
+    stratified_share,
 )
-from drpu.core.audit_fairness import fairness_test, positive_ranks
-from drpu.core.audit_limits import Figure, clopper_pearson, likeliest_shares, stratified_share
-from drpu.core.audit_performance import Answers, evaluate_answers
+from drpu.core.audit.results import Answers, evaluate_answers, fairness_test, positive_ranks
 from drpu.core.tails import ScoreTails
 
 TAILS = (0.025, 0.025)

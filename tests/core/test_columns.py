@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from drpu import PriorEstimate
-from drpu.core.columns import Cells, column_shifts, count_columns, profile_columns
+from drpu.core.shift.columns import Cells, column_shifts, count_columns, profile_columns
 from drpu.exceptions import DataError
 
 NAMES = ["age", "amount", "code", "gaps"]

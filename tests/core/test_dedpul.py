@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from drpu.core.dedpul import dedpul
+from drpu.core.prior.mixture import dedpul
 from drpu.core.tails import ScoreTails
 
 scores = st.lists(st.integers(-5, 5), min_size=1, max_size=30)

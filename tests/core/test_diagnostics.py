@@ -18,7 +18,7 @@ from drpu.core.diagnostics import (
     performance_curve,
     threshold_limits,
 )
-from drpu.core.prior import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, PriorError
 

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from drpu.core._evidence import ENOUGH, evidence_of, slide
-from drpu.core.interval import ratio_limits, shift_limits
+from drpu.core.limits.evidence import ENOUGH, evidence_of, slide
+from drpu.core.limits.interval import ratio_limits, shift_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 

@@ -6,9 +6,8 @@ from scipy.special import ndtr
 
 from drpu.core.calibration import calibrate
 from drpu.core.decision import ratio_threshold
-from drpu.core.expectation import Decision, Judge, expect
-from drpu.core.folded_counts import _parts, _whole
-from drpu.core.prior import PriorEstimate
+from drpu.core.performance import Decision, Judge, _parts, _whole, expect
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
 given = PriorEstimate.given

@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate
-from drpu.core.groups import between_groups, joint_level, shrink
+from drpu.core.prior.groups import between_groups, joint_level, shrink
 
 
 def prior(value, width):

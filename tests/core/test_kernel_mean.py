@@ -7,8 +7,17 @@ from scipy.optimize import nnls
 from scipy.spatial.distance import cdist
 
 from drpu import exceptions
-from drpu.core._simplex import Dense, LowRank, distance_bounds, nearest, pivoted_cholesky
-from drpu.core.kernel_mean import CELLS, LARGEST, DistanceCurve, KernelMeanPrior
+from drpu.core.prior.kernel_mean import (
+    CELLS,
+    LARGEST,
+    Dense,
+    DistanceCurve,
+    KernelMeanPrior,
+    LowRank,
+    distance_bounds,
+    nearest,
+    pivoted_cholesky,
+)
 
 BISECTION_STEP = (LARGEST - 1) / CELLS
 

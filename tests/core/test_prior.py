@@ -7,9 +7,9 @@ import pytest
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from drpu.core.prior import METHODS, PriorEstimate, estimate_prior, prior_from_tails
-from drpu.core.proportion import PROPORTIONS
-from drpu.core.shift import SHIFTS
+from drpu.core.prior.estimate import METHODS, PriorEstimate, estimate_prior, prior_from_tails
+from drpu.core.prior.mixture import PROPORTIONS
+from drpu.core.shift.matching import SHIFTS
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError, SeparationWarning
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from drpu.core.prior import PriorEstimate, as_prior
+from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.exceptions import PriorError
 
 priors = st.floats(0, 1)

@@ -8,8 +8,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 
-from drpu.core.prior import prior_from_tails
-from drpu.core.privacy import GRID, GridCounts, Protection, coarsen, discrete_laplace, privatize
+from drpu.core.prior.estimate import prior_from_tails
+from drpu.core.reduction import GRID, GridCounts, Protection, coarsen, discrete_laplace, privatize
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
 

@@ -8,8 +8,7 @@ from numpy.testing import assert_allclose
 from scipy.special import expit
 from scipy.stats import norm
 
-from drpu.core.dedpul import dedpul
-from drpu.core.proportion import PROPORTIONS, adaptive, best_bin, combined, infimum, plateau
+from drpu.core.prior.mixture import PROPORTIONS, adaptive, best_bin, combined, dedpul, infimum, plateau
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning, ParameterError
 

@@ -8,9 +8,18 @@ from hypothesis.extra import numpy as hnp
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from drpu.core.losses import LOSSES, get_loss
-from drpu.core.objective import ShiftedRisk, VariationalRisk
-from drpu.core.risk import equivalent_cost, mixup_penalty, nnpu_risk, pua_risk, upu_risk, vpu_risk
+from drpu.core.risks import (
+    LOSSES,
+    ShiftedRisk,
+    VariationalRisk,
+    equivalent_cost,
+    get_loss,
+    mixup_penalty,
+    nnpu_risk,
+    pua_risk,
+    upu_risk,
+    vpu_risk,
+)
 from drpu.exceptions import ParameterError
 
 losses = pytest.mark.parametrize("loss", sorted(LOSSES))

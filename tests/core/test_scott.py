@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
-from drpu.core.scott import scott
+from drpu.core.prior.mixture import scott
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from drpu._state import ModelState
 from drpu.core.calibration import fit_plateau, monotone_cells, normal_scores
-from drpu.core.shift import SHIFTS, efficient, em, em_on_ratios, match_negatives, matching
+from drpu.core.shift.matching import SHIFTS, efficient, em, em_on_ratios, match_negatives, matching
 from drpu.core.tails import ScoreTails
 
 inner = st.floats(0.05, 0.95)

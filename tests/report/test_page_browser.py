@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import Costs, DRPUClassifier, make_gaussian_pu
-from drpu.models.folds import FoldedRatio
+from drpu.ratios.folds import FoldedRatio
 from drpu.report import render_report
 
 CHROMIUM = os.environ.get("DRPU_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")

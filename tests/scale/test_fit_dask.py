@@ -12,7 +12,7 @@ from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_clu
 
 from drpu import DaskBoosted, DRPUClassifier
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.scale._dask_tasks import Plan, fold_of
+from drpu.scale.dask_tasks import Plan, fold_of
 from drpu.tables.encoder import TableEncoder
 
 pytest.importorskip("distributed")

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose
 
 from drpu import BoostedRatio, DRPUClassifier, PriorMonitor, SparkBoosted
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.models.xgboost_trees import trees_from_xgboost
+from drpu.ratios.clusters import trees_from_xgboost
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"

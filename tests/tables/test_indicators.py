@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
 from drpu.exceptions import DataError
-from drpu.tables.indicators import Indicators
+from drpu.tables.encoder import Indicators
 
 codes = st.lists(st.integers(0, 6), min_size=1, max_size=30)
 

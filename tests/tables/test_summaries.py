@@ -15,9 +15,8 @@ from tables_data import CONTAINERS, N, claims
 
 from drpu.exceptions import DataTypeError, IdColumnWarning
 from drpu.tables import summaries
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.encoder import Indicators, TableEncoder
 from drpu.tables.frames import read_frame, take_frame
-from drpu.tables.indicators import Indicators
 from drpu.tables.summaries import TableSummary
 
 

@@ -10,8 +10,8 @@ from numpy.testing import assert_allclose
 from worlds import worlds
 
 from drpu._state import ModelState
-from drpu.core.proportion import best_bin, infimum
-from drpu.core.shift import match_negatives, matching
+from drpu.core.prior.mixture import best_bin, infimum
+from drpu.core.shift.matching import match_negatives, matching
 from drpu.core.tails import ScoreTails
 from drpu.datasets import GaussianClasses
 

@@ -11,11 +11,10 @@ import numpy as np
 import safetensors.numpy
 
 from drpu._state import ModelState
-from drpu.artifact.container import ARRAYS, BLOBS, MANIFEST, open_container, read_bytes
-from drpu.artifact.manifest import check_parts, read_manifest, unflatten
-from drpu.artifact.schemas import upgrade
 from drpu.core.decision import ratio_threshold
 from drpu.exceptions import ArtifactError
+from drpu.files.container import ARRAYS, BLOBS, MANIFEST, open_container, read_bytes
+from drpu.files.manifest import check_parts, read_manifest, unflatten, upgrade
 
 __all__ = ["as_object", "peek"]
 

@@ -1,10 +1,14 @@
-"""Tables read from files: text, Parquet, Arrow and Feather, NumPy archives, and the standard input."""
+"""CSV, TSV and JSON lines as Arrow tables, with encodings, separators and compression."""
 
 from __future__ import annotations
 
+import codecs
 import difflib
 import errno
+import gzip
 import os
+import sys
+import zlib
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -14,10 +18,224 @@ from typing import Any
 import numpy as np
 
 from drpu._optional import require
-from drpu.cli.text import JSON_LINES, PIPE, TextFormat, read_text
-from drpu.exceptions import DataError, DataTypeError
+from drpu.exceptions import DataError, DataTypeError, ParameterError
 
-__all__ = ["ARROW", "KNOWN", "PARQUET", "TEXT", "Loaded", "ending_of", "read"]
+__all__ = [
+    "ARROW",
+    "KNOWN",
+    "PARQUET",
+    "PIPE",
+    "TEXT",
+    "Loaded",
+    "TextFormat",
+    "ending_of",
+    "read",
+    "read_text",
+]
+
+PIPE = "-"
+JSON_LINES = (".jsonl", ".ndjson", ".json")
+_MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
+_WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
+_LARGEST_BLOCK = 2**31 - 2
+
+
+@dataclass(frozen=True, slots=True)
+class TextFormat:
+    """How to read a text file; None means the default of its ending, and UTF-8."""
+
+    sep: str | None = None
+    encoding: str | None = None
+    decimal: str = "."
+
+    def __post_init__(self) -> None:
+        if self.sep is not None and len(self.separator) != 1:
+            raise ParameterError(f"--sep must be one character, or tab, got {self.sep!r}.")
+        if self.decimal not in (".", ",") or self.decimal == self.sep:
+            raise ParameterError(
+                f"--decimal must be . or , and differ from --sep, got {self.decimal!r} and {self.sep!r}."
+            )
+        if self.encoding is not None:
+            try:
+                "".encode(self.encoding)
+            except (LookupError, ValueError) as error:
+                raise ParameterError(
+                    f"--encoding must name an encoding that Python knows, such as latin-1, cp1252 or utf-16, "
+                    f"got {self.encoding!r}."
+                ) from error
+
+    @property
+    def separator(self) -> str:
+        """The separator as a character, or None if it was left out."""
+        return "" if self.sep is None else _WORDS.get(self.sep.lower(), self.sep)
+
+    @property
+    def other_than_utf8(self) -> bool:
+        """Whether the bytes have to be decoded before Arrow can read them."""
+        if self.encoding is None:
+            return False
+        return codecs.lookup(self.encoding).name not in ("utf-8", "utf-8-sig", "ascii")
+
+
+def read_text(path: str, ending: str, form: TextFormat) -> Any:
+    """The Arrow table in a text file, or on the standard input if ``path`` is ``-``."""
+    pa = require("pyarrow", extra="cli", for_=f"reading {path}")
+    name = "the standard input" if path == PIPE else path
+    source = _source(pa, path, name, form)
+    try:
+        table = _json(source, name) if ending in JSON_LINES else _csv(pa, source, ending, form)
+        names = table.column_names
+    except UnicodeDecodeError as error:
+        raise _other_encoding(name) from error
+    except zlib.error as error:
+        raise DataError(f"{name} cannot be read: it is not a whole gzip file ({error}).") from error
+    except pa.ArrowInvalid as error:
+        raise _unreadable(path, name, form, error) from error
+    undecoded = [field.name for field in table.schema if pa.types.is_binary(field.type)]
+    if undecoded and ending not in JSON_LINES:
+        raise _other_encoding(name)
+    if ending not in JSON_LINES and len(names) == 1 and form.sep is None:
+        _check_separator(names[0], name)
+    return table
+
+
+# -- where the bytes come from -------------------------------------------------------------------
+
+
+def _source(pa: Any, path: str, name: str, form: TextFormat) -> Any:
+    """The path if Arrow can read the file itself, otherwise its bytes in UTF-8."""
+    if path != PIPE and not path.lower().endswith(".gz") and not form.other_than_utf8:
+        with open(path, "rb") as file:
+            _check_start(file.read(1024), name)
+        return path
+    try:
+        content = _all_bytes(path)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise DataError(f"{name} cannot be read: it is not a whole gzip file ({error}).") from error
+    if form.other_than_utf8:
+        assert form.encoding is not None
+        try:
+            content = content.decode(form.encoding).encode()
+        except UnicodeError as error:
+            raise DataError(f"{name} is not {form.encoding}: {error}. Try another --encoding.") from error
+    else:
+        _check_start(content[:1024], name)
+    return pa.BufferReader(content)
+
+
+def _all_bytes(path: str) -> bytes:
+    if path != PIPE:
+        with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
+            return file.read()
+    content = sys.stdin.buffer.read()
+    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+
+
+def _check_start(start: bytes, name: str) -> None:
+    """Raise if the first bytes are not UTF-8 text, and name the encoding that they seem to have."""
+    mark = _MARKS.get(start[:2])
+    if mark is None and b"\0" in start:
+        mark = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
+    if mark is not None:
+        raise DataError(f"{name} looks like {mark.upper()}, not UTF-8: read it with --encoding {mark}.")
+
+
+def _other_encoding(name: str) -> DataError:
+    return DataError(
+        f"{name} is not UTF-8: read it with --encoding latin-1 (or cp1252, or whatever wrote it)."
+    )
+
+
+# -- parsing ---------------------------------------------------------------------------------------
+
+
+def _csv(pa: Any, source: Any, ending: str, form: TextFormat) -> Any:
+    csv = require("pyarrow.csv", extra="cli", for_="reading CSV")
+    parse = csv.ParseOptions(delimiter=form.separator or ("\t" if ending == ".tsv" else ","))
+    options = {"strings_can_be_null": True, "decimal_point": form.decimal}
+    table = _typed_csv(pa, csv, source, parse, options)
+    names = table.column_names  # of which the caller refuses those that occur twice
+    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    codes = _codes(pa, csv, source, parse, whole) if whole and len(set(names)) == len(names) else []
+    if not codes:
+        return table
+    return _typed_csv(pa, csv, source, parse, options | {"column_types": dict.fromkeys(codes, pa.string())})
+
+
+def _typed_csv(pa: Any, csv: Any, source: Any, parse: Any, options: dict[str, Any]) -> Any:
+    convert = csv.ConvertOptions(**options)
+    try:
+        return csv.read_csv(_from_start(source), parse_options=parse, convert_options=convert)
+    except pa.ArrowInvalid as error:
+        if "conversion error" not in str(error):
+            raise
+        # Types were guessed from the first block; a later value does not fit. Guess from all of them.
+        whole = os.path.getsize(source) if isinstance(source, str) else source.size()
+        read = csv.ReadOptions(block_size=min(whole + 1, _LARGEST_BLOCK))
+        return csv.read_csv(
+            _from_start(source), read_options=read, parse_options=parse, convert_options=convert
+        )
+
+
+def _codes(pa: Any, csv: Any, source: Any, parse: Any, names: list[str]) -> list[str]:
+    """Columns of digits that are not numbers, because some have leading zeros, such as postal codes."""
+    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
+    convert = csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
+    found: list[str] = []
+    for batch in csv.open_csv(_from_start(source), parse_options=parse, convert_options=convert):
+        for name in names:
+            column = batch.column(name)
+            if name not in found and compute.any(compute.match_substring_regex(column, "^0[0-9]")).as_py():
+                found.append(name)
+    return found
+
+
+def _from_start(source: Any) -> Any:
+    if not isinstance(source, str):
+        source.seek(0)
+    return source
+
+
+def _json(source: Any, name: str) -> Any:
+    json = require("pyarrow.json", extra="cli", for_="reading JSON lines")
+    return json.read_json(source)
+
+
+def _unreadable(path: str, name: str, form: TextFormat, error: Exception) -> DataError:
+    """The error, with advice that depends on its cause."""
+    found = _likely_separator(path) if form.sep is None else None
+    if found is not None:
+        return _wrong_separator(name, found)
+    reason = " ".join(str(error).split())
+    if form.other_than_utf8:
+        reason += f" (read as {form.encoding}: try another --encoding, or none for UTF-8)"
+    if "JSON" in reason:
+        reason += '; write one object per line: {"a": 1, "b": 2}'
+    return DataError(f"{name} cannot be read: {reason}")
+
+
+def _likely_separator(path: str) -> str | None:
+    """Another separator that occurs more often than commas in the first line of a file."""
+    if path == PIPE or path.lower().endswith((".gz", *JSON_LINES)):
+        return None
+    with open(path, "rb") as file:
+        header = file.readline(65536).decode("latin-1")
+    found = max(_SEPARATORS, key=header.count)
+    return found if header.count(found) > header.count(",") else None
+
+
+def _check_separator(header: str, name: str) -> None:
+    found = max(_SEPARATORS, key=header.count)
+    if found in header:
+        raise _wrong_separator(name, found)
+
+
+def _wrong_separator(name: str, found: str) -> DataError:
+    return DataError(
+        f"{name} seems to be separated by {_SEPARATORS[found]}: read it with --sep {_SEPARATORS[found]}."
+    )
+
 
 ARROW = (".arrow", ".feather", ".ipc")
 PARQUET = (".parquet", ".pq")

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu.cli.reading import PARQUET, Loaded, read
-from drpu.cli.text import TextFormat
+from drpu.cli.reading import PARQUET, Loaded, TextFormat, read
 from drpu.exceptions import (
     ArtifactError,
     DataError,
@@ -114,7 +113,7 @@ def load_classifier(path: Path) -> Any:
 
 def check_positive_label(y: Any, pos_label: Any, *, where: str) -> None:
     """Raise if it is not clear which of two labels is the positive one."""
-    from drpu.estimators.labels import read_labels
+    from drpu.classifier.validation import read_labels
     from drpu.exceptions import PositiveLabelWarning
 
     with warnings.catch_warnings():
@@ -182,7 +181,7 @@ def rows_for(
     Other columns are ignored with a warning, except ``used``, which the command itself uses, and the index
     that pandas writes to Parquet.
     """
-    from drpu.tables.alignment import warn_of_extra
+    from drpu.tables.frames import warn_of_extra
 
     loaded.check_names([*words(columns), *words(drop)] if loaded.arrays is None else [])
     names = getattr(classifier, "feature_names_in_", None)
@@ -225,7 +224,7 @@ def adapted_to(
 
 def audit_in(classifier: Any, X: Any, path: str, label: str, form: TextFormat) -> Any:
     """The audit in a filled-in file."""
-    from drpu.estimators.audit_file import audit_from_columns
+    from drpu.classifier.audit_file import audit_from_columns
 
     loaded = read(path, form)
     if loaded.table is None:

@@ -1,23 +1,100 @@
-"""Output of the commands: JSON for programs, a few aligned lines for people."""
+"""Facts about a classifier and its current prior, as plain values."""
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import math
+import os
 import sys
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, is_dataclass
+from pathlib import Path
 from typing import Any
 
-from drpu.exceptions import DRPUWarning, ExtraColumnsWarning
-from drpu.report.words import prior_words, share, share_range
+import numpy as np
+
+from drpu._optional import require
+from drpu._output import check_output, output_file
+from drpu.cli.reading import ARROW, JSON_LINES, KNOWN, PARQUET, PIPE, ending_of
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.exceptions import DataError, DataTypeError, DRPUWarning, ExtraColumnsWarning
+from drpu.report.page import prior_words, share, share_range
 
 __all__ = [
-    "as_json", "error_as_json", "facts", "performance", "printable", "prior", "quiet_warnings", "say",
-    "share", "size", "table",
-]  # fmt: skip
+    "as_json",
+    "beside",
+    "check_out",
+    "error_as_json",
+    "facts",
+    "learnt",
+    "performance",
+    "printable",
+    "prior",
+    "quiet_warnings",
+    "say",
+    "share",
+    "size",
+    "standing",
+    "table",
+    "train_prior",
+    "write_table",
+]
+
+FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
+
+
+def train_prior(classifier: Any) -> PriorEstimate:
+    """Prior of the population that the classifier learnt from."""
+    prior: PriorEstimate = getattr(classifier, "train_prior_", classifier.prior_)
+    return prior
+
+
+def standing(classifier: Any) -> dict[str, Any]:
+    """The current prior, cost and threshold of the classifier, for JSON."""
+    expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
+    return {
+        "train_prior": train_prior(classifier),
+        "prior": classifier.test_prior_,
+        "cost": classifier.cost_,
+        "threshold": classifier.threshold_,
+        "expected": {name: getattr(expected, name) for name in FIGURES},
+        "expected_range": {name: [getattr(low, name), getattr(high, name)] for name in FIGURES},
+    } | _by_amounts(classifier)
+
+
+def _by_amounts(classifier: Any) -> dict[str, Any]:
+    """Figures that depend on two amounts and on a budget, if these were given."""
+    found: dict[str, Any] = {}
+    if hasattr(classifier.cost_, "bill"):
+        costs = classifier.cost_
+        found["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}
+        found["expected_bill_per_row"] = classifier.expected_bill()
+    budget = getattr(classifier, "budget_", None)
+    if budget is not None:
+        names = ("rows", "share", "threshold", "precision", "recall", "lift")
+        found["budget"] = {name: getattr(budget, name) for name in names}
+    return found
+
+
+def learnt(classifier: Any) -> dict[str, Any]:
+    """Facts about the fit of the classifier, for JSON."""
+    core = classifier.fitted_
+    names = getattr(classifier, "feature_names_in_", None)
+    return {
+        "kind": type(classifier).__name__,
+        "model": f"{len(core.model.models)} x {core.model.models[0].kind}",
+        "n_columns": classifier.n_features_in_,
+        "columns": None if names is None else names.tolist(),
+        "classes": classifier.classes_,
+        "positives": core.tails.n_positive,
+        "unlabeled": core.tails.n,
+        "labelled_share": core.labelled_fraction,
+    } | standing(classifier)
+
 
 _seen: list[str] = []  # warnings of the command that is running, for its JSON
 
@@ -191,3 +268,82 @@ def table(head: list[str], lines: list[list[str]]) -> None:
     for line in rows:
         grid.add_row(*map(Text, line))  # as Text, because rich treats square brackets in strings as markup
     Console().print(grid)
+
+
+_TEXT = (".csv", ".tsv", ".txt")
+_KNOWN = (*_TEXT, *ARROW, *PARQUET, *JSON_LINES, ".npz")
+
+
+def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:
+    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs.
+
+    Parameters
+    ----------
+    path : path-like or None
+        The output; None and ``-`` are not files.
+    inputs : iterable of path-like
+        Files that the command reads.
+    table : bool
+        Whether a table is written; its format depends on the ending.
+    """
+    if path is None or os.fspath(path) == PIPE:
+        return
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"{target} cannot be written: there is no folder {target.parent}, create it first.")
+    if table and ending_of(str(target)) not in _KNOWN:
+        raise DataTypeError(f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}.")
+    check_output(target, inputs=[given for given in inputs if given is not None])
+
+
+def beside(kept: Any, answers: dict[str, Any]) -> Any:
+    """The kept columns followed by the predictions, as an Arrow table."""
+    pa = require("pyarrow", extra="cli", for_="writing tables")
+    if kept is None:
+        return pa.table(answers)
+    for name, values in answers.items():
+        if name in kept.column_names:
+            raise DataError(f"the input has a column {name!r} already: choose another --prefix.")
+        kept = kept.append_column(name, pa.array(values))
+    return kept
+
+
+def write_table(path: str, table: Any, *, inputs: Iterable[Any] = ()) -> None:
+    """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output."""
+    if path == PIPE:
+        _to_pipe(table)
+        return
+    with output_file(path, inputs=[given for given in inputs if given is not None]) as file:
+        if path.lower().endswith(".gz"):
+            with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
+                _encode(table, ending_of(path), packed)
+        else:
+            _encode(table, ending_of(path), file)
+
+
+def _to_pipe(table: Any) -> None:
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        _encode(table, ".csv", sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    text = io.BytesIO()
+    _encode(table, ".csv", text)
+    for line in text.getvalue().decode().splitlines():  # values must not control the terminal
+        print(printable(line))
+
+
+def _encode(table: Any, ending: str, sink: Any) -> None:
+    """Write the bytes of the file to ``sink``."""
+    if ending in _TEXT:
+        csv = require("pyarrow.csv", extra="cli", for_="writing CSV")
+        csv.write_csv(table, sink, csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ","))
+    elif ending in JSON_LINES:
+        for row in table.to_pylist():
+            sink.write(json.dumps(row, default=str).encode() + b"\n")
+    elif ending in ARROW:
+        require("pyarrow.feather", extra="cli", for_="writing Arrow").write_feather(table, sink)
+    elif ending in PARQUET:
+        require("pyarrow.parquet", extra="cli", for_="writing Parquet").write_table(table, sink)
+    else:
+        np.savez_compressed(sink, **{name: table.column(name).to_numpy() for name in table.column_names})

@@ -14,7 +14,7 @@ from scipy.special import betaincinv
 
 from drpu._checks import check_fraction
 from drpu._typing import FloatArray, IntArray
-from drpu.core.prior import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
 __all__ = ["Budget", "Gain", "Range", "budget_outlook", "gain_curve", "share_limits"]

@@ -19,7 +19,7 @@ from drpu._arrays import as_numpy
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import FloatArray, IntArray
 from drpu.core.decision import ratio_threshold
-from drpu.core.prior import PriorEstimate, as_prior
+from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 

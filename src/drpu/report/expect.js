@@ -1,4 +1,4 @@
-// Expected performance from counts: the formulas of drpu.core.expectation and drpu.core.budget.
+// Expected performance from counts: the formulas of drpu.core.performance and drpu.core.budget.
 function Expectations(data) {
   "use strict";
   var Z = 1.959963984540054, LEVEL = 0.95;  // limits of figures are at 95 %

@@ -1,6 +1,6 @@
 """The numbers that the what-if explorer of the page uses, as JSON.
 
-The script computes the same formulas as :mod:`drpu.core.expectation` and :mod:`drpu.core.budget` from the
+The script computes the same formulas as :mod:`drpu.core.performance` and :mod:`drpu.core.budget` from the
 same counts, so the page shows the results of ``expected_performance``, ``at_budget`` and ``expected_bill``
 in Python. With more than 20,000 held-out positives the page has 20,000 levels, and figures between them are
 interpolated.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.prior import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.report.view import View
 
 __all__ = ["default_budget", "explorer_json"]

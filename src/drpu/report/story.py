@@ -7,15 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from drpu.classifier.adapted import OTHER_SHIFT
 from drpu.core.budget import Range, budget_outlook, gain_curve
 from drpu.core.diagnostics import Performance
-from drpu.core.prior import FEW_POSITIVES
-from drpu.estimators.adapted import OTHER_SHIFT
+from drpu.core.prior.estimate import FEW_POSITIVES
 from drpu.report.explorer import default_budget
-from drpu.report.judged import judged
+from drpu.report.page import number, prior_words, share, share_range
 from drpu.report.summary import roc
-from drpu.report.view import View
-from drpu.report.words import number, prior_words, share, share_range
+from drpu.report.view import View, judged
 
 __all__ = ["audit_table", "expectations", "facts", "group_table", "headline", "lead", "lift_words",
            "moved_table", "notes", "prior_caption"]  # fmt: skip

@@ -9,15 +9,14 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.core.costs import check_cost
-from drpu.core.decision import ratio_threshold
+from drpu.classifier.fitted import FittedRatio
+from drpu.core.decision import check_cost, ratio_threshold
 from drpu.core.diagnostics import Performance
-from drpu.core.expectation import Judge
-from drpu.core.interval import ratio_limits
-from drpu.core.prior import PriorEstimate
+from drpu.core.limits.interval import ratio_limits
+from drpu.core.performance import Judge
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
-from drpu.estimators.fitted import FittedRatio
-from drpu.report.judged import fitted_of, judge_of, judged
+from drpu.report.view import fitted_of, judge_of, judged
 
 __all__ = [
     "CalibrationBins",

@@ -1,4 +1,4 @@
-"""The content of a page: a classifier before and after it is adapted to new rows."""
+"""Expected performance of a fitted classifier with any threshold, at any prior."""
 
 from __future__ import annotations
 
@@ -10,20 +10,49 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.adapted import Adaptable
+from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
+from drpu.classifier.groups import group_values
 from drpu.core.budget import Budget
-from drpu.core.costs import Costs
+from drpu.core.decision import Costs
 from drpu.core.diagnostics import Performance
-from drpu.core.expectation import Judge
-from drpu.core.groups import GroupPriors
-from drpu.core.prior import PriorEstimate
+from drpu.core.performance import Decision, Judge, expect
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
-from drpu.estimators.fitted import FittedRatio
-from drpu.estimators.groups import group_values
-from drpu.estimators.scored_rows import ScoredRows, score_once
-from drpu.exceptions import DRPUWarning, ParameterError, ShiftWarning
-from drpu.report.judged import judge_of
+from drpu.exceptions import DataTypeError, DRPUWarning, ParameterError, ShiftWarning
 
-__all__ = ["View", "look"]
+__all__ = ["View", "fitted_of", "judge_of", "judged", "look"]
+
+
+def fitted_of(classifier: Any) -> FittedRatio:
+    """The fitted state of a classifier that can be adapted; raises if it is none, or not fitted."""
+    if not isinstance(classifier, Adaptable):
+        kind = type(classifier).__name__
+        raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
+    classifier._check_fitted()
+    return classifier.fitted_
+
+
+def judge_of(fitted: FittedRatio) -> Judge:
+    """The judge of thresholds on the counts of a fitted classifier."""
+    labelled = None if fitted.calibration is None else fitted.labelled_fraction
+    return Judge.of(fitted.tails, fitted.unlabeled_prior.value, labelled)
+
+
+def judged(
+    fitted: FittedRatio, judge: Judge, ratio: float, prior: PriorEstimate, cost: float
+) -> tuple[Performance, Performance, Performance]:
+    """Expected performance and its limits with the threshold ``ratio``."""
+    decision = Decision(
+        fitted.tails,
+        ratio if math.isinf(ratio) else fitted.score_above(ratio),
+        ratio if fitted.calibration is not None else None,
+        fitted.labelled_fraction,
+        len(fitted.model.models),
+    )
+    return expect(decision, fitted.unlabeled_prior, prior, cost=cost, judge=judge)
+
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from drpu._optional import require
+from drpu.classifier.adapted import Adaptable
 from drpu.core.tails import ScoreTails
-from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import ParameterError
-from drpu.scale.tables import OUTPUTS, pick, wanted_columns, warn_of_ignored
+from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 __all__ = ["count", "score"]
 

@@ -12,15 +12,14 @@ import numpy as np
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.columns import Cells
+from drpu.core.shift.columns import Cells
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
-from drpu.models.boosting import BoostedRatio
-from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
-from drpu.models.tree_inputs import category_settings
-from drpu.scale import _dask_tasks as tasks
-from drpu.scale._dask_tasks import MOST_LABELS, Plan
-from drpu.scale._dask_training import TreeTraining, one_at_a_time, worker_addresses
+from drpu.functions.trees import category_settings
+from drpu.ratios.boosted import BoostedRatio
+from drpu.ratios.clusters import FrameRatio, PartCounts, RowsOnCluster
+from drpu.scale import dask_tasks as tasks
+from drpu.scale.dask_tasks import MOST_LABELS, Plan, TreeTraining, one_at_a_time, worker_addresses
 from drpu.tables.columns import DATE, NUMBER, is_missing
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.summaries import ColumnSummary

@@ -13,12 +13,11 @@ import numpy as np
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.columns import RANGE_SHARES, Cells, count_columns
+from drpu.core.shift.columns import RANGE_SHARES, Cells, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
-from drpu.models.boosting import BoostedRatio
-from drpu.models.distributed import FrameRatio, PartCounts, RowsOnCluster
-from drpu.models.xgboost_trees import trees_from_xgboost
+from drpu.ratios.boosted import BoostedRatio
+from drpu.ratios.clusters import FrameRatio, PartCounts, RowsOnCluster, trees_from_xgboost
 from drpu.scale.spark import add_up, share
 from drpu.tables.columns import DATE, NUMBER
 from drpu.tables.encoder import TableEncoder

@@ -10,13 +10,13 @@ from typing import Any, Self
 
 from drpu._checks import check_fraction, check_integer
 from drpu._typing import Rows
-from drpu.core.alarm import PriorAlarm
-from drpu.core.columns import ColumnShift
+from drpu.classifier.adapted import OTHER_SHIFT, Adaptable, AdaptedClassifier
+from drpu.classifier.fitted import FittedRatio
 from drpu.core.diagnostics import MixtureTest, mixture_test
-from drpu.core.prior import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.alarm import PriorAlarm
+from drpu.core.shift.columns import ColumnShift
 from drpu.core.tails import ScoreTails
-from drpu.estimators.adapted import OTHER_SHIFT, Adaptable, AdaptedClassifier
-from drpu.estimators.fitted import FittedRatio
 from drpu.exceptions import DataError, ParameterError
 
 __all__ = ["PriorMonitor", "PriorReading"]

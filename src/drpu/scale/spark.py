@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from drpu._optional import require
+from drpu.classifier.adapted import Adaptable
 from drpu.core.tails import ScoreTails
-from drpu.estimators.adapted import Adaptable
 from drpu.exceptions import DataError
-from drpu.scale.tables import OUTPUTS, pick, wanted_columns, warn_of_ignored
+from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 __all__ = ["count", "score"]
 

@@ -1,31 +1,311 @@
-"""TableEncoder: a table of mixed columns as a matrix of numbers and category codes."""
+"""ColumnPlan: how one column of a table becomes numbers or category codes."""
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import narwhals as nw
 import numpy as np
 
+from drpu._checks import check_real
 from drpu._typing import FloatArray
+from drpu.core.shift.columns import RANGES, RARE, Cells
 from drpu.exceptions import (
     DataError,
     DataTypeError,
     IdColumnWarning,
     UnseenLevelsWarning,
 )
-from drpu.tables.alignment import aligned, columns_named
-from drpu.tables.columns import CATEGORY, NUMBER, Column, by_frequency, read_column
-from drpu.tables.frames import Frame
-from drpu.tables.indicators import Indicators
-from drpu.tables.plans import FIRST, LEFT_OUT, MISSING, OTHER, ColumnPlan
+from drpu.tables.columns import (
+    CATEGORY,
+    DATE,
+    NUMBER,
+    Column,
+    by_frequency,
+    counted,
+    is_missing,
+    level_name,
+    read_column,
+    read_numbers,
+)
+from drpu.tables.frames import Frame, aligned, columns_named
 from drpu.tables.summaries import ColumnSummary
 
-__all__ = ["FIRST", "MISSING", "OTHER", "ColumnPlan", "TableEncoder"]
+__all__ = [
+    "FIRST",
+    "LEFT_OUT",
+    "MISSING",
+    "MOST_INDICATORS",
+    "OTHER",
+    "ColumnPlan",
+    "Indicators",
+    "TableEncoder",
+    "fixed_cells",
+]
+
+# Codes of a missing value, of rare and unseen levels, and of the most frequent level.
+MISSING, OTHER, FIRST = 0, 1, 2
+LEFT_OUT = "left out"
+FEWEST_ROWS = 5  # a level with fewer rows is rare
+MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnPlan:
+    """Name and kind of one column and, for a category, its levels by frequency."""
+
+    name: str
+    kind: str
+    levels: tuple[str, ...] = ()
+    rows: tuple[int, ...] = field(default=(), compare=False)  # of each level; unknown after loading
+    rare: float = field(default=0.0, compare=False)  # share of rows with rare levels to expect
+
+    @classmethod
+    def of_column(cls, name: str, column: Column) -> Self:
+        """The plan of a column that was read."""
+        if column.levels is None:
+            return cls(name, column.kind)
+        counts = counted(column.levels)
+        return cls.category(name, counts, sum(n for _, n in counts))
+
+    @classmethod
+    def category(cls, name: str, counts: Sequence[tuple[str, int]], present: int) -> Self:
+        """A category with the levels that are frequent enough, of all levels by frequency.
+
+        The share of rows with rare levels that new rows will have is estimated by leaving each training row
+        out: a level that is frequent enough by one row only counts as rare.
+        """
+        kept = [(level, n) for level, n in counts if n >= FEWEST_ROWS][:MOST_LEVELS]
+        sure = sum(n for _, n in kept if n > FEWEST_ROWS)
+        rare = 1 - sure / present if present else 0.0
+        return cls(name, CATEGORY, tuple(level for level, _ in kept), tuple(n for _, n in kept), rare)
+
+    def training_values(self, column: Column) -> FloatArray:
+        """Numbers or codes of the column that the plan was made from."""
+        if column.numbers is not None:
+            return column.numbers
+        assert column.levels is not None
+        codes = self._codes()
+        found = [MISSING if level is None else codes.get(level, OTHER) for level in column.levels]
+        return np.array(found, dtype=np.float64)
+
+    def values(self, series: nw.Series[Any], salt: str | None) -> FloatArray:
+        """Numbers or codes of a new column; with a salt, levels are digests."""
+        if self.kind != CATEGORY:
+            return read_numbers(self.name, self.kind, series)
+        codes, known, found = self._codes(), dict[Any, int](), []
+        for value in series.to_list():
+            try:
+                code = known.get(value)
+            except TypeError as error:
+                kind = type(value).__name__
+                raise DataTypeError(f"column {self.name!r} holds a {kind}, not a name.") from error
+            if code is None:
+                code = known[value] = _code(value, codes, salt)
+            found.append(code)
+        return np.array(found, dtype=np.float64)
+
+    def code_counts(self, summary: ColumnSummary) -> dict[int, int]:
+        """Rows of each code of a category."""
+        rows = {MISSING: summary.rows - summary.present, OTHER: summary.present - sum(self.rows)}
+        rows |= {FIRST + k: n for k, n in enumerate(self.rows)}
+        return {code: n for code, n in rows.items() if n > 0}
+
+    def hashed(self, salt: str) -> Self:
+        """The same plan with digests in place of levels."""
+        return replace(self, levels=tuple(_digest(salt, level) for level in self.levels))
+
+    def without_rare(self, rows: int) -> Self:
+        """The same plan without the levels of fewer than ``rows`` training rows."""
+        if not self.levels:
+            return self
+        if not self.rows:
+            raise DataError(
+                "the rows of each level are not known after loading: leave rare levels out when the fitted "
+                "classifier is saved for the first time."
+            )
+        keep = sum(1 for n in self.rows if n >= rows)
+        total = sum(n for n in self.rows if n > FEWEST_ROWS) / max(1 - self.rare, 1e-9)
+        rare = min(1.0, self.rare + sum(n for n in self.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
+        return replace(self, levels=self.levels[:keep], rows=self.rows[:keep], rare=rare)
+
+    def state(self) -> dict[str, Any]:
+        """The plan as plain data."""
+        levels = {"levels": list(self.levels), "rare": self.rare} if self.levels else {}
+        return {"name": self.name, "kind": self.kind} | levels
+
+    @classmethod
+    def from_state(cls, state: dict[str, Any]) -> Self:
+        """The plan that gave ``state``."""
+        name, kind, levels = state["name"], state["kind"], state.get("levels", [])
+        texts = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
+        if not isinstance(name, str) or kind not in (NUMBER, DATE, CATEGORY, LEFT_OUT) or not texts:
+            raise DataError(f"a column of a table encoder has a wrong form: {name!r}.")
+        if len(set(levels)) != len(levels) or len(levels) > MOST_LEVELS:
+            raise DataError(f"the levels of column {name!r} have a wrong form.")
+        rare = check_real("rare", state.get("rare", 0.0), low=0.0, high=1.0)  # older files do not have it
+        return cls(name, kind, tuple(levels), rare=rare)
+
+    def _codes(self) -> dict[str, int]:
+        return {level: FIRST + position for position, level in enumerate(self.levels)}
+
+
+def _code(value: Any, codes: dict[str, int], salt: str | None) -> int:
+    if is_missing(value):
+        return MISSING
+    name = level_name(value)
+    return codes.get(name if salt is None else _digest(salt, name), OTHER)
+
+
+def _digest(salt: str, level: str) -> str:
+    return hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
+
+
+FREQUENT = 50  # minimum number of training rows of a level for its share to be compared
+
+
+def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
+    """Cells of each encoded column that holds levels or indicators; None for columns of numbers.
+
+    Codes are sorted by frequency in training, and frequent levels were frequent partly by chance. Ranges
+    of codes would therefore change even if nothing changed. Levels are put into cells by a hash of
+    their names instead, and rare levels are not compared.
+    """
+    if table is None or columns != table.width:
+        return [None] * columns
+    if table.indicators is None:
+        return [_of_codes(plan) if plan.kind == CATEGORY else None for plan in table.used]
+    shown = table.indicators
+    cells: list[Cells | None] = [None] * (shown.n_columns - len(shown.categories))
+    for j, codes, rest in zip(shown.categories, shown.codes, shown.rest, strict=True):
+        frequent = {MISSING} | {FIRST + k for k, n in enumerate(table.used[j].rows) if n >= FREQUENT}
+        cells += [_indicator(code in frequent) for code in codes] + [_indicator(False)] * rest
+    return cells
+
+
+def _of_codes(plan: ColumnPlan) -> Cells:
+    frequent = [k for k, n in enumerate(plan.rows) if n >= FREQUENT]
+    codes = np.full(FIRST + len(plan.levels), RARE, dtype=np.int64)
+    codes[MISSING] = 0
+    for place, k in enumerate(frequent):
+        own = place if len(frequent) <= RANGES else _hash(plan.levels[k]) % RANGES
+        codes[FIRST + k] = RARE + 1 + own
+    return Cells(np.empty(0), codes)
+
+
+def _indicator(tested: bool) -> Cells:
+    return Cells(np.array([0.5]) if tested else np.empty(0))
+
+
+def _hash(level: str) -> int:
+    return int.from_bytes(hashlib.blake2b(level.encode(), digest_size=8).digest(), "little")
+
+
+MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
+
+
+@dataclass(frozen=True, slots=True)
+class Indicators:
+    """One column of zeros and ones for each frequent code of a category.
+
+    Attributes
+    ----------
+    n_columns : int
+        Number of columns with categories as codes.
+    categories : tuple of int
+        Positions of the categories.
+    codes : tuple of tuples of int
+        For each category, the codes that have their own column.
+    rest : tuple of bool
+        Whether the other codes of a category share one more column. This is the case if training had such
+        codes. Otherwise an unknown code has a 0 in every column of its category.
+    """
+
+    n_columns: int
+    categories: tuple[int, ...]
+    codes: tuple[tuple[int, ...], ...]
+    rest: tuple[bool, ...]
+
+    @classmethod
+    def of(cls, rows: FloatArray, categories: Sequence[int], most: int = MOST_INDICATORS) -> Self:
+        """Indicators for the most frequent codes in ``rows``; no label is used."""
+        counts = {}
+        for j in categories:
+            values, n = np.unique(rows[:, j], return_counts=True)
+            counts[j] = {int(value): int(k) for value, k in zip(values, n, strict=True)}
+        return cls.of_counts(rows.shape[1], counts, most)
+
+    @classmethod
+    def of_counts(
+        cls, n_columns: int, counts: Mapping[int, Mapping[int, int]], most: int = MOST_INDICATORS
+    ) -> Self:
+        """Indicators for the most frequent codes of each category, from the number of rows of every code."""
+        codes = tuple(
+            tuple(sorted(sorted(rows, key=lambda code: (-rows[code], code))[:most]))
+            for rows in counts.values()
+        )
+        return cls(n_columns, tuple(counts), codes, tuple(len(rows) > most for rows in counts.values()))
+
+    def __call__(self, rows: FloatArray) -> FloatArray:
+        """The numbers of ``rows``, followed by the indicators of each category."""
+        numbers = [j for j in range(self.n_columns) if j not in set(self.categories)]
+        out = np.zeros((len(rows), self.n_out), dtype=rows.dtype)
+        out[:, : len(numbers)] = rows[:, numbers]
+        start = len(numbers)
+        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
+            known = np.array(codes, dtype=rows.dtype)
+            place = np.minimum(np.searchsorted(known, rows[:, j]), len(known) - 1)
+            own = known[place] == rows[:, j]
+            out[np.flatnonzero(own), start + place[own]] = 1
+            if rest:
+                out[~own, start + len(known)] = 1
+            start += len(known) + rest
+        return out
+
+    @property
+    def n_out(self) -> int:
+        """Number of columns of the result."""
+        return self.n_columns - len(self.categories) + sum(map(len, self.codes)) + sum(self.rest)
+
+    @property
+    def sources(self) -> list[int]:
+        """The column that each column of the result comes from."""
+        found = [j for j in range(self.n_columns) if j not in set(self.categories)]
+        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
+            found += [j] * (len(codes) + rest)
+        return found
+
+    def state(self) -> dict[str, Any]:
+        """The indicators as plain data."""
+        return {
+            "n_columns": self.n_columns,
+            "categories": list(self.categories),
+            "codes": [list(codes) for codes in self.codes],
+            "rest": list(self.rest),
+        }
+
+    @classmethod
+    def from_state(cls, state: Any) -> Self:
+        """The indicators that gave ``state``."""
+        try:
+            n_columns = int(state["n_columns"])
+            categories = tuple(int(j) for j in state["categories"])
+            codes = tuple(tuple(int(code) for code in kept) for kept in state["codes"])
+            rest = tuple(bool(shared) for shared in state["rest"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"state is not that of indicators: {error!r}.") from error
+        inside = all(0 <= j < n_columns for j in categories) and len(set(categories)) == len(categories)
+        if not inside or not len(codes) == len(rest) == len(categories) or not all(codes):
+            raise DataError("the categories of indicators have a wrong form.")
+        if any(list(kept) != sorted(set(kept)) for kept in codes):
+            raise DataError("the codes of indicators must be sorted and different.")
+        return cls(n_columns, categories, codes, rest)
+
 
 MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
 ENOUGH_ROWS = 50  # minimum number of rows for that warning

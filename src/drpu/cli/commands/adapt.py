@@ -46,12 +46,10 @@ def adapt(
     drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
     """
     from drpu import save
-    from drpu.cli.facts import standing
-    from drpu.cli.reading import read
+    from drpu.classifier.fitted import score_once
+    from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import adapted_to, audit_in, chosen_budget, chosen_cost, load_classifier, rows_for
-    from drpu.cli.text import TextFormat
-    from drpu.cli.writing import check_out
-    from drpu.estimators.scored_rows import score_once
+    from drpu.cli.show import check_out, standing
 
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data, audit])

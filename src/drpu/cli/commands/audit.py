@@ -51,10 +51,9 @@ def audit(
         raise typer.BadParameter(
             "give a number of rows (--n 100) or the width of the interval (--width 0.04)."
         )
-    from drpu.cli.reading import read
+    from drpu.cli.reading import PIPE, TextFormat, read
     from drpu.cli.rows import kept_columns, load_classifier, rows_for
-    from drpu.cli.text import PIPE, TextFormat
-    from drpu.cli.writing import beside, check_out, write_table
+    from drpu.cli.show import beside, check_out, write_table
 
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data], table=True)

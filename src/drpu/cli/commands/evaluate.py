@@ -49,10 +49,9 @@ def evaluate(
         raise typer.BadParameter(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
-    from drpu.cli.facts import standing
-    from drpu.cli.reading import read
+    from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import audit_in, chosen_cost, load_classifier, rows_for
-    from drpu.cli.text import TextFormat
+    from drpu.cli.show import standing
 
     form = TextFormat(sep, encoding, decimal)
     stated = chosen_cost(cost, false_alarm, miss)

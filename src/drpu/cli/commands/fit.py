@@ -72,9 +72,7 @@ def fit(
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
     from drpu import DRPUClassifier, save
-    from drpu.artifact.values import check_values
-    from drpu.cli.facts import learnt
-    from drpu.cli.reading import read
+    from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import (
         as_label,
         check_positive_label,
@@ -84,8 +82,8 @@ def fit(
         number_or_word,
         weighted_rows,
     )
-    from drpu.cli.text import TextFormat
-    from drpu.cli.writing import check_out
+    from drpu.cli.show import check_out, learnt
+    from drpu.files.protect import check_values
 
     check_out(out, [train, unlabeled])
     check_values(column_values, rare_values)  # before the fit, which takes a while

@@ -39,8 +39,8 @@ def inspect(
 
 def _expected(artifact: Any) -> tuple[dict[str, Any], dict[str, str]]:
     """The figures that need the model: for JSON, and as text."""
-    from drpu.cli.facts import standing
     from drpu.cli.rows import load_classifier
+    from drpu.cli.show import standing
 
     classifier = load_classifier(artifact)
     return standing(classifier), {"to expect": show.performance(classifier)}

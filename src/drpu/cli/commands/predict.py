@@ -8,7 +8,7 @@ import typer
 
 from drpu.cli import options as given
 from drpu.cli import show
-from drpu.cli.text import PIPE
+from drpu.cli.reading import PIPE
 
 __all__ = ["predict"]
 
@@ -50,12 +50,10 @@ def predict(
     """
     if adapt and prior is not None:
         raise typer.BadParameter("--adapt estimates the prior and --prior sets it: give one of them.")
-    from drpu.cli.facts import standing
-    from drpu.cli.reading import read
+    from drpu.classifier.fitted import score_once
+    from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import answers_for, chosen_budget, chosen_cost, kept_columns, load_classifier, rows_for
-    from drpu.cli.text import TextFormat
-    from drpu.cli.writing import beside, check_out, write_table
-    from drpu.estimators.scored_rows import score_once
+    from drpu.cli.show import beside, check_out, standing, write_table
 
     form = TextFormat(sep, encoding, decimal)
     check_out(out, [artifact, data], table=True)

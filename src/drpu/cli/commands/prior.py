@@ -35,11 +35,10 @@ def prior(
 
     drpu prior fraud.drpu year.parquet --by month --json
     """
-    from drpu.cli.facts import train_prior
-    from drpu.cli.reading import read
+    from drpu.classifier.adapted import OTHER_SHIFT
+    from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import adapted_to, group_values, load_classifier, rows_for
-    from drpu.cli.text import TextFormat
-    from drpu.estimators.adapted import OTHER_SHIFT
+    from drpu.cli.show import train_prior
 
     form = TextFormat(sep, encoding, decimal)
     classifier = load_classifier(artifact)

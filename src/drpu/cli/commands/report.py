@@ -45,12 +45,10 @@ def report(
 
     drpu report fraud.drpu --cost 0.9 --out fraud.html
     """
-    from drpu.cli.facts import standing
-    from drpu.cli.reading import read
+    from drpu.classifier.fitted import score_once
+    from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import audit_in, chosen_budget, chosen_cost, group_values, load_classifier, rows_for
-    from drpu.cli.text import TextFormat
-    from drpu.cli.writing import check_out
-    from drpu.estimators.scored_rows import score_once
+    from drpu.cli.show import check_out, standing
     from drpu.report import write_report
 
     if data is None and (by is not None or audit is not None):

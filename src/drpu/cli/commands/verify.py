@@ -42,8 +42,8 @@ def verify(
 
     drpu verify fraud.drpu --public-key team.pub --json
     """
-    from drpu.artifact.verify import verify as check
     from drpu.exceptions import ArtifactError
+    from drpu.files.verify import verify as check
 
     limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     try:

@@ -1,1 +1,0 @@
-"""Files of fitted classifiers, which contain no training rows."""

@@ -1,0 +1,1 @@
+"""What a user calls: the classifier, its adaptations, audits and decisions."""

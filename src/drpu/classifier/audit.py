@@ -1,0 +1,511 @@
+"""Answers of an audit, read as true labels."""
+
+from __future__ import annotations
+
+import hashlib
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from scipy import sparse
+
+from drpu._arrays import as_numpy
+from drpu._samples import n_rows
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.core.audit.design import Strata
+from drpu.core.audit.results import Answers
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError
+from drpu.tables.frames import FrameRows
+
+__all__ = [
+    "POPULATIONS",
+    "Audit",
+    "AuditPart",
+    "AuditPlan",
+    "RandomPart",
+    "TrainingMark",
+    "classifier_mark",
+    "is_missing",
+    "listed",
+    "read_answers",
+    "row_digest",
+]
+
+_WORDS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+
+
+def listed(labels: Any, name: str = "labels") -> list[Any]:
+    """The labels as a list of Python values."""
+    if isinstance(labels, (str, bytes)) or labels is None:
+        raise LabelError(f"{name} must be a sequence with one label for each row, got {labels!r}.")
+    values = as_numpy(labels)
+    if not isinstance(values, (list, tuple)):
+        if hasattr(values, "to_list") and not isinstance(values, np.ndarray):
+            values = values.to_list()  # pandas, polars and Arrow columns keep their missing values
+        else:
+            array = np.asarray(values)
+            if array.ndim != 1:
+                raise LabelError(f"{name} must have one dimension, got shape {array.shape}.")
+            values = array.tolist()
+    return [value.item() if isinstance(value, np.generic) else value for value in values]
+
+
+def is_missing(value: Any) -> bool:
+    """Whether ``value`` is None, NaN or the missing value of another library."""
+    if value is None:
+        return True
+    differs = value != value  # NaN differs from itself, and a comparison with pandas.NA gives NA
+    return not isinstance(differs, (bool, np.bool_)) or bool(differs)
+
+
+def read_answers(
+    labels: Any, classes: np.ndarray[Any, Any], *, words: bool = False, name: str = "labels"
+) -> tuple[BoolArray, BoolArray]:
+    """Which rows have an answer, and which of these answers are positive.
+
+    Parameters
+    ----------
+    labels : array-like of shape (n,)
+        True and False, 1 and 0, or values of ``classes``. None and NaN mean: no answer.
+    classes : ndarray of shape (2,)
+        The labels of the classifier, the positive one last.
+    words : bool, default=False
+        Whether the labels come from a text file, where everything is a string and an
+        empty one means: no answer.
+
+    Returns
+    -------
+    answered : ndarray of shape (n,)
+    positive : ndarray of shape (n_answered,)
+    """
+    values = listed(labels, name)
+    if words:
+        values = [_from_text(value, classes) for value in values]
+    answered = np.array([not is_missing(value) for value in values], dtype=bool)
+    given = [value for value, there in zip(values, answered, strict=True) if there]
+    return answered, np.array(_positive(given, classes, name), dtype=bool)
+
+
+def _positive(given: list[Any], classes: np.ndarray[Any, Any], name: str) -> list[bool]:
+    negative, positive = classes.tolist()
+    coded = _coding(given, negative, positive)
+    numbers = None if any(isinstance(value, bool) for value in given) else _coding(given, 0, 1)
+    if given and all(isinstance(value, bool) for value in given) and not isinstance(positive, bool):
+        return [bool(value) for value in given]
+    if coded is not None and numbers is not None and coded != numbers:
+        raise LabelError(
+            f"{name} can be read as 1 and 0 and as the classes {negative!r} and {positive!r}, with different "
+            "answers: pass True for positive and False for negative."
+        )
+    found = coded if coded is not None else numbers
+    if found is None:
+        wrong = next(value for value in given if _wrong(value, negative, positive))
+        raise LabelError(
+            f"{name} must be True and False, 1 and 0, or {positive!r} and {negative!r} (None for no answer), "
+            f"got {wrong!r}."
+        )
+    return found
+
+
+def _coding(given: list[Any], negative: Any, positive: Any) -> list[bool] | None:
+    """The answers in one coding; None if a value does not belong to it."""
+    if not all(_same(value, negative) or _same(value, positive) for value in given):
+        return None
+    return [_same(value, positive) for value in given]
+
+
+def _same(value: Any, label: Any) -> bool:
+    if is_missing(label) or isinstance(value, bool) != isinstance(label, bool):
+        return False
+    return isinstance(value, str) == isinstance(label, str) and bool(value == label)
+
+
+def _wrong(value: Any, negative: Any, positive: Any) -> bool:
+    known = any(_same(value, label) for label in (negative, positive))
+    return not known or not any(_same(value, label) for label in (0, 1))
+
+
+def _from_text(value: Any, classes: np.ndarray[Any, Any]) -> Any:
+    """A value of a text file: one of the classes, a truth value, or nothing."""
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    if text == "" or text.lower() in ("nan", "none", "null", "na"):
+        return None
+    for label in classes.tolist():
+        if not is_missing(label) and text == str(label):
+            return label
+    return _WORDS.get(text.lower(), text)
+
+
+def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """``rows`` as different positions from 0 on, below ``most`` if it is given."""
+    array = np.asarray(as_numpy(rows))
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise DataError(f"{name} must be a list of integers, positions of rows, got {array.dtype} values.")
+    positions = array.astype(np.int64)
+    if len(positions) and (positions.min() < 0 or (most is not None and positions.max() >= most)):
+        worst = positions[(positions < 0) | (positions >= (np.inf if most is None else most))][0]
+        raise DataError(
+            f"{name} must be positions from 0 to {'the last row' if most is None else most - 1}, got {worst}."
+        )
+    values, counts = np.unique(positions, return_counts=True)
+    if (counts > 1).any():
+        raise DataError(
+            f"{name} must not name a row twice, got {values[counts > 1][0]} more than once: "
+            "keep one answer for each row."
+        )
+    return positions
+
+
+_ODD = np.uint64(0x9E3779B97F4A7C15)
+_MIX = np.uint64(0xBF58476D1CE4E5B9)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingMark:
+    """Numbers of rows and digests of the positive and the unlabeled training sample."""
+
+    n_positive: int
+    n_unlabeled: int
+    positive: int
+    unlabeled: int
+
+    @classmethod
+    def of(cls, positive: Rows, unlabeled: Rows) -> TrainingMark:
+        """The mark of two samples."""
+        return cls(n_rows(positive), n_rows(unlabeled), row_digest(positive), row_digest(unlabeled))
+
+    def population_of(self, X: Rows) -> str:
+        """``"unlabeled"``, ``"fitted"`` (both samples), or ``"auto"`` if X is neither."""
+        n = n_rows(X)
+        if n not in (self.n_unlabeled, self.n_unlabeled + self.n_positive):
+            return "auto"
+        digest = row_digest(X)
+        if n == self.n_unlabeled and digest == self.unlabeled:
+            return "unlabeled"
+        both = (self.unlabeled + self.positive) & (2**64 - 1)
+        return "fitted" if n == self.n_unlabeled + self.n_positive and digest == both else "auto"
+
+
+def row_digest(X: Rows) -> int:
+    """A 64-bit hash of a set of rows, which does not depend on their order."""
+    if isinstance(X, FrameRows):
+        X = (X.keys() >> 11).astype(np.float64)[:, None]  # 53 bits fit into float64
+    if sparse.issparse(X):
+        rows = cast(Any, X).tocsr(copy=True)
+        rows.sum_duplicates()
+        rows.eliminate_zeros()
+        cells = _mixed(np.asarray(rows.data, dtype=np.float64).view(np.uint64), rows.indices)
+        first = np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))
+        hashes = np.zeros(rows.shape[0], dtype=np.uint64)
+        np.add.at(hashes, first, cells)
+        return _total(hashes)
+    total = 0
+    dense = np.asarray(X).reshape(n_rows(X), -1)
+    columns = np.arange(dense.shape[1])
+    for start in range(0, len(dense), 4096):  # in blocks, to limit memory
+        block = np.ascontiguousarray(dense[start : start + 4096], dtype=np.float64) + 0.0  # -0 becomes 0
+        hashes = _mixed(block.view(np.uint64), columns).sum(axis=1, dtype=np.uint64)
+        total = (total + _total(hashes)) & (2**64 - 1)
+    return total
+
+
+def _mixed(bits: Any, columns: Any) -> Any:
+    """A hash of each value in its column; integers wrap around."""
+    with np.errstate(over="ignore"):
+        x = bits ^ ((columns.astype(np.uint64) + np.uint64(1)) * _ODD)
+        x = (x ^ (x >> np.uint64(30))) * _MIX
+        return x ^ (x >> np.uint64(27))
+
+
+def _total(hashes: Any) -> int:
+    """Sum of the hashes, mixed again so that exchanging values between rows changes the sum."""
+    with np.errstate(over="ignore"):
+        x = (hashes ^ (hashes >> np.uint64(29))) * _ODD
+        return int((x ^ (x >> np.uint64(32))).sum(dtype=np.uint64))
+
+
+POPULATIONS = ("auto", "new", "training", "unlabeled")
+SEEN = ("unlabeled", "fitted")  # populations whose rows were used in training
+
+
+def classifier_mark(tails: ScoreTails, n_models: int) -> str:
+    """A short text that is equal for two classifiers only if equal scores give equal counts."""
+    digest = hashlib.sha256(np.ascontiguousarray(tails.levels, dtype="<f8").tobytes())
+    digest.update(np.ascontiguousarray(tails.positive_counts, dtype="<f8").tobytes())
+    digest.update(str(n_models).encode())
+    return digest.hexdigest()[:12]
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPart:
+    """Answers for rows of one population, with the design by which the rows were chosen.
+
+    Attributes
+    ----------
+    answers : Answers
+        True labels, their strata, and the number of rows in each stratum.
+    scores : ndarray of shape (n, n_models)
+        Scores of the answered rows.
+    counts : ScoreTails
+        Counts of all rows that the audit was planned on.
+    classifier : str
+        Mark of the classifier that gave the scores.
+    population : str
+        Where the rows come from; see ``plan_audit``. ``"fitted"``: all training rows, labelled
+        ones included.
+    """
+
+    answers: Answers
+    scores: FloatArray
+    counts: ScoreTails
+    classifier: str
+    population: str = "auto"
+
+    @property
+    def seen_in_training(self) -> bool:
+        """Whether the rows were used in training, so that their scores differ from those of new rows."""
+        return self.population in SEEN
+
+    def __len__(self) -> int:
+        return len(self.answers.positive)
+
+
+@dataclass(frozen=True, eq=False)
+class RandomPart:
+    """Answers from simple random sampling: positions or values of rows, and their labels."""
+
+    rows: Rows
+    labels: tuple[Any, ...]
+    positions: bool
+
+    def __len__(self) -> int:
+        return sum(not is_missing(label) for label in self.labels)
+
+
+class Audit:
+    """True labels of a few rows, with the probabilities by which the rows were chosen.
+
+    Made by :meth:`AuditPlan.answer` and by :meth:`Audit.random`. ``a + b`` joins the answers
+    of two audits, for example of two months. Pass it to ``adapt(X, audit=...)`` to set both
+    priors, or to ``evaluate`` to measure performance. It keeps labels and scores of the
+    answered rows, no row values (except in :meth:`Audit.random` until it is used).
+
+    Attributes
+    ----------
+    parts : tuple
+        The answers, one part for each plan.
+    n : int
+        Number of answers.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(200, 500, prior=0.4, test_prior=0.2, separation=3, random_state=0)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    >>> plan = clf.plan_audit(data.test, n=30, random_state=0)
+    >>> audit = plan.answer(data.test_labels[plan.rows])
+    >>> audit.n
+    30
+    >>> clf.adapt(data.test, audit=audit).test_prior_.method
+    'audit'
+    """
+
+    def __init__(self, parts: tuple[AuditPart | RandomPart, ...]) -> None:
+        self.parts = parts
+
+    @classmethod
+    def random(cls, rows: Rows, labels: Any) -> Audit:
+        """Answers for rows that the user chose by simple random sampling.
+
+        Parameters
+        ----------
+        rows : rows of shape (n, d), or array-like of n integers
+            The rows themselves, or their positions in the rows that are passed to ``adapt``.
+            They must be a simple random sample of the population of those rows: every row
+            had the same probability of being chosen.
+        labels : array-like of shape (n,)
+            The true label of each: True and False, 1 and 0, or values of ``classes_``;
+            None and NaN mean: no answer.
+
+        Returns
+        -------
+        audit : Audit
+        """
+        answers = tuple(listed(labels))
+        array = None if hasattr(rows, "columns") or hasattr(rows, "tocsr") else np.asarray(rows)
+        positions = array is not None and array.ndim == 1
+        if positions:
+            rows = check_positions("rows", rows, None)
+        elif not hasattr(rows, "shape"):
+            rows = array
+        n = int(rows.shape[0])
+        if n != len(answers):
+            raise DataError(f"rows and labels must have the same length, got {n} and {len(answers)}.")
+        if all(is_missing(label) for label in answers):
+            raise DataError("labels must hold at least one answer, got none.")
+        return cls((RandomPart(rows, answers, positions),))
+
+    @property
+    def n(self) -> int:
+        """Number of answers."""
+        return sum(len(part) for part in self.parts)
+
+    def __add__(self, other: Audit) -> Audit:
+        if not isinstance(other, Audit):
+            return NotImplemented
+        planned = [part for part in (*self.parts, *other.parts) if isinstance(part, AuditPart)]
+        if len({part.classifier for part in planned}) > 1:
+            raise ParameterError(
+                "audits can be added only if the same classifier planned them: "
+                "these were planned by different ones."
+            )
+        return Audit((*self.parts, *other.parts))
+
+    def __repr__(self) -> str:
+        return f"Audit(n={self.n}, parts={len(self.parts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class AuditPlan:
+    """Rows to label, chosen by ``plan_audit``.
+
+    The rows are in random order, so the first ones alone are also a valid random sample.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n,)
+        Positions of the rows to label.
+    chance : ndarray of shape (n,)
+        Probability with which each of these rows was chosen.
+    strata : Strata
+        Ranges of scores, the number of rows in each and the number to label.
+    expected_width : float
+        Width of the interval of the prior if the answers are as the classifier expects.
+    level : float
+        Confidence level of that interval.
+    """
+
+    rows: IntArray
+    strata: Strata
+    stratum: IntArray
+    scores: FloatArray
+    counts: ScoreTails
+    classes: np.ndarray[Any, Any]
+    classifier: str
+    population: str
+    expected_width: float
+    level: float
+
+    @property
+    def n(self) -> int:
+        """Number of rows to label."""
+        return len(self.rows)
+
+    @property
+    def chance(self) -> FloatArray:
+        """Probability with which each planned row was chosen."""
+        return np.asarray((self.strata.planned / self.strata.rows)[self.stratum])
+
+    def answer(self, labels: Any, *, rows: Any = None) -> Audit:
+        """The audit with these answers.
+
+        Parameters
+        ----------
+        labels : array-like of shape (n,), or mapping from position to label
+            The true label of each row in the order of ``rows``: True and False, 1 and 0, or
+            values of ``classes_``. None and NaN mean: no answer.
+        rows : array-like of int, optional
+            Positions that the labels belong to, in any order; all planned rows when left
+            out. Planned rows that are not named have no answer.
+
+        Returns
+        -------
+        audit : Audit
+        """
+        if isinstance(labels, Mapping):
+            if rows is not None:
+                raise ParameterError("rows must be None if labels is a mapping: its keys are the rows.")
+            rows, labels = list(labels), list(labels.values())
+        values = listed(labels)
+        place = np.arange(self.n) if rows is None else self._places(rows)
+        if len(values) != len(place):
+            raise DataError(
+                f"labels must hold one answer for each of {len(place)} rows, got {len(values)}: "
+                "use None for rows without an answer."
+            )
+        answered, positive = read_answers(values, self.classes)
+        place = place[answered]
+        if len(place) == 0:
+            raise DataError("labels must hold at least one answer, got none.")
+        if len(place) < self.n:
+            warn_of_missing(self.n - len(place), self.n)
+        answers = Answers(positive, self.stratum[place], self.strata.rows)
+        return Audit((AuditPart(answers, self.scores[place], self.counts, self.classifier, self.population),))
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Columns for a file to fill in; see :func:`drpu.classifier.audit_file.design_columns`."""
+        from drpu.classifier.audit_file import design_columns
+
+        return design_columns(self)
+
+    def _places(self, rows: Any) -> IntArray:
+        """Places of the given positions in the plan."""
+        wanted = check_positions("rows", rows, None)
+        order = np.argsort(self.rows)
+        at = np.minimum(np.searchsorted(self.rows, wanted, sorter=order), self.n - 1)
+        place = order[at]
+        wrong = wanted[self.rows[place] != wanted]
+        if len(wrong):
+            raise DataError(
+                f"rows must be rows of the plan, got {wrong[0]}, which was not planned: answers for other "
+                "rows would bias the estimates. Use Audit.random for rows that you chose yourself."
+            )
+        return np.asarray(place, dtype=np.int64)
+
+    def __repr__(self) -> str:
+        return (
+            f"AuditPlan(n={self.n}, rows={int(self.strata.rows.sum())}, strata={len(self.strata.rows)}, "
+            f"expected_width={self.expected_width:.3f})"
+        )
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{name}</th>" for name in ("stratum", "rows", "to label", "expected positives"))
+        lines = "".join(
+            f"<tr><td>{h + 1}</td><td>{rows:,}</td><td>{planned}</td><td>{share:.0%}</td></tr>"
+            for h, (rows, planned, share) in enumerate(
+                zip(self.strata.rows, self.strata.planned, self.strata.posterior, strict=True)
+            )
+        )
+        return (
+            f"<p><b>Audit plan</b>: label {self.n} of {int(self.strata.rows.sum()):,} rows; expected width "
+            f"of the interval {self.expected_width:.3f} at {self.level:.0%}.</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{lines}</tbody></table>"
+        )
+
+
+def warn_of_missing(missing: int, planned: int) -> None:
+    """Warn about missing answers, and state when they do not matter."""
+    warnings.warn(
+        f"{missing} of {planned} rows have no answer, and the other {planned - missing} are used. The limits "
+        "hold if the rows without an answer are missing at random; they do not if people skipped the rows "
+        "that are hard to judge.",
+        MissingAnswersWarning,
+        stacklevel=3,
+    )
+
+
+def check_audit(audit: Any) -> Audit:
+    """``audit``, if it is one."""
+    if isinstance(audit, AuditPlan):
+        raise DataTypeError("audit must hold answers, got a plan: pass plan.answer(labels).")
+    if not isinstance(audit, Audit):
+        raise DataTypeError(
+            f"audit must be an Audit, got {type(audit).__name__}: make one with plan.answer(labels) "
+            "or Audit.random(rows, labels)."
+        )
+    return audit

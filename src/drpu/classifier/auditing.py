@@ -1,0 +1,515 @@
+"""Both priors, and a test of the labelled sample, from the answers of an audit."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._samples import n_rows, take_rows
+from drpu._typing import BoolArray, FloatArray, Rows
+from drpu.classifier.audit import (
+    POPULATIONS,
+    Audit,
+    AuditPart,
+    AuditPlan,
+    RandomPart,
+    check_audit,
+    check_positions,
+    classifier_mark,
+    read_answers,
+    warn_of_missing,
+)
+from drpu.classifier.decisions import RatioDecision
+from drpu.classifier.fitted import FittedRatio, with_labelled
+from drpu.classifier.validation import check_rows
+from drpu.core.audit.design import (
+    Figure,
+    Growth,
+    carry_share,
+    combine_figures,
+    draw_rows,
+    expected_width,
+    make_strata,
+    negative_growth,
+    settled_growth,
+)
+from drpu.core.audit.results import (
+    Answers,
+    Evaluation,
+    FairnessTest,
+    evaluate_answers,
+    fairness_test,
+    positive_ranks,
+)
+from drpu.core.decision import ratio_posterior
+from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, DRPUWarning, LabelledSampleWarning, ParameterError
+
+__all__ = [
+    "UNFAIR",
+    "Auditable",
+    "AuditedPriors",
+    "audited_priors",
+    "bound_level",
+    "leaning_to",
+    "mark_of",
+    "resolve_audit",
+    "warn_of_unfair_labels",
+]
+
+UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
+_DOUBT = 4.0  # factor on the uncertainty of a prior that is not identified
+_BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
+
+
+@dataclass(frozen=True, slots=True)
+class AuditedPriors:
+    """Priors from answers.
+
+    Attributes
+    ----------
+    train : PriorEstimate
+        Prior of the training population.
+    test : PriorEstimate
+        Prior of the new rows.
+    fairness : FairnessTest or None
+        Whether the labelled positives are distributed like the audited ones; None if the audited
+        rows were used in training, so that their scores cannot be compared.
+    """
+
+    train: PriorEstimate
+    test: PriorEstimate
+    fairness: FairnessTest | None
+
+
+def audited_priors(
+    parts: list[AuditPart], seen: ScoreTails, fitted: FittedRatio, *, prior_shift: bool, level: float
+) -> AuditedPriors:
+    r"""Prior of the training population and of the rows in ``seen``.
+
+    Parameters
+    ----------
+    parts : list of AuditPart
+        Answers. Those that were planned on the rows in ``seen`` give their prior directly;
+        all others give the training prior, from which the prior of the new rows follows by the counts.
+    seen : ScoreTails
+        Counts of the new rows.
+    fitted : FittedRatio
+        Counts of the training data.
+    prior_shift : bool
+        Whether the new rows look like a mixture of the two training classes.
+    level : float
+        Confidence level of both intervals.
+
+    Notes
+    -----
+    A fifth of the error probability of the upper limit is reserved for the upper limit that
+    labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
+    used only if no test rejects its assumptions: that the labelled positives are a random
+    sample of all positives, and that only the prior has changed.
+    """
+    tails = (1 - level) / 2, (1 - _BOUND) * (1 - level) / 2
+    direct = [part.answers.share(part.answers.positive, tails) for part in parts]
+    growth = [_growth(part, fitted, share) for part, share in zip(parts, direct, strict=True)]
+    train = [
+        _train_figure(part, share, step, fitted, tails)
+        for part, share, step in zip(parts, direct, growth, strict=True)
+        if step is not None
+    ]
+    unlabeled = combine_figures(train) if train else _figure(fitted.unlabeled_prior)
+    test = combine_figures(_test_figures(parts, direct, growth, seen, fitted, tails))
+
+    fairness = _fairness(parts, direct, unlabeled, fitted)
+    bounds = 1.0, 1.0
+    if fairness is None or fairness.p_value >= UNFAIR:
+        alone = _without_answers(fitted.tails, None, bound_level(level))
+        bounds = alone.high, _test_bound(parts, seen, fitted, alone.high, prior_shift, level)
+        if any(step is not None and step.spread > 0 for step in growth):
+            unlabeled = leaning_to(unlabeled, alone)
+    prior = with_labelled(_estimate(unlabeled, bounds[0], level), fitted.labelled_fraction)
+    return AuditedPriors(prior if train else fitted.train_prior, _estimate(test, bounds[1], level), fairness)
+
+
+def bound_level(level: float) -> float:
+    """Level of the two-sided interval whose upper limit is used as a bound besides the answers."""
+    return 1 - _BOUND * (1 - level)
+
+
+def _growth(part: AuditPart, fitted: FittedRatio, share: Figure) -> Growth | None:
+    """Growth of the negatives from the unlabeled training rows to the rows of the audit."""
+    if part.population == "unlabeled":
+        return Growth(1.0)
+    if part.population == "fitted":
+        return Growth(fitted.tails.n / (fitted.tails.n + fitted.tails.n_positive))
+    if part.population == "training":  # labelled rows are the only difference
+        return Growth(1 - fitted.labelled_fraction)
+    return negative_growth(part.counts, fitted.tails, share.value)
+
+
+def _train_figure(
+    part: AuditPart, share: Figure, growth: Growth, fitted: FittedRatio, tails: tuple[float, float]
+) -> Figure:
+    """Prior of the unlabeled training rows from the share among audited rows.
+
+    If the population of the rows was not stated and nothing seems to have changed, the value
+    is shrunk towards no change; the limits allow for both cases.
+    """
+    figure = carry_share(share, growth.inverse, tails)
+    if part.population != "auto":
+        return figure
+    settled = settled_growth(growth, (1.0, 1 - fitted.labelled_fraction))
+    value = 1 - (1 - share.value) / settled
+    return replace(figure, value=min(max(value, figure.low), figure.high))
+
+
+def _test_figures(
+    parts: list[AuditPart],
+    direct: list[Figure],
+    growth: list[Growth | None],
+    seen: ScoreTails,
+    fitted: FittedRatio,
+    tails: tuple[float, float],
+) -> list[Figure]:
+    """The prior of the rows in ``seen``, estimated by each part of the audit."""
+    found = []
+    for part, share, there in zip(parts, direct, growth, strict=True):
+        if part.counts == seen:
+            found.append(share)
+            continue
+        here = negative_growth(seen, fitted.tails, share.value)
+        if there is not None and here is not None:
+            found.append(carry_share(carry_share(share, there.inverse, tails), here, tails))
+    return found
+
+
+def _test_bound(
+    parts: list[AuditPart],
+    seen: ScoreTails,
+    fitted: FittedRatio,
+    of_train: float,
+    prior_shift: bool,
+    level: float,
+) -> float:
+    """Upper limit of the prior of the rows in ``seen`` without any answer."""
+    own = {part.population for part in parts if part.counts == seen}
+    if "unlabeled" in own:  # the rows that the training prior refers to
+        return of_train
+    if "fitted" in own or not prior_shift:
+        return 1.0
+    return _without_answers(seen, fitted.tails, bound_level(level)).high
+
+
+def _without_answers(tails: ScoreTails, reference: ScoreTails | None, level: float) -> PriorEstimate:
+    """The prior estimated from labelled and unlabeled rows without answers."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)  # the upper limit is valid in spite of them
+        return prior_from_tails(tails, reference=reference, level=level)
+
+
+def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
+    """The share, averaged with the prior without answers, with inverse variances as weights.
+
+    Answers about a month with few negatives say little about the training prior. For a prior that is not
+    identified, the uncertainty is taken as four times that of its interval. The limits remain those of the
+    answers.
+    """
+    spread = (alone.high - alone.low) / (2 * float(-ndtri((1 - alone.level) / 2)))
+    spread *= 1 if alone.identified else _DOUBT
+    of_share, of_alone = 1 / max(share.variance, 1e-12), 1 / max(spread**2, 1e-12)
+    value = (of_share * share.value + of_alone * alone.value) / (of_share + of_alone)
+    return replace(share, value=min(max(value, share.low), share.high))
+
+
+def _estimate(share: Figure, bound: float, level: float) -> PriorEstimate:
+    """The share as a prior; a bound that the answers contradict is not used."""
+    high = min(share.high, bound) if bound > share.low else share.high
+    low, high = max(share.low, 0.0), min(high, 1.0)
+    return PriorEstimate(min(max(share.value, low), high), low, high, level, "audit")
+
+
+def _figure(prior: PriorEstimate) -> Figure:
+    return Figure(prior.value, prior.low, prior.high, (prior.high - prior.low) ** 2 / 16)
+
+
+def _fairness(
+    parts: list[AuditPart], direct: list[Figure], train: Figure, fitted: FittedRatio
+) -> FairnessTest | None:
+    """The test on all parts whose rows were not used in training."""
+    unseen = [(part, share) for part, share in zip(parts, direct, strict=True) if not part.seen_in_training]
+    if not unseen:
+        return None
+    ranks, positive, stratum, weight, posterior = [], [], [], [], []
+    first = 0
+    prior = min(max(with_labelled(_estimate(train, 1.0, 0.95), fitted.labelled_fraction).value, 1e-6), 1.0)
+    for part, share in unseen:
+        answers = part.answers
+        ranks.append(positive_ranks(fitted.tails, fitted.model.counted(part.scores)))
+        positive.append(answers.positive)
+        stratum.append(answers.stratum + first)
+        first += len(answers.rows)
+        mass = (answers.weight / np.maximum(answers.sizes, 1))[answers.stratum]
+        weight.append(mass / mass.sum() * len(part))  # each part counts by its number of answers
+        ratio = np.exp(fitted.log_ratio_of(part.scores))
+        posterior.append(ratio_posterior(ratio, prior, min(max(share.value, 1e-6), 1 - 1e-6)))
+    return fairness_test(
+        np.concatenate(ranks),
+        np.concatenate(positive),
+        np.concatenate(stratum),
+        np.concatenate(weight),
+        np.concatenate(posterior),
+        fitted.tails.n_positive,
+    )
+
+
+def warn_of_unfair_labels(test: FairnessTest | None) -> None:
+    """Warn that the labelled positives are not a random sample of the positives."""
+    if test is None or test.p_value >= UNFAIR:
+        return
+    if test.labelled_score_higher:
+        how = "higher", "priors estimated without answers are too low, and expected recall is too high"
+    else:
+        how = "lower", "priors estimated without answers are too high, and expected recall is too low"
+    warnings.warn(
+        f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
+        f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random sample of "
+        f"all positives. Then {how[1]}. If you know the probability that a positive is labelled, fit with "
+        "positive_weight = 1 / probability.",
+        LabelledSampleWarning,
+        stacklevel=4,
+    )
+
+
+_CHUNK = 1 << 16
+
+
+class Auditable(RatioDecision):
+    """Classifiers that can choose rows to label, and use the answers."""
+
+    def plan_audit(
+        self,
+        X: Rows,
+        *,
+        n: int | None = None,
+        width: float | None = None,
+        population: str = "auto",
+        level: float = 0.95,
+        random_state: Any = None,
+    ) -> AuditPlan:
+        """Choose rows whose true labels are most informative about the share of positives.
+
+        Rows are divided into strata by score, and more rows are chosen where the classifier
+        is uncertain. Every row is chosen with a known, positive probability, so estimates from the
+        answers are valid even if the classifier is wrong.
+
+        Parameters
+        ----------
+        X : rows of shape (N, d)
+            Unlabeled rows, a sample of the population whose prior is wanted.
+        n : int, optional
+            Number of rows to label. Give this or ``width``.
+        width : float, optional
+            Width that the interval of the prior should have: the smallest number of rows
+            that is expected to reach it is planned.
+        population : {"auto", "new", "training", "unlabeled"}, default="auto"
+            Where the rows come from. ``"new"``: from any time or place; the counts of their scores
+            show how far the prior has changed since training. ``"training"``: new rows of the same
+            population that the classifier was trained on. ``"unlabeled"``: the unlabeled
+            training rows themselves, or some of them. The last two need no comparison of
+            counts, which makes the training prior more precise. ``"auto"`` recognises the
+            unlabeled or the whole training sample of this fit, in any order (a loaded classifier
+            cannot), and otherwise is ``"new"``, except that the training prior is shrunk towards "nothing
+            has changed" as far as the counts agree with it.
+        level : float, default=0.95
+            Confidence level that ``width`` refers to.
+        random_state : int, RandomState or None, default=None
+            Seed of the choice of rows.
+
+        Returns
+        -------
+        plan : AuditPlan
+            ``plan.rows`` are the positions of the rows to label.
+
+        See Also
+        --------
+        adapt : Accepts ``audit=plan.answer(labels)``.
+        """
+        self._check_fitted()
+        check_fraction("level", level)
+        check_choice("population", population, POPULATIONS)
+        if (n is None) == (width is None):
+            raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
+        if isinstance(X, ScoreTails):
+            raise ParameterError("X must be rows: rows cannot be chosen from counts.")
+        rows = self._checked_rows(X)
+        if n is not None and check_integer("n", n, low=1) > n_rows(rows):
+            raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
+        if population == "auto":
+            mark = self.fitted_.training
+            population = "auto" if mark is None else mark.population_of(rows)
+        ratio, counts = _scored(self.fitted_, rows)
+        prior = self._rough_prior(counts, bound_level(level))
+        posterior = ratio_posterior(ratio, self.fitted_.train_prior.value, prior.value)
+        # The upper limit without answers helps only if the prior is as high as estimated.
+        bound = prior.high if prior.identified else 1.0
+        if n is None:
+
+            def reached(n: int) -> float:
+                return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
+
+            n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, n_rows(rows))
+        strata = make_strata(ratio, posterior, n, prior.high)
+        chosen = draw_rows(strata, ratio, check_random_state(random_state))
+        return AuditPlan(
+            rows=chosen,
+            strata=strata,
+            stratum=strata.of(ratio[chosen]),
+            scores=self.fitted_.model.scores(take_rows(rows, chosen)),
+            counts=counts,
+            classes=self.fitted_.classes,
+            classifier=mark_of(self.fitted_),
+            population=population,
+            expected_width=expected_width(strata, level, bound),
+            level=level,
+        )
+
+    def evaluate(self, X: Rows | Audit, y: Any = None, *, level: float = 0.95) -> Evaluation:
+        """Accuracy, precision, recall and cost from true labels, with confidence limits.
+
+        Parameters
+        ----------
+        X : Audit, or rows of shape (n, d)
+            An audit, whose answers are weighted by their design; several parts are
+            averaged. Or a simple random sample of rows.
+        y : array-like of shape (n,), optional
+            The true labels of the rows: True and False, 1 and 0, or values of ``classes_``; None
+            and NaN mean: no answer. Left out with an audit.
+        level : float, default=0.95
+            Confidence level of each interval.
+
+        Returns
+        -------
+        evaluation : Evaluation
+            Figures with limits for the population that the rows were drawn from.
+        """
+        self._check_fitted()
+        check_fraction("level", level)
+        if isinstance(X, (Audit, AuditPlan)):
+            if y is not None:
+                raise ParameterError("y must be None with an audit: it contains the answers.")
+            parts = resolve_audit(self, check_audit(X), None, None)
+            found = [self._evaluation(part.answers, part.scores, level) for part in parts]
+            return found[0] if len(found) == 1 else _averaged(found)
+        if y is None:
+            raise ParameterError("y must be given with rows: their true labels.")
+        audit = Audit.random(self._checked_rows(X), y)
+        (part,) = resolve_audit(self, audit, None, None)
+        return self._evaluation(part.answers, part.scores, level)
+
+    def _evaluation(self, answers: Answers, scores: FloatArray, level: float) -> Evaluation:
+        flagged: BoolArray = self._margin(self.fitted_.log_ratio_of(scores)) > 0
+        return evaluate_answers(answers, flagged, cost=self.cost_, level=level)
+
+    def _rough_prior(self, counts: ScoreTails, level: float) -> PriorEstimate:
+        """Prior of the rows without answers."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DRPUWarning)  # these warnings recommend an audit
+            return self.fitted_.prior_of(counts, level=level)
+
+
+def mark_of(fitted: FittedRatio) -> str:
+    """Mark of the classifier that an audit belongs to; adapting and saving do not change it."""
+    return classifier_mark(fitted.tails, len(fitted.model.models))
+
+
+def resolve_audit(
+    classifier: Auditable, audit: Audit, X: Rows | None, seen: ScoreTails | None
+) -> list[AuditPart]:
+    """The parts of ``audit`` with scores by ``classifier``.
+
+    Parameters
+    ----------
+    classifier : Auditable
+        Must be the one that planned the audit, or an adaptation of it.
+    audit : Audit
+        The answers.
+    X : rows, optional
+        The rows that positions in a random sample refer to, checked.
+    seen : ScoreTails, optional
+        Counts of the rows that a random sample was drawn from.
+    """
+    mark, parts = mark_of(classifier.fitted_), []
+    for part in audit.parts:
+        if isinstance(part, RandomPart):
+            parts.append(_resolve_random(classifier, part, X, seen, mark))
+        elif part.classifier != mark:
+            raise DataError(
+                "the audit was planned with another classifier, whose scores are not comparable: plan it "
+                "with this one, or use Audit.random for rows that were chosen by simple random sampling."
+            )
+        else:
+            parts.append(part)
+    return parts
+
+
+def _resolve_random(
+    classifier: Auditable, part: RandomPart, X: Rows | None, seen: ScoreTails | None, mark: str
+) -> AuditPart:
+    fitted = classifier.fitted_
+    answered, positive = read_answers(list(part.labels), fitted.classes)
+    if len(positive) < len(answered):
+        warn_of_missing(len(answered) - len(positive), len(answered))
+    if part.positions and X is None:
+        raise ParameterError(
+            "this audit holds positions of rows, which need the rows they refer to: pass the rows themselves "
+            "to Audit.random, or call evaluate(X[rows], labels)."
+        )
+    if part.positions:
+        rows = take_rows(X, check_positions("rows", part.rows, n_rows(X))[answered])
+    else:
+        rows = take_rows(check_rows(classifier, part.rows, model=fitted.model, name="rows"), answered)
+    answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
+    return AuditPart(answers, fitted.model.scores(rows), fitted.no_counts() if seen is None else seen, mark)
+
+
+def _scored(fitted: FittedRatio, X: Rows) -> tuple[FloatArray, ScoreTails]:
+    """Ratio of each row, and the counts of all scores, from one pass over the rows."""
+    counts, ratios = fitted.no_counts(), []
+    for start in range(0, n_rows(X), _CHUNK):
+        scores = fitted.model.scores(take_rows(X, slice(start, start + _CHUNK)))
+        fitted.count_scores(scores, tails=counts)
+        ratios.append(np.exp(fitted.log_ratio_of(scores)))
+    return np.concatenate(ratios), counts
+
+
+def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:
+    """Smallest number of rows whose expected interval is at most ``width`` wide."""
+    low, high = 0, most
+    best = reached(high)
+    if best > width:
+        raise ParameterError(
+            f"width must be at least {best:.3f} here, got {width!r}: even the labels of all {high} rows "
+            "leave this uncertainty about the population they come from. Pass more rows, or ask for a wider "
+            "interval."
+        )
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) <= width else (middle, high)
+    return high
+
+
+def _averaged(found: list[Evaluation]) -> Evaluation:
+    """The mean of evaluations, each figure weighted by how precise it is."""
+    names = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
+    figures = {}
+    for name in names:
+        known = [getattr(one, name) for one in found if np.isfinite(getattr(one, name).value)]
+        figures[name] = combine_figures(known) if known else getattr(found[0], name)
+    return Evaluation(**figures, n=sum(one.n for one in found), level=found[0].level)

@@ -1,0 +1,453 @@
+"""DRPUClassifier: a density ratio that is learnt once and used at every prior."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.utils import Tags, check_random_state
+
+from drpu._checks import check_choice
+from drpu._optional import inform
+from drpu._samples import SamplePair
+from drpu._schema import Dictionary, Integer, Schema
+from drpu._state import ModelState
+from drpu._typing import Rows
+from drpu.classifier.adapted import Adaptable
+from drpu.classifier.audit import TrainingMark
+from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
+from drpu.classifier.kept import plain_parameters, read_parameters
+from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
+from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
+from drpu.classifier.profiles import profiles_of, profiles_of_ranges
+from drpu.classifier.validation import (
+    Classes,
+    check_scenario,
+    grouped_copies,
+    pair_pu,
+    read_labels,
+    split_pu,
+    warn_of_guess,
+    warn_of_more_positives,
+    with_categories,
+)
+from drpu.core.calibration import Calibration, calibrate
+from drpu.core.decision import check_cost
+from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.prior.mixture import PROPORTIONS
+from drpu.core.reduction import GridCounts
+from drpu.core.shift.columns import ColumnProfile
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import (
+    ParameterError,
+    PriorBoundaryWarning,
+    PriorError,
+)
+from drpu.ratios.base import RatioModel
+from drpu.ratios.clusters import FrameRatio
+from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
+from drpu.ratios.folds import FoldedRatio, cross_fit, resolve_holdout
+from drpu.ratios.resolve import resolve_model, seeded
+
+__all__ = ["DRPUClassifier"]
+
+TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
+EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
+
+
+class DRPUClassifier(Adaptable):
+    """Classifier from positive and unlabeled rows that can be adapted to a changed prior.
+
+    It learns the density ratio p(x | positive) / p(x) of the training population. The prior of
+    the rows to classify is needed only afterwards: :meth:`predict` uses that of the training
+    population, :meth:`adapt` estimates it from new unlabeled rows, and :meth:`at_prior` accepts a
+    known value. No refit is needed.
+
+    Parameters
+    ----------
+    model : str, RatioModel, scikit-learn classifier or torch module, default="auto"
+        How the ratio is learnt. ``"auto"`` averages different kinds of models, with weights from
+        held-out rows if there are many positives; ``"kernel"``, ``"boosted"``, ``"network"``
+        and ``"classifier"`` are single kinds.
+    holdout : "auto", float or int, default="auto"
+        Fraction of the rows to hold out, or number of folds. Priors and calibration
+        are estimated from scores of rows that the model was not trained on. ``"auto"``
+        uses ten folds below 100 positives, five up to 2000, and a fifth of the rows above;
+        below four positives nothing is held out, and the training rows are scored.
+    calibrate : bool, default=True
+        Whether scores are calibrated to ratios on held-out rows. This does not change the
+        priors. It keeps the order of rows, except that some rows become ties.
+    prior : "auto", str, float, PriorEstimate or callable, default="auto"
+        Class prior of the training population: how to estimate it, or its value. The
+        methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
+        ``"km1"`` (kernel means of the rows, :class:`drpu.KernelMeanPrior`).
+    adapt_method : str, default="auto"
+        How :meth:`adapt` estimates the prior of new rows: any method of
+        :func:`drpu.estimate_prior`. Methods that compare the new rows with the training
+        rows (``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``) start from the training prior.
+        ``"kernel-matching"`` also does, but compares means of random features of the rows
+        instead of their scores; it needs rows of numbers, in training and in :meth:`adapt`.
+    test_prior : float or PriorEstimate, optional
+        Prior that :meth:`predict` uses; the default is the training prior.
+    cost : float or Costs, default=0.5
+        False-positive cost in (0, 1); 0.5 maximises accuracy.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        How the labelled rows were collected. In a case-control study the unlabeled rows are a
+        sample of the population, and the positives were collected separately. In a single
+        sample some positives of the sample are labelled, and the population is that of all
+        rows together.
+    pos_label : label, optional
+        The label of the positives; the default is the larger of the two.
+    random_state : int, RandomState or None, default=None
+        Seeds the folds and the models.
+    n_jobs : int, optional
+        Most folds fitted at the same time. Threads and processes are used where they save time.
+    verbose : int, default=0
+        1 shows a progress bar and the chosen settings.
+
+    Attributes
+    ----------
+    train_prior_ : PriorEstimate
+        Prior of the training population.
+    test_prior_, prior_ : PriorEstimate
+        Prior that :meth:`predict` uses: ``test_prior`` if it was given, otherwise the training
+        prior. ``prior_`` is the shorthand.
+    cost_ : float
+        False-positive cost.
+    threshold_ : float
+        Ratio above which a row is flagged.
+    classes_ : ndarray of shape (2,)
+        The labels, the positive one last.
+    model_ : FoldedRatio
+        The fitted models, one per fold.
+    tails_ : ScoreTails
+        Held-out positive scores, and the unlabeled training rows counted over them.
+    fitted_ : FittedRatio
+        The stored part of training, without rows.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray
+        Their names, if the training rows had any.
+    table_ : TableEncoder or None
+        How the columns of a data frame are read; None for arrays, and for a pipeline that reads them itself.
+
+    See Also
+    --------
+    AdaptedClassifier : What :meth:`adapt` and :meth:`at_prior` return.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.1, separation=3, random_state=0)
+    >>> X, y = data.X_y()
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit(X, y)
+    >>> june = clf.adapt(data.test)
+    >>> june.prior_.value < clf.prior_.value
+    True
+    """
+
+    schema = Schema(
+        "DRPUClassifier",
+        config={"parameters": Dictionary(), "columns": Integer(1, 2**31)},
+        parts=("fitted",),
+    )
+
+    def __init__(
+        self,
+        model: Any = "auto",
+        *,
+        holdout: Any = "auto",
+        calibrate: bool = True,
+        prior: Any = "auto",
+        adapt_method: str = "auto",
+        test_prior: float | PriorEstimate | None = None,
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.model = model
+        self.holdout = holdout
+        self.calibrate = calibrate
+        self.prior = prior
+        self.adapt_method = adapt_method
+        self.test_prior = test_prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+
+    def fit(self, X: Rows, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Fit the classifier to rows of which some are labelled positive.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            NumPy, pandas, polars, Arrow, scipy sparse or torch. A Dask or Spark data frame with
+            ``model=DaskBoosted()`` or ``SparkBoosted()``, which are fitted on the cluster.
+        y : array-like of shape (n,), or str
+            Two labels: labelled positive, and unlabeled. The name of their
+            column for a Dask or Spark data frame.
+        sample_weight : array-like of shape (n,), or str, optional
+            Weights, in the loss and in the counts. Multiplying all of them by a constant
+            changes nothing. The name of their column for a Dask or Spark data frame.
+        groups : array-like of shape (n,), optional
+            Which rows depend on each other, as in scikit-learn: a customer's rows share a
+            value. They stay in one fold, and intervals count groups. Without it, copies
+            of a labelled positive are found and treated as one group.
+
+        Returns
+        -------
+        self : DRPUClassifier
+        """
+        self._check_parameters()
+        model = resolve_model(self.model)
+        if isinstance(model, FrameRatio):
+            if groups is not None:
+                raise ParameterError(
+                    f"groups must be None with {type(model).__name__}: give it key, the name of a column "
+                    "whose equal values share a fold."
+                )
+            return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
+        return self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
+
+    def fit_pu(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        *,
+        positive_weight: Any = None,
+        unlabeled_weight: Any = None,
+        positive_groups: Any = None,
+        unlabeled_groups: Any = None,
+    ) -> Self:
+        """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
+
+        In the single-sample scenario ``unlabeled`` contains the unlabeled rows only.
+
+        Parameters
+        ----------
+        positive, unlabeled : rows
+            The two samples.
+        positive_weight : array-like of shape (n_positive,), optional
+            Weights of the positives. If positives were labelled with different, known
+            probabilities, use their inverses, which correct for the selection. Weights do not
+            change the labelled fraction of the population.
+        unlabeled_weight : array-like of shape (n_unlabeled,), optional
+            Weights of the unlabeled rows.
+        positive_groups, unlabeled_groups : array-like, optional
+            Which rows depend on each other, as ``groups`` in :meth:`fit`; equal values in
+            both are one group.
+
+        Returns
+        -------
+        self : DRPUClassifier
+        """
+        self._check_parameters()
+        model = resolve_model(self.model)
+        pair = pair_pu(
+            self,
+            positive,
+            unlabeled,
+            positive_weight,
+            unlabeled_weight,
+            model=model,
+            positive_groups=positive_groups,
+            unlabeled_groups=unlabeled_groups,
+        )
+        return self._fit(model, *pair)
+
+    def _fit(self, model: RatioModel, pair: SamplePair, classes: Classes) -> Self:
+        rng = check_random_state(self.random_state)
+        pair = grouped_copies(pair)
+        n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
+        grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
+        holdout = resolve_holdout(self.holdout, n_positive, n_unlabeled, grouped=grouped)
+        warn_of_few_positives(n_positive, split=holdout != 0)
+
+        folds, held = cross_fit(
+            seeded(with_categories(model, self.table_), rng),
+            pair,
+            holdout=holdout,
+            random_state=rng,
+            n_jobs=self.n_jobs,
+            verbose=self.verbose,
+        )
+        tails = held.tails()
+        grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
+        if self.verbose:
+            inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
+        columns = profiles_of(self, pair.positive.rows, pair.unlabeled.rows)
+        return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng, columns)
+
+    def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
+        """Fit on a cluster, where the rows are."""
+        found = model.fit_frame(
+            frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label, warn=False)
+        )
+        if self.pos_label is None:
+            warn_of_guess(found.classes, found.n_positive, found.n_unlabeled, stacklevel=4)
+        warn_of_more_positives(found.n_positive, found.n_unlabeled)
+        warn_of_few_positives(found.n_positive, split=True)
+        self.n_features_in_, self.table_ = found.n_columns, found.table
+        if found.table is not None:
+            names = [plan.name for plan in found.table.columns]
+            self.feature_names_in_ = np.array(names, dtype=object)
+        if self.verbose:
+            inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
+        counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes
+        columns = profiles_of_ranges(self, found.ranges)
+        return self._settle(*counted, None, check_random_state(self.random_state), columns)
+
+    def _settle(
+        self,
+        folds: FoldedRatio,
+        tails: ScoreTails,
+        grid: GridCounts | None,
+        labelled_fraction: float,
+        classes: Classes,
+        pair: SamplePair | None,
+        rng: np.random.RandomState,
+        columns: tuple[ColumnProfile, ...],
+    ) -> Self:
+        """Estimate the prior and the calibration from held-out rows."""
+        fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = self._resolve_prior(tails, fraction, pair, rng)
+        warn_of_alpha(folds, without_labelled(prior, fraction))
+        calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
+        if self.verbose:
+            inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
+        self.fitted_ = FittedRatio(
+            folds,
+            calibration,
+            tails,
+            prior,
+            fraction,
+            classes,
+            self.adapt_method,
+            grid,
+            training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
+            means=self._means(pair),
+            columns=columns,
+        )
+        return self
+
+    def _means(self, pair: SamplePair | None) -> FeatureMeans | None:
+        """Means of features, if priors of new rows are estimated from them."""
+        if self.adapt_method != KERNEL_MATCHING:
+            return None
+        if pair is None:
+            raise ParameterError(
+                f"adapt_method={KERNEL_MATCHING!r} needs the rows in memory, which a fit on a cluster does "
+                "not have: use 'auto'."
+            )
+        return FeatureMeans.of(pair)
+
+    @property
+    def model_(self) -> FoldedRatio:
+        """The fitted models, one per fold."""
+        self._check_fitted()
+        return self.fitted_.model
+
+    @property
+    def tails_(self) -> ScoreTails:
+        """Held-out positive scores, and the unlabeled training rows counted over them."""
+        self._check_fitted()
+        return self.fitted_.tails
+
+    @property
+    def test_prior_(self) -> PriorEstimate:
+        """Prior of the rows to classify: ``test_prior`` if it was given, otherwise the training prior."""
+        self._check_fitted()
+        if self.test_prior is None:
+            return self.fitted_.train_prior
+        return as_prior("test_prior", self.test_prior)
+
+    @property
+    def cost_(self) -> float:
+        """False-positive cost in use."""
+        return check_cost("cost", self.cost)
+
+    def state(self) -> ModelState:  # noqa: D102
+        self._check_fitted()
+        parameters = plain_parameters(self, model="model")
+        if callable(parameters["prior"]):
+            parameters["prior"] = asdict(self.train_prior_)
+        config = {"parameters": parameters} | self._column_config()
+        return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+        fitted = FittedRatio.from_state(state.parts["fitted"], module=module)
+        parameters = read_parameters(state.config["parameters"])
+        if parameters["model"] is None:  # it was an object: use a clone of the fitted model
+            parameters["model"] = clone(fitted.model.models[0])
+        classifier = cls(**parameters)
+        classifier.fitted_ = fitted
+        classifier._read_columns(state.config)
+        return classifier
+
+    def _check_parameters(self) -> None:
+        check_cost("cost", self.cost)
+        check_scenario(self.scenario)
+        if self.test_prior is not None:
+            as_prior("test_prior", self.test_prior)
+        if isinstance(self.prior, str):
+            check_choice("prior", self.prior, TRAIN_METHODS)
+        elif not callable(self.prior):
+            as_prior("prior", self.prior)
+        check_choice("adapt_method", self.adapt_method, ADAPT_METHODS)
+        if not isinstance(self.calibrate, (bool, np.bool_)):
+            raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
+
+    def _resolve_prior(
+        self, tails: ScoreTails, fraction: float, pair: SamplePair | None, rng: np.random.RandomState
+    ) -> PriorEstimate:
+        """Prior of the training population, whose labelled rows are known to be positive."""
+        if not isinstance(self.prior, str) and not callable(self.prior):
+            prior = as_prior("prior", self.prior)
+            if prior.value < fraction:
+                raise PriorError(
+                    f"prior must be at least {fraction:.4f}, the fraction of labelled positives in a single "
+                    f"sample, got {prior.value!r}."
+                )
+            return prior
+        if isinstance(self.prior, str) and self.prior in KERNEL_MEANS:
+            if pair is None:
+                raise ParameterError(
+                    f"prior={self.prior!r} needs the rows in memory, which a fit on a cluster does not have: "
+                    "use 'auto', or another method that reads counts."
+                )
+            estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
+        else:
+            estimate = prior_from_tails(tails, method=self.prior)
+        prior = with_labelled(estimate, fraction)
+        if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
+            warnings.warn(
+                f"the training prior is estimated as {prior}, which does not exclude that one class is "
+                "absent: check the meaning of the labels, or give the prior if you know it.",
+                PriorBoundaryWarning,
+                stacklevel=5,
+            )
+        return prior
+
+    def _calibration(self, tails: ScoreTails, prior: PriorEstimate, fraction: float) -> Calibration:
+        unlabeled_prior = without_labelled(prior, fraction).value
+        return calibrate(tails, unlabeled_prior, labelled_share=fraction)
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
+        # correct prior is 0, so accuracy is not meaningful.
+        tags.classifier_tags.poor_score = True
+        model = resolve_model(self.model)
+        tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
+        return tags

@@ -1,0 +1,386 @@
+"""Rows that are scored once, for all methods that use the scores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from drpu._checks import check_choice
+from drpu._samples import Sample, n_rows
+from drpu._schema import Number, Schema
+from drpu._state import ModelState, class_of
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.audit import TrainingMark
+from drpu.classifier.kept import read_classes, read_prior, write_classes
+from drpu.classifier.profiles import (
+    count_in_ranges,
+    moved_columns,
+    profiles_from_state,
+    profiles_state,
+)
+from drpu.core.audit.design import Figure, carried_prior
+from drpu.core.calibration import Calibration, calibrate, population_ratio
+from drpu.core.prior.estimate import METHODS, PriorEstimate, prior_from_tails
+from drpu.core.reduction import GridCounts, Protection
+from drpu.core.shift.columns import ColumnProfile, ColumnShift
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, ParameterError
+from drpu.ratios.base import LOG_LIMIT, check_model_state
+from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
+from drpu.ratios.folds import FoldedRatio
+
+__all__ = ["ADAPT_METHODS", "FittedRatio", "ScoredRows", "score_once", "with_labelled", "without_labelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRows:
+    """Checked rows with their scores.
+
+    ``adapt``, ``adapt_by``, ``at_budget``, ``predict`` and ``outputs`` take them in place of rows.
+
+    Attributes
+    ----------
+    rows : rows of shape (n, d)
+        In the form that the model accepts.
+    scores : ndarray of shape (n, models)
+        Score of each row by each model, as by :meth:`FittedRatio.scores`.
+    counts : ScoreTails
+        The counts of these scores.
+    """
+
+    rows: Rows
+    scores: FloatArray
+    counts: ScoreTails
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+
+def score_once(classifier: Any, X: Rows) -> ScoredRows:
+    """``X``, checked and scored by ``classifier``."""
+    rows, fitted = classifier._checked_rows(X), classifier.fitted_
+    scores = fitted.scores(rows)
+    return ScoredRows(rows, scores, fitted.count_scores(scores, rows=rows))
+
+
+ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
+
+_CHUNK = 1 << 16
+# Quantiles of a normal distribution whose standard deviation is that of the log-ratio of a new row over the
+# fold models of the default, the mean over tables of different kinds.
+FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
+NO_OFFSET = np.zeros(1)
+TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
+_SCHEMA = Schema("fitted ratio", config={"labelled_fraction": Number(0, 1 - 1e-9)})
+
+
+@dataclass(frozen=True, slots=True)
+class FittedRatio:
+    """The part of a fitted classifier that does not depend on the prior of new rows.
+
+    It is the attribute ``fitted_`` of :class:`drpu.DRPUClassifier` and of
+    :class:`drpu.AdaptedClassifier`; a classifier and its adaptations share one. Reports,
+    artifacts, exports and cluster code need nothing else. It is immutable.
+
+    Attributes
+    ----------
+    model : FoldedRatio
+        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold model, and one by a model of
+        all rows if there is one.
+    calibration : Calibration or None
+        Maps scores to ratios relative to the training population.
+    tails : ScoreTails
+        Held-out positives, and the unlabeled training rows counted over them.
+    train_prior : PriorEstimate
+        Prior of the training population.
+    labelled_fraction : float
+        Fraction of the training population that is labelled; 0 in a case-control study.
+    classes : ndarray of shape (2,)
+        The two labels, negative first.
+    adapt_method : str
+        How priors of new rows are estimated.
+    grid : GridCounts or None
+        The rows of ``tails`` on cells that do not depend on them, for an artifact with
+        differential privacy; None if rows had weights.
+    protection : Protection or None
+        How ``tails`` were reduced when they were saved; None if they are exact.
+    means : FeatureMeans or None
+        Means of random features over the training samples, for ``"kernel-matching"``.
+    training : TrainingMark or None
+        Marks by which the training rows are recognised when they are passed again; None after loading.
+    columns : tuple of ColumnProfile
+        Counts of the training rows in a few ranges of each column, to find columns that
+        changed; empty for sparse rows, images and tables that the model reads itself.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0)
+    >>> fitted = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).fitted_
+    >>> fitted.count(data.unlabeled[:10]).n
+    10.0
+    """
+
+    model: FoldedRatio
+    calibration: Calibration | None
+    tails: ScoreTails
+    train_prior: PriorEstimate
+    labelled_fraction: float
+    classes: np.ndarray[Any, Any]
+    adapt_method: str = "auto"
+    grid: GridCounts | None = None
+    protection: Protection | None = None
+    training: TrainingMark | None = None
+    means: FeatureMeans | None = None
+    columns: tuple[ColumnProfile, ...] = ()
+
+    def log_ratio(self, X: Rows) -> FloatArray:
+        """Log of the ratio, or of its mean over the fold models, without an upper bound."""
+        parts = [self._log_ratio_for_labels(self.model.label_scores(rows)) for _, rows in _chunks(X)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def log_ratio_of(self, scores: FloatArray) -> FloatArray:
+        """The same from :meth:`scores` of the rows."""
+        return self._log_ratio_for_labels(self.model.labelling(scores))
+
+    def _log_ratio_for_labels(self, scores: FloatArray) -> FloatArray:
+        return self._log_ratio_at((scores[..., None] + self.label_offsets).reshape(len(scores), -1))
+
+    @property
+    def label_offsets(self) -> FloatArray:
+        """Added to a score before it is calibrated; the ratio of a row is the mean over them.
+
+        The calibration is that of the fold models. Their scores of a row differ from each other and
+        from the score of the model of all rows. The mean over the offsets replaces the mean over fold models.
+        """
+        return NO_OFFSET if self.model.whole is None or self.calibration is None else FOLD_OFFSETS
+
+    def _log_ratio_at(self, scores: FloatArray) -> FloatArray:
+        """Log of the mean ratio over the columns of ``scores``.
+
+        Calibration makes ties, above all at its upper bound. A billionth of the score is added to
+        break them, so that a threshold can separate any two rows.
+        """
+        log_ratio = np.log(np.maximum(_row_means(self._ratios(scores)), 1e-300))
+        return np.asarray(log_ratio + self.tie_break * _row_means(scores) / LOG_LIMIT)
+
+    @property
+    def tie_break(self) -> float:
+        """Multiple of the score that breaks ties; 0 if all training rows are positive, with the ratio 1."""
+        return TIE_BREAK if self.train_prior.value < 1 else 0.0
+
+    def level_log_ratios(self) -> FloatArray:
+        """Log-ratios at the held-out positive scores, ascending."""
+        return self._log_ratio_at(self.tails.levels[:, None])
+
+    def scores(self, X: Rows) -> FloatArray:
+        """Score of each row by each model, (rows, models), for labels and counts."""
+        return np.concatenate([self.model.scores(rows) for _, rows in _chunks(X)])
+
+    def no_counts(self) -> ScoreTails:
+        """Empty counts for new rows; each row is counted once per fold model."""
+        return self.tails.empty(copies=len(self.model.models))
+
+    def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
+        """Counts of the scores of new rows."""
+        tails = self.no_counts()
+        for at, rows in _chunks(X):
+            # scores of a model for labels are not needed
+            self.count_scores(
+                self.model.fold_scores(rows), None if weight is None else weight[at], tails, rows
+            )
+        return tails
+
+    def count_scores(
+        self,
+        scores: FloatArray,
+        weight: FloatArray | None = None,
+        tails: ScoreTails | None = None,
+        rows: Rows | None = None,
+    ) -> ScoreTails:
+        """Counts of :meth:`scores` of some rows, added to ``tails`` if these are given.
+
+        If the rows of the scores are given as ``rows``, their columns are counted, too.
+        """
+        tails = self.no_counts() if tails is None else tails
+        columns = count_in_ranges(self.columns, rows) if weight is None else None
+        weight = None if weight is None else np.repeat(weight, tails.copies)
+        return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
+
+    def prior_of(
+        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None
+    ) -> PriorEstimate:
+        """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
+
+        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs.
+        """
+        base = self.unlabeled_prior
+        if self.adapt_method == KERNEL_MATCHING:
+            return self._kernel_matched(tails, base, level, rows)
+        if base.method == "audit" and self.adapt_method == "auto":
+            return _carried(tails, self.tails, base, level)
+        return prior_from_tails(
+            tails,
+            method=self.adapt_method,
+            level=level,
+            reference=self.tails,
+            train_prior=base,
+        )
+
+    def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
+        """Columns of the rows counted in ``tails`` that moved more than their ``prior`` explains."""
+        return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
+
+    def _kernel_matched(
+        self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
+    ) -> PriorEstimate:
+        """The prior from means of features, within the limits from the counts."""
+        if rows is None or self.means is None:
+            raise ParameterError(
+                f"adapt_method={KERNEL_MATCHING!r} needs rows, not counts: adapt to the rows themselves, "
+                "or fit with adapt_method='auto'."
+            )
+        limits = prior_from_tails(tails, level=level, reference=self.tails, train_prior=base)
+        value = self.means.prior(rows, base.value)
+        return replace(limits, value=min(max(value, limits.low), limits.high), method=KERNEL_MATCHING)
+
+    @property
+    def unlabeled_prior(self) -> PriorEstimate:
+        """Prior of the unlabeled training rows, which are counted in the tails."""
+        return without_labelled(self.train_prior, self.labelled_fraction)
+
+    def score_above(self, ratio: float) -> float:
+        """Smallest held-out positive score whose ratio exceeds ``ratio``; infinite if there is none."""
+        return self.score_above_log(float(np.log(ratio)) + self.tie_break if ratio > 0 else -np.inf)
+
+    def score_above_log(self, log_ratio: float) -> float:
+        """Smallest held-out positive score whose log-ratio lies above ``log_ratio``."""
+        above = np.flatnonzero(self.level_log_ratios() > log_ratio)
+        return float(self.tails.levels[above[0]]) if above.size else float("inf")
+
+    def at_train_prior(self, prior: PriorEstimate) -> FittedRatio:
+        """The same with another training prior, and the calibration that belongs to it."""
+        calibration = None
+        if self.calibration is not None:
+            unlabeled = without_labelled(prior, self.labelled_fraction).value
+            calibration = calibrate(self.tails, unlabeled, labelled_share=self.labelled_fraction)
+        return replace(self, train_prior=prior, calibration=calibration)
+
+    def state(self) -> ModelState:
+        """The state from which :meth:`from_state` makes an equal object."""
+        config: dict[str, Any] = {
+            "train_prior": asdict(self.train_prior),
+            "labelled_fraction": self.labelled_fraction,
+            "classes": write_classes(self.classes),
+            "adapt_method": self.adapt_method,
+        }
+        if self.protection is not None:
+            config["protection"] = asdict(self.protection)
+        parts = {"model": self.model.state(), "tails": self.tails.state()}
+        if self.calibration is not None:
+            parts["calibration"] = self.calibration.state()
+        if self.grid is not None:
+            parts["grid"] = self.grid.state()
+        if self.means is not None:
+            parts["means"] = self.means.state()
+        if self.columns:
+            parts["columns"] = profiles_state(self.columns)
+        return ModelState("fitted-ratio", config, parts=parts)
+
+    @classmethod
+    def from_state(cls, state: ModelState, *, module: Any = None) -> FittedRatio:
+        """The object restored from ``state``; ``module`` makes the torch module of a custom network."""
+        config, parts = state.config, state.parts
+        _check(state)
+        fraction = float(config["labelled_fraction"])
+        calibration = Calibration.from_state(parts["calibration"]) if "calibration" in parts else None
+        if calibration is not None and abs(calibration.labelled_share - fraction) > 1e-9:
+            raise DataError("the calibration must have the labelled fraction of the classifier.")
+        tails = ScoreTails.from_state(parts["tails"])
+        if not tails.counts.any():
+            raise DataError("the tails of a classifier must count its unlabeled training rows.")
+        return cls(
+            class_of("drpu.ratios", parts["model"], FoldedRatio).from_state(parts["model"], module=module),
+            calibration,
+            tails,
+            read_prior(config["train_prior"]),
+            fraction,
+            read_classes(config["classes"]),
+            check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS),
+            GridCounts.from_state(parts["grid"]) if "grid" in parts else None,
+            Protection.from_state(config["protection"]) if "protection" in config else None,
+            means=FeatureMeans.from_state(parts["means"]) if "means" in parts else None,
+            columns=profiles_from_state(parts["columns"]) if "columns" in parts else (),
+        )
+
+    @classmethod
+    def check_state(cls, state: ModelState) -> None:
+        """Raise unless :meth:`from_state` could read ``state``; no model is made."""
+        _check(state)
+        config, parts = state.config, state.parts
+        check_model_state(parts["model"], FoldedRatio)
+        ScoreTails.from_state(parts["tails"])
+        read_prior(config["train_prior"])
+        read_classes(config["classes"])
+        check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS)
+        for name, kind in (("calibration", Calibration), ("grid", GridCounts), ("means", FeatureMeans)):
+            if name in parts:
+                kind.from_state(parts[name])
+        if "columns" in parts:
+            profiles_from_state(parts["columns"])
+        if "protection" in config:
+            Protection.from_state(config["protection"])
+
+    def _ratios(self, scores: FloatArray) -> FloatArray:
+        if self.calibration is not None:
+            return self.calibration.ratios(scores.ravel()).reshape(scores.shape)
+        return population_ratio(np.exp(scores), self.labelled_fraction)
+
+
+def _check(state: ModelState) -> None:
+    _SCHEMA.check(replace(state, parts={}))
+    wanted = {"model", "tails"}
+    if not wanted <= state.parts.keys() <= wanted | {"calibration", "grid", "means", "columns"}:
+        raise DataError(f"a fitted ratio must have a model and tails, got {sorted(state.parts)!r:.100}.")
+    for name in ("train_prior", "classes", "adapt_method"):
+        if name not in state.config:
+            raise DataError(f"a fitted ratio must have {name}.")
+
+
+def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:
+    """Rows in blocks, so that only the scores of one block are in memory."""
+    for start in range(0, n_rows(X), _CHUNK):
+        at = slice(start, start + _CHUNK)
+        yield at, X[at]
+
+
+def _row_means(values: FloatArray) -> FloatArray:
+    """Means over the models, without the checks of ``mean``, which cost more than a single row."""
+    return np.asarray(values.sum(axis=1) / values.shape[1])
+
+
+def with_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
+    """Prior of a population, from that of its unlabeled rows."""
+    return _affine(prior, fraction, 1 - fraction)
+
+
+def without_labelled(prior: PriorEstimate, fraction: float) -> PriorEstimate:
+    """Prior of the unlabeled rows of a population, from that of the population."""
+    return _affine(prior, -fraction / (1 - fraction), 1 / (1 - fraction))
+
+
+def _carried(
+    tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate, level: float
+) -> PriorEstimate:
+    """Prior of new rows from an audited training prior, without an assumption about the highest scores."""
+    known = Figure(train_prior.value, train_prior.low, train_prior.high)
+    prior = carried_prior(tails, reference, known, prior_level=train_prior.level, level=level)
+    return PriorEstimate(prior.value, prior.low, prior.high, level, "efficient")
+
+
+def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
+    value, low, high = (min(max(shift + scale * x, 0.0), 1.0) for x in (prior.value, prior.low, prior.high))
+    return replace(prior, value=value, low=low, high=high)

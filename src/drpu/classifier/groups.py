@@ -1,0 +1,102 @@
+"""Priors of groups of rows, such as months or branches."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from drpu._arrays import as_numpy
+from drpu._samples import n_rows, take_rows
+from drpu._typing import IntArray
+from drpu.classifier.fitted import FittedRatio, ScoredRows
+from drpu.classifier.validation import check_rows
+from drpu.core.diagnostics import mixture_test
+from drpu.core.prior.groups import GroupPriors, joint_level, shrink
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, DataTypeError
+
+__all__ = ["group_values", "priors_by_group"]
+
+MOST_GROUPS = 1000
+
+
+def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPriors:
+    """Priors of the groups of ``X``; see ``adapt_by``."""
+    values, X = group_values(classifier, X, by)
+    rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
+    n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
+    if len(values) != n:
+        raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
+    names, member = _distinct(values)
+    fitted, each = classifier.fitted_, joint_level(level, len(names))
+    counts = [_count(fitted, rows, np.flatnonzero(member == k)) for k in range(len(names))]
+    whole = counts[0].copy()
+    for part in counts[1:]:
+        whole.merge(part)
+    return shrink(
+        names,
+        np.bincount(member, minlength=len(names)).tolist(),
+        [fitted.prior_of(part, level=each) for part in counts],
+        [mixture_test(part, fitted.tails).p_value for part in counts],
+        fitted.prior_of(whole, level=level),
+        level,
+    )
+
+
+def _count(fitted: FittedRatio, rows: Any, members: IntArray) -> ScoreTails:
+    """Counts of some of the rows, from their scores where these are known."""
+    if isinstance(rows, ScoredRows):
+        return fitted.count_scores(rows.scores[members])
+    return fitted.count(take_rows(rows, members))
+
+
+def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
+    """One value per row, and the rows without the column ``by`` if it was not a column of training."""
+    if not isinstance(by, str):
+        values = _flat("by", by)
+        return values, X
+    names = list(X.column_names if hasattr(X, "column_names") else getattr(X, "columns", []))
+    if by not in names:
+        shown = ", ".join(map(str, names[:12])) or "no names"
+        raise DataError(f"by must be a column of X, or one value per row, got {by!r}; X has {shown}.")
+    values = _flat("by", X.column(by) if hasattr(X, "column_names") else X[by])
+    if by in list(getattr(classifier, "feature_names_in_", names)):
+        return values, X
+    if hasattr(X, "drop_columns"):  # Arrow
+        return values, X.drop_columns([by])
+    return values, X.drop(columns=[by]) if hasattr(X, "iloc") else X.drop(by)
+
+
+def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:
+    flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
+    if flat.ndim != 1:
+        raise DataTypeError(f"{name} must have one dimension, one value per row, got shape {flat.shape}.")
+    return flat
+
+
+def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
+    """The groups in order, and the group of each row; dates are grouped by calendar month."""
+    if len(values) == 0:
+        raise DataError("X must hold at least one row, got none.")
+    first = next((value for value in values.tolist() if value is not None), None)
+    if values.dtype.kind == "M" or hasattr(first, "isoformat"):
+        months = values.astype("datetime64[M]")
+        values = months.astype(str).astype(object)
+        values[np.isnat(months)] = None
+    if values.dtype == object and not all(isinstance(value, Hashable) for value in values):
+        raise DataTypeError("by must hold names, numbers or dates, got values that cannot be compared.")
+    if (values.dtype.kind == "f" and np.isnan(values).any()) or values.dtype == object:
+        values = np.array(["(missing)" if v is None or v != v else v for v in values.tolist()], dtype=object)
+        names = sorted(set(values.tolist()), key=lambda v: (v == "(missing)", str(type(v)), v))
+        place = {name: k for k, name in enumerate(names)}
+        member = np.array([place[v] for v in values.tolist()])
+    else:
+        found, member = np.unique(values, return_inverse=True)
+        names = found.tolist()
+    if len(names) > MOST_GROUPS:
+        raise DataError(
+            f"by must have at most {MOST_GROUPS} different values, got {len(names)}: group them further."
+        )
+    return names, member

@@ -1,0 +1,138 @@
+"""Warnings about the data and the settings of a fit."""
+
+from __future__ import annotations
+
+import warnings
+from html import escape
+from importlib import import_module
+from typing import Any
+
+from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.core.budget import Budget
+from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import (
+    AlphaWarning,
+    FewPositivesWarning,
+    FewRowsWarning,
+    ParameterError,
+    SeenPositivesWarning,
+)
+from drpu.ratios.clusters import engine_of
+from drpu.ratios.folds import FoldedRatio
+
+__all__ = ["adapted_html", "count_there", "warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
+
+FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
+
+
+def warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
+    """Warn if alpha exceeds the prior of the unlabeled rows, because the correction is then wrong."""
+    alpha = max(getattr(model, "alpha_", None) or 0.0 for model in folds.models)
+    if alpha > prior.high:
+        warnings.warn(
+            f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
+            f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'.",
+            AlphaWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_few_positives(n: int, *, split: bool) -> None:
+    """Warn that the prior is rough because of few positives, or because no rows were held out."""
+    if n < FEW_POSITIVES:
+        warnings.warn(
+            f"{n} labelled positives: the prior and its interval are rough. Label more, or give the prior "
+            "if you know it.",
+            FewPositivesWarning,
+            stacklevel=4,
+        )
+    if not split:
+        warnings.warn(
+            "no rows were held out, so the prior is estimated from scores of training rows: it is too low, "
+            "and its interval too narrow. Label at least four positives.",
+            SeenPositivesWarning,
+            stacklevel=4,
+        )
+
+
+def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
+    """Warn that few new rows say little about their prior."""
+    if n < FEW_ROWS:
+        warnings.warn(
+            f"{n:g} new rows say little about their prior, which lies between {prior.low:.3f} and "
+            f"{prior.high:.3f}: labels and expected figures depend on a rough value. Adapt to more rows, or "
+            "give the prior with at_prior.",
+            FewRowsWarning,
+            stacklevel=3,
+        )
+
+
+def adapted_html(classifier: Any) -> str:
+    """A small table, with the mark that scikit-learn's diagrams use for fitted estimators."""
+    rows = {
+        "prior of the rows": _prior(classifier.test_prior_),
+        "prior in training": _prior(classifier.train_prior_),
+        "cost": escape(str(classifier.cost_)),
+        "threshold": f"ratio above {classifier.threshold_:.3g}",
+    }
+    rows |= _expected(classifier) if classifier.budget_ is None else _budget(classifier.budget_)
+    warnings = _warnings(classifier)
+    if warnings:
+        rows["warnings"] = "<br>".join(map(escape, warnings))
+    cells = "".join(f"<tr><th scope=row>{name}</th><td>{value}</td></tr>" for name, value in rows.items())
+    return f"<table><caption><b>AdaptedClassifier</b>, fitted</caption><tbody>{cells}</tbody></table>"
+
+
+def _prior(prior: PriorEstimate) -> str:
+    return prior._repr_html_().removeprefix("<p>prior ").removesuffix("</p>")
+
+
+def _expected(classifier: Any) -> dict[str, str]:
+    now, (low, high) = classifier.expected_performance(), classifier.expected_range()
+    rows = {}
+    for name in ("flagged", "precision", "recall"):
+        value, least, most = (float(getattr(part, name)) for part in (now, low, high))
+        rows[f"expected {name}"] = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
+    return rows
+
+
+def _budget(budget: Budget) -> dict[str, str]:
+    """Expected result of checking the rows of a budget, which replaces that of the threshold by cost."""
+    number = "" if budget.rows is None else f"{budget.rows:,} rows, "
+    rows = {"budget": f"{number}{budget.share:.2%} of all"}
+    for name in ("precision", "recall"):
+        figure = getattr(budget, name)
+        rows[f"expected {name}"] = f"{figure.value:.1%} ({figure.low:.1%} to {figure.high:.1%})"
+    lift = budget.lift
+    return rows | {"expected lift": f"{lift.value:.3g} ({lift.low:.3g} to {lift.high:.3g})"}
+
+
+def _warnings(classifier: Any) -> list[str]:
+    said = []
+    if not classifier.test_prior_.identified:
+        said.append("The data give an upper bound of the prior only.")
+    test = classifier.shift_test_
+    if test is not None and test.p_value < OTHER_SHIFT:
+        said.append(f"More than the prior has changed (p = {test.p_value:.1g}).")
+    if classifier.moved_columns_:
+        names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
+        said.append(f"Columns moved more than a new prior explains: {names}.")
+    return said
+
+
+# By name, because these modules import the estimators, and are needed for such frames only.
+_COUNTERS = {"DaskBoosted": "drpu.scale.dask", "SparkBoosted": "drpu.scale.spark"}
+
+
+def count_there(classifier: Any, frame: Any, weight: Any) -> ScoreTails | None:
+    """Counts of a Dask or Spark collection, made by its workers; None for rows in memory."""
+    engine = engine_of(frame)
+    if engine is None:
+        return None
+    if weight is not None and not isinstance(weight, str):
+        raise ParameterError(
+            f"sample_weight must be the name of a column for rows on a cluster, got {type(weight).__name__}."
+        )
+    counted: ScoreTails = import_module(_COUNTERS[engine]).count(classifier, frame, None, weight)
+    return counted

@@ -1,0 +1,163 @@
+"""The prior in a risk: given, or estimated before the risk is minimised."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from drpu._checks import check_choice
+from drpu._samples import Sample, SamplePair
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.fitted import with_labelled, without_labelled
+from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.prior.kernel_mean import KernelMeanPrior
+from drpu.core.prior.mixture import PROPORTIONS
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import PriorBoundaryWarning, PriorError
+from drpu.functions.features import Scaling
+from drpu.ratios.folds import FoldedRatio, cross_fit, resolve_holdout
+from drpu.ratios.fourier import FourierRatio
+from drpu.ratios.kernel import KernelRatio
+
+__all__ = [
+    "KERNEL_MEANS",
+    "PRIOR_METHODS",
+    "Population",
+    "check_prior_parameter",
+    "estimate_population",
+    "kernel_mean_prior",
+    "off_the_edge",
+    "shifted_prior",
+]
+
+KERNEL_MEANS = ("km2", "km1")
+PRIOR_METHODS = (*KERNEL_MEANS, "auto", *PROPORTIONS)
+EDGE = 0.01  # estimates closer to 0 or 1 would give one class almost no weight
+
+
+@dataclass(frozen=True, slots=True)
+class Population:
+    """Priors of the training data.
+
+    Attributes
+    ----------
+    prior : PriorEstimate
+        Prior of the population.
+    labelled_share : float
+        Fraction of the population that is labelled; 0 in the case-control scenario.
+    """
+
+    prior: PriorEstimate
+    labelled_share: float
+
+    @property
+    def unlabeled_prior(self) -> float:
+        """Prior of the unlabeled rows."""
+        return without_labelled(self.prior, self.labelled_share).value
+
+
+def check_prior_parameter(name: str, prior: Any) -> None:
+    """Raise unless ``prior`` is a number, a PriorEstimate or the name of an estimator."""
+    if isinstance(prior, str):
+        check_choice(name, prior, PRIOR_METHODS)
+    else:
+        as_prior(name, prior)
+
+
+def estimate_population(
+    prior: Any, pair: SamplePair, labelled_share: float, rng: np.random.RandomState
+) -> Population:
+    """Priors of the training data, given or estimated according to ``prior``."""
+    if not isinstance(prior, str):
+        given = as_prior("prior", prior)
+        if not labelled_share < given.value < 1:
+            raise PriorError(
+                f"prior must lie strictly between {labelled_share:.4g} and 1, got {given.value!r}: "
+                "the lower limit is the fraction of labelled positives, and both classes must be present."
+            )
+        return Population(given, labelled_share)
+    if prior in KERNEL_MEANS:
+        estimate = kernel_mean_prior(prior, pair.positive, pair.unlabeled, rng)
+    else:
+        estimate = prior_from_tails(_score_tails(pair, rng)[1], method=prior)
+    return Population(with_labelled(off_the_edge(estimate), labelled_share), labelled_share)
+
+
+def shifted_prior(
+    method: Any,
+    population: Population,
+    pair: SamplePair,
+    test: Sample,
+    rng: np.random.RandomState,
+) -> PriorEstimate:
+    """Prior of unlabeled test rows, by kernel means or, for any other ``method``, by matching scores."""
+    if isinstance(method, str) and method in KERNEL_MEANS:
+        return off_the_edge(kernel_mean_prior(method, pair.positive, test, rng))
+    model, tails = _score_tails(pair, rng)
+    scores = model.fold_scores(_flat(test).rows)
+    copies = scores.shape[1]
+    weight = None if test.weight is None else np.repeat(test.weight, copies)
+    seen = tails.empty(copies=copies).update(scores.ravel(), weight)
+    base = without_labelled(population.prior, population.labelled_share)
+    return off_the_edge(prior_from_tails(seen, reference=tails, train_prior=base))
+
+
+def kernel_mean_prior(
+    method: str, positive: Sample, unlabeled: Sample, rng: np.random.RandomState
+) -> PriorEstimate:
+    """KM1 or KM2 on standardised columns; weighted rows are resampled by their weights."""
+    P, U = (_drawn(_flat(sample), rng) for sample in (positive, unlabeled))
+    scale = Scaling.of(U, None)
+    estimator = KernelMeanPrior(method, random_state=int(rng.randint(2**31 - 1)))
+    return estimator.estimate(_scaled(P, scale), _scaled(U, scale))
+
+
+def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRatio, ScoreTails]:
+    """A cross-fitted smooth density ratio, and the tails of its held-out scores."""
+    pair = SamplePair(_flat(pair.positive), _flat(pair.unlabeled))
+    kind = KernelRatio if sparse.issparse(pair.positive.rows) else FourierRatio
+    model, held = cross_fit(
+        kind(random_state=int(rng.randint(2**31 - 1))),
+        pair,
+        holdout=resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)),
+        random_state=rng,
+    )
+    return model, held.tails()
+
+
+def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
+    """The estimate, moved away from 0 and 1 with a warning if one class would get almost no weight."""
+    if EDGE <= prior.value <= 1 - EDGE:
+        return prior
+    value = min(max(prior.value, EDGE), 1 - EDGE)
+    warnings.warn(
+        f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} is used. "
+        "Check the labels, or pass the prior if you know it.",
+        PriorBoundaryWarning,
+        stacklevel=6,
+    )
+    return replace(prior, value=value, low=min(prior.low, value), high=max(prior.high, value))
+
+
+def _flat(sample: Sample) -> Sample:
+    """The sample with two-dimensional rows: images become vectors of pixels."""
+    if sample.rows.ndim == 2:
+        return sample
+    return Sample(sample.rows.reshape(len(sample), -1), sample.weight, sample.groups)
+
+
+def _drawn(sample: Sample, rng: np.random.RandomState) -> Rows:
+    if sample.weight is None or np.ptp(sample.weight) == 0:
+        return sample.rows
+    share: FloatArray = sample.weight / sample.weight.sum()
+    return sample.rows[rng.choice(len(sample), len(sample), p=share)]
+
+
+def _scaled(X: Rows, scaling: Scaling) -> Rows:
+    if bool(sparse.issparse(X)):  # centring does not change distances, and would make the matrix dense
+        return X @ sparse.diags_array(1 / scaling.scale)
+    return (X - scaling.shift) / scaling.scale

@@ -1,0 +1,177 @@
+"""Profiles of the training columns, from which changed columns are found without keeping rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from drpu._schema import Array, Integer, List, Optional, Schema, Text
+from drpu._state import ModelState
+from drpu._typing import IntArray
+from drpu.core.diagnostics import MixtureTest
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.columns import (
+    Cells,
+    ColumnProfile,
+    ColumnShift,
+    column_shifts,
+    count_columns,
+    profile_columns,
+)
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, ShiftWarning
+from drpu.ratios.clusters import Ranges
+from drpu.tables.encoder import fixed_cells
+
+__all__ = [
+    "count_in_ranges",
+    "moved_columns",
+    "profiles_from_state",
+    "profiles_of",
+    "profiles_of_ranges",
+    "profiles_state",
+    "warn_of_other_shift",
+]
+
+OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
+LEAST_MISFIT = 0.01  # smallest share of changed rows, because with many rows every difference is significant
+MOST_NAMED = 6
+_SCHEMA = Schema(
+    "column profiles",
+    config={
+        "names": List(Text()),
+        "edges": List(Integer(0, 1000)),
+        "codes": Optional(List(Integer(0, 1000))),
+    },
+    arrays={
+        "edges": Array("e"),
+        "codes": Array("k", above=-0.5, kinds="i", optional=True),
+        "positive": Array("c", above=-0.5),
+        "unlabeled": Array("c", above=-0.5),
+    },
+)
+
+
+def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
+    """Profiles of the two samples; none for sparse rows, images and tables that the model reads itself."""
+    if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
+        return ()
+    n = positive.shape[1]
+    return profile_columns(positive, unlabeled, _names(estimator, n), fixed_cells(estimator.table_, n))
+
+
+def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
+    """Profiles of rows that were counted on a cluster."""
+    if ranges is None:
+        return ()
+    ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
+    counts = [np.split(part.astype(np.float64), ends) for part in (ranges.positive, ranges.unlabeled)]
+    names = _names(estimator, len(ranges.cells))
+    return tuple(ColumnProfile(*column) for column in zip(names, ranges.cells, *counts, strict=True))
+
+
+def _names(estimator: Any, n: int) -> list[str]:
+    """Names of the columns of the encoded rows."""
+    table = getattr(estimator, "table_", None)
+    names = list(getattr(estimator, "feature_names_in_", []))
+    if table is not None:
+        names = [plan.name for plan in table.used]
+        if table.indicators is not None:  # a category has several
+            names = [names[j] for j in table.indicators.sources]
+    return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
+
+
+def count_in_ranges(profiles: Sequence[ColumnProfile], rows: Any) -> IntArray | None:
+    """Counts of new rows in the ranges of the profiles; None without profiles, or if rows are not dense."""
+    if not profiles or not isinstance(rows, np.ndarray) or rows.ndim != 2:
+        return None
+    return count_columns([profile.cells for profile in profiles], rows)
+
+
+def moved_columns(
+    profiles: Sequence[ColumnProfile], seen: ScoreTails, train: PriorEstimate, test: PriorEstimate
+) -> tuple[ColumnShift, ...]:
+    """Columns that changed more than a new prior explains, the largest change first.
+
+    Empty if the counts of new rows have no counts of columns, for example because rows have weights.
+    """
+    counts = seen.columns
+    if counts is None or len(counts) != sum(profile.cells.n for profile in profiles):
+        return ()
+    found: dict[str, ColumnShift] = {}
+    for shift in column_shifts(profiles, counts, train, test):
+        if shift.p_value < OTHER_SHIFT and shift.misfit > LEAST_MISFIT:
+            found.setdefault(shift.name, shift)  # a category has several indicators
+    return tuple(found.values())
+
+
+def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stacklevel: int = 3) -> None:
+    """Warn if the scores or some columns changed more than the prior explains."""
+    if test.p_value >= OTHER_SHIFT and not moved:
+        return
+    names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
+    names += ", ..." if len(moved) > MOST_NAMED else ""
+    if test.p_value < OTHER_SHIFT:
+        seen = (
+            f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; "
+            f"about {test.misfit:.0%} of them would have to move)"
+        )
+        columns = (
+            f" Columns that moved: {names}." if moved else " Compare the columns with those of training."
+        )
+    else:
+        seen = f"columns moved more than a new prior explains: {names}"
+        columns = ""
+    warnings.warn(
+        f"{seen}: more than the prior has changed, and neither the prior found here nor the labels can be "
+        f"trusted.{columns}",
+        ShiftWarning,
+        stacklevel=stacklevel + 1,
+    )
+
+
+def profiles_state(profiles: Sequence[ColumnProfile]) -> ModelState:
+    """The profiles as plain data."""
+    codes = [np.empty(0, np.int64) if p.cells.codes is None else p.cells.codes for p in profiles]
+    return ModelState(
+        "column-profiles",
+        {
+            "names": [p.name for p in profiles],
+            "edges": [len(p.cells.edges) for p in profiles],
+            "codes": [len(part) for part in codes],
+        },
+        {
+            "edges": np.concatenate([p.cells.edges for p in profiles]),
+            "codes": np.concatenate(codes),
+            "positive": np.concatenate([p.positive for p in profiles]),
+            "unlabeled": np.concatenate([p.unlabeled for p in profiles]),
+        },
+    )
+
+
+def profiles_from_state(state: ModelState) -> tuple[ColumnProfile, ...]:
+    """The profiles that gave ``state``."""
+    _SCHEMA.check(state)
+    names, arrays = state.config["names"], state.arrays
+    edges = _divided("edges", arrays["edges"], state.config["edges"])
+    sizes = state.config.get("codes") or [0] * len(names)  # older files do not have it
+    codes = _divided("codes", arrays.get("codes", np.empty(0, np.int64)), sizes)
+    if not len(names) == len(edges) == len(codes):
+        raise DataError("the state of column profiles is damaged: its lengths do not agree.")
+    cells = [Cells(limits, own if len(own) else None) for limits, own in zip(edges, codes, strict=True)]
+    counts = [_divided(name, arrays[name], [own.n for own in cells]) for name in ("positive", "unlabeled")]
+    profiles = tuple(ColumnProfile(*column) for column in zip(names, cells, *counts, strict=True))
+    for profile in profiles:
+        ascending = (np.diff(profile.cells.edges) > 0).all()
+        if not ascending or not (profile.positive.any() and profile.unlabeled.any()):
+            raise DataError(f"the profile of column {profile.name!r:.100} is damaged.")
+    return profiles
+
+
+def _divided(name: str, values: Any, sizes: Sequence[int]) -> list[Any]:
+    if len(values) != sum(sizes):
+        raise DataError(f"the state of column profiles is damaged: {name} has another length.")
+    return np.split(values, np.cumsum(np.array(sizes, dtype=np.int64))[:-1])

@@ -1,0 +1,194 @@
+"""Model selection without true labels."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.metrics import roc_auc_score
+from sklearn.pipeline import Pipeline
+
+from drpu._checks import check_fraction, check_prior
+from drpu._typing import BoolArray, Rows
+from drpu.classifier.validation import Classes, read_labels
+from drpu.core.bregman import bregman_risk
+from drpu.core.decision import Costs
+from drpu.exceptions import DataError, ParameterError, PriorError
+
+__all__ = ["AUCScorer", "CostScorer", "ratio_risk_scorer"]
+
+
+def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
+    """The negative uncorrected least-squares risk of the ratio on held-out rows; higher is better.
+
+    It needs only positive and unlabeled rows, and no prior.
+    Pass it as ``scoring`` to GridSearchCV or cross_val_score.
+
+    Parameters
+    ----------
+    estimator : DRPUClassifier, or a pipeline that ends in one
+        Fitted.
+    X : rows
+        Rows that were not used for training.
+    y : array-like
+        Their labels: positive and unlabeled.
+
+    Returns
+    -------
+    score : float
+        ``E_P[r] - E[r^2] / 2`` over the population, which the true ratio maximises.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from drpu import DRPUClassifier, make_gaussian_pu, ratio_risk_scorer
+    >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+    >>> clf = DRPUClassifier("kernel", random_state=0)
+    >>> bool(cross_val_score(clf, X, y, cv=2, scoring=ratio_risk_scorer).mean() > 0.5)
+    True
+    """
+    X, classifier = _last_step(estimator, X)
+    if not hasattr(classifier, "ratio"):
+        raise ParameterError(
+            f"estimator must have a ratio method, got {type(classifier).__name__}: "
+            "ratio_risk_scorer is for density-ratio classifiers."
+        )
+    ratio = classifier.ratio(X)
+    positive, _ = _labels(classifier, y)
+    _check_length(positive, len(ratio))
+    single = getattr(classifier, "scenario", "case-control") == "single-sample"
+    population = ratio if single else ratio[~positive]
+    return -float(bregman_risk(ratio[positive], population))
+
+
+@dataclass(frozen=True)
+class AUCScorer:
+    r"""Area under the ROC curve from positive and unlabeled rows: higher is better.
+
+    An object of this class is a scorer: pass it as ``scoring`` to GridSearchCV, cross_val_score or
+    permutation_importance.
+
+    Parameters
+    ----------
+    prior : float, default=0.0
+        Share of positives among the unlabeled rows, if it is known. It changes the scale of the
+        score and never the order of two models.
+
+    Notes
+    -----
+    Positives against unlabeled rows with a share :math:`\rho` of positives have the area
+    :math:`(1-\rho) A + \rho / 2`, with :math:`A` the area against true negatives. With ``prior=0`` the
+    score is that area itself, a lower bound of :math:`A` wherever :math:`A` is at least 1/2. With
+    another prior it is solved for :math:`A`: unbiased at the true share, a lower bound at any
+    smaller one and an upper bound at any larger one.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from drpu import AUCScorer, DRPUClassifier, make_gaussian_pu
+    >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+    >>> clf = DRPUClassifier("classifier", random_state=0)
+    >>> bool(cross_val_score(clf, X, y, cv=2, scoring=AUCScorer(prior=0.4)).mean() > 0.95)
+    True
+    """
+
+    prior: float = 0.0
+
+    def __post_init__(self) -> None:
+        if check_prior("prior", self.prior) == 1:
+            raise PriorError("prior must be below 1, got 1: there would be no negatives to rank.")
+
+    def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
+        """Score of a fitted classifier on rows that were not used for training."""
+        X, classifier = _last_step(estimator, X)
+        positive, classes = _labels(classifier, y)
+        scores = _scores(classifier, X, classes[1])
+        _check_length(positive, len(scores))
+        area = float(roc_auc_score(positive, scores))
+        return (area - self.prior / 2) / (1 - self.prior)
+
+
+@dataclass(frozen=True)
+class CostScorer:
+    r"""Minus the expected cost of a row at a stated prior: higher is better.
+
+    It needs positive and unlabeled rows only. An object of this class is a scorer: pass it as
+    ``scoring`` to GridSearchCV, cross_val_score or permutation_importance. A classifier that can
+    be adapted to a prior is evaluated at the stated prior and cost, any other one by the labels that
+    it predicts.
+
+    Parameters
+    ----------
+    prior : float
+        Share of positives among the unlabeled rows.
+    cost : float or Costs, default=0.5
+        False-positive cost; with :class:`drpu.Costs` the score is an amount for each row.
+
+    Notes
+    -----
+    With recall :math:`b` on the positives, a share :math:`a` of the unlabeled rows flagged, the prior
+    :math:`\pi` and the cost :math:`c`, the expected cost is
+    :math:`(1-c) \pi (1-b) + c \max(a - \pi b, 0)`. It is unbiased (up to the maximum) at the true
+    prior. At a prior above the true one, as the upper limit of an estimate is, it is a lower bound of the
+    true cost of a classifier whose recall exceeds :math:`1-c`, and an upper bound otherwise.
+
+    Examples
+    --------
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from drpu import Costs, CostScorer, DRPUClassifier, make_gaussian_pu
+    >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+    >>> clf = DRPUClassifier("classifier", random_state=0)
+    >>> bill = -cross_val_score(clf, X, y, cv=2, scoring=CostScorer(0.4, cost=Costs(5, 200))).mean()
+    >>> bool(0 < bill < 5)
+    True
+    """
+
+    prior: float
+    cost: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_prior("prior", self.prior)
+        check_fraction("cost", self.cost)
+
+    def __call__(self, estimator: Any, X: Rows, y: Any) -> float:
+        """Score of a fitted classifier on rows that were not used for training."""
+        X, classifier = _last_step(estimator, X)
+        positive, classes = _labels(classifier, y)
+        if hasattr(classifier, "at_prior"):
+            classifier = classifier.at_prior(self.prior, cost=self.cost)
+        flagged = np.asarray(classifier.predict(X) == classes[1])
+        _check_length(positive, len(flagged))
+        recall, share = float(flagged[positive].mean()), float(flagged[~positive].mean())
+        misses, alarms = self.prior * (1 - recall), max(share - self.prior * recall, 0.0)
+        cost = (1 - self.cost) * misses + self.cost * alarms
+        unit = self.cost.false_alarm + self.cost.miss if isinstance(self.cost, Costs) else 1.0
+        return -float(unit * cost)
+
+
+def _last_step(estimator: Any, X: Rows) -> tuple[Rows, Any]:
+    """The classifier at the end of a pipeline, and the rows as its input."""
+    if isinstance(estimator, Pipeline):
+        return estimator[:-1].transform(X), estimator[-1]
+    return X, estimator
+
+
+def _labels(classifier: Any, y: Any) -> tuple[BoolArray, Classes]:
+    return read_labels(y, getattr(classifier, "pos_label", None), warn=False)
+
+
+def _check_length(positive: BoolArray, rows: int) -> None:
+    if len(positive) != rows:
+        raise DataError(f"X and y must have the same number of rows, got {rows} and {len(positive)}.")
+
+
+def _scores(classifier: Any, X: Rows, positive: Any) -> Any:
+    if hasattr(classifier, "decision_function"):
+        return classifier.decision_function(X)
+    if hasattr(classifier, "predict_proba"):
+        column = list(classifier.classes_).index(positive)
+        return classifier.predict_proba(X)[:, column]
+    raise ParameterError(
+        f"estimator must have decision_function or predict_proba, got {type(classifier).__name__}: "
+        "AUCScorer needs a score for each row."
+    )

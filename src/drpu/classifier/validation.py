@@ -1,0 +1,531 @@
+"""Labels of the user: the rows that are positive, and the two labels that predictions use."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import column_or_1d, validate_data
+
+from drpu._arrays import as_numpy
+from drpu._checks import check_choice, check_weights, one_line, unit_weights
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.exceptions import (
+    CopiedPositivesWarning,
+    DataError,
+    DataTypeError,
+    LabelError,
+    MorePositivesWarning,
+    ParameterError,
+    PositiveLabelWarning,
+)
+from drpu.ratios.base import RatioModel, is_images
+from drpu.ratios.clusters import refuse_frame
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
+
+__all__ = [
+    "SCENARIOS",
+    "Classes",
+    "accepts",
+    "check_rows",
+    "copied_positives",
+    "grouped_copies",
+    "missing_labels",
+    "pair_pu",
+    "read_labels",
+    "read_tables",
+    "split_pu",
+    "warn_of_guess",
+    "warn_of_more_positives",
+    "with_categories",
+]
+
+Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
+
+
+def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[BoolArray, Classes]:
+    """Which rows are labelled positives, and the two labels in the order (rest, positive).
+
+    Of two values, ``pos_label`` is the positive one. Without it, the positive label is the larger of two
+    numbers or booleans. Of two strings it is the one that is not blank. If neither is blank, it is the last
+    in alphabetical order, with a warning. If there is a single label, missing values are the unlabeled rows.
+    """
+    labels = _flat(y)
+    missing = missing_labels(labels)
+    if missing.any():
+        return ~missing, _classes_with_gaps(labels[~missing], pos_label, _declared(y))
+    if labels.dtype.kind == "f" and np.isinf(labels).any():
+        raise LabelError("y must not hold infinite values: a label is a name, not a size.")
+    try:
+        check_classification_targets(labels)
+        values = np.unique(labels)
+    except (TypeError, ValueError) as error:
+        raise LabelError(str(error)) from error
+    if len(values) != 2:
+        raise LabelError(_wrong_number_of_labels(values))
+    if pos_label is not None and pos_label not in values:
+        raise LabelError(f"pos_label must be one of the labels {values.tolist()}, got {pos_label!r}.")
+    positive = values[1] if pos_label is None else pos_label
+    rest = values[0] if positive == values[1] else values[1]
+    flags = np.asarray(labels == positive)
+    classes = np.array([rest, positive], dtype=values.dtype)
+    if warn and pos_label is None:
+        warn_of_guess(classes, int(flags.sum()), int((~flags).sum()), stacklevel=5)
+    return flags, classes
+
+
+def warn_of_more_positives(positive: int, unlabeled: int) -> None:
+    """Warn if there are more labelled positives than unlabeled rows, which is rarely intended."""
+    if positive > unlabeled:
+        warnings.warn(
+            f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}): check "
+            "whether the two labels were exchanged (pos_label).",
+            MorePositivesWarning,
+            stacklevel=4,
+        )
+
+
+def _flat(y: Any) -> np.ndarray[Any, Any]:
+    try:
+        labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=True)
+    except ValueError as error:
+        raise LabelError(str(error)) from error
+    if len(labels) == 0:
+        raise LabelError("y must hold at least one label, got none.")
+    return labels
+
+
+def missing_labels(labels: np.ndarray[Any, Any]) -> BoolArray:
+    """Which labels are None, NaN, NaT or NA."""
+    if labels.dtype.kind == "f":
+        return np.asarray(np.isnan(labels))
+    if labels.dtype.kind != "O":
+        return np.zeros(len(labels), dtype=bool)
+
+    def gap(value: Any) -> bool:
+        differs = value != value  # NaN differs from itself; a comparison with NA gives NA
+        return value is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
+
+    return np.array([gap(label) for label in labels], dtype=bool)
+
+
+def _declared(y: Any) -> Any:
+    """The type of integers and booleans with missing values (pandas, polars, Arrow), unknown to NumPy."""
+    masked = getattr(getattr(y, "dtype", None), "numpy_dtype", None)  # arrays of pandas, which are no series
+    if isinstance(masked, np.dtype) and masked.kind in "biu":
+        return masked
+    series = nw.from_native(y, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and series.dtype == nw.Boolean:
+        return np.dtype(bool)
+    if isinstance(series, nw.Series) and series.dtype.is_integer():
+        return np.dtype(str(series.dtype).lower())
+    return None
+
+
+def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: Any) -> Classes:
+    """The label of the unlabeled rows and the single label of the other rows.
+
+    If the single label is 1 or True, unlabeled rows have 0 or False; for another number they have NaN, and
+    for a string None.
+    """
+    values = list(dict.fromkeys(present.tolist()))
+    if len(values) != 1:
+        shown = ", ".join(map(repr, values[:5])) or "none"
+        raise LabelError(
+            f"y holds missing values, which mean unlabeled beside a single label, got the labels {shown}: "
+            "keep the label of the positives and set all other rows to missing."
+        )
+    label = values[0]
+    if pos_label is not None and pos_label != label:
+        raise LabelError(
+            f"pos_label must be {label!r}, the only label beside missing ones, got {pos_label!r}."
+        )
+    if isinstance(label, (bool, np.bool_)):
+        dtype = np.dtype(bool)
+    elif isinstance(label, (int, float, np.number)):
+        dtype = declared or np.dtype(float if present.dtype.kind == "f" else int)
+    else:
+        return np.array([None, label], dtype=object)
+    if label == 0 and pos_label is None:
+        raise LabelError(
+            f"y holds {label!r} and missing values: {label!r} usually marks rows without a label. "
+            f"Set pos_label={label!r} if it marks the positives."
+        )
+    return np.array([0, 1], dtype=dtype) if label == 1 else np.array([np.nan, label], dtype=float)
+
+
+def warn_of_guess(classes: Classes, n_positive: int, n_rest: int, *, stacklevel: int = 3) -> None:
+    """Warn that the positive one of two strings was guessed, unless the other one is blank or missing."""
+    rest, positive = classes.tolist()
+    if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
+        return
+    warnings.warn(
+        f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken as "
+        f"the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label.",
+        PositiveLabelWarning,
+        stacklevel=stacklevel,
+    )
+
+
+def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
+    shown = ", ".join(map(repr, values[:5].tolist())) + (", ..." if len(values) > 5 else "")
+    if len(values) == 1:
+        return (
+            f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
+            "are both needed; fit_pu(positive, unlabeled) accepts them as separate samples."
+        )
+    return (
+        f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "
+        "Mark labelled positives with 1 and every other row with 0."
+    )
+
+
+def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, reset: bool) -> list[Rows]:
+    """The rows of data frames in the form that ``model`` accepts, with the columns of training.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Stores the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
+    parts : sequence of data frames
+        Tables with the same columns; in training their rows are read together.
+    model : RatioModel
+        Determines which rows are accepted.
+    reset : bool
+        Whether the columns are those of training.
+    """
+    frames = [read_frame(part) for part in parts]
+    if accepts(model, "frames"):
+        return _raw_rows(estimator, frames, reset=reset)
+    if reset:
+        encoder, matrix = TableEncoder.fit(frames, expand=not accepts(model, "categories"))
+        _remember(estimator, frames[0], encoder)
+        matrices = np.split(matrix, np.cumsum([len(frame) for frame in frames])[:-1])
+    else:
+        matrices = [estimator.table_.transform(frame) for frame in frames]
+    return [_checked(estimator, matrix, model) for matrix in matrices]
+
+
+def accepts(model: Any, rows: str) -> bool:
+    """Whether a model accepts ``frames`` or ``categories``; score models accept neither."""
+    return bool(getattr(model, f"accepts_{rows}", False))
+
+
+def with_categories(model: RatioModel, table: TableEncoder | None) -> RatioModel:
+    """The model with the positions of the encoded columns that hold category codes."""
+    if table is None or not accepts(model, "categories") or not table.categories:
+        return model
+    if len(model.get_params()["categories"]):
+        raise ParameterError(
+            "categories of the model must be empty for a table, whose own categories are found: declare "
+            "further columns as categories in the table."
+        )
+    told: RatioModel = model.set_params(categories=table.categories)
+    return told
+
+
+def _raw_rows(estimator: Any, frames: list[Frame], *, reset: bool) -> list[Rows]:
+    """The tables themselves with their columns in order, for a pipeline that encodes them."""
+    if reset:
+        _remember(estimator, frames[0], None)
+    names = getattr(estimator, "feature_names_in_", None)
+    known = [str(j) for j in range(estimator.n_features_in_)] if names is None else list(names)
+    found = [aligned(frame, known, named=names is not None) for frame in frames]
+    return [FrameRows.of(frame) for frame in found]
+
+
+def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
+    estimator.n_features_in_ = len(frame.names)
+    estimator.table_ = table
+    if frame.named:
+        estimator.feature_names_in_ = np.array(frame.names, dtype=object)
+    elif hasattr(estimator, "feature_names_in_"):
+        del estimator.feature_names_in_
+
+
+def _checked(estimator: Any, matrix: Any, model: RatioModel) -> Rows:
+    try:
+        return check_array(
+            matrix,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite="allow-nan" if model.accepts_nan else True,
+            estimator=estimator,
+            input_name="X",
+        )
+    except TypeError as error:
+        raise DataTypeError(one_line(error)) from error
+    except ValueError as error:
+        raise DataError(one_line(error)) from error
+
+
+SCENARIOS = ("case-control", "single-sample")
+
+
+def split_pu(
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioModel, groups: Any = None
+) -> tuple[SamplePair, Classes]:
+    """Positive and unlabeled samples from rows and labels, and the two labels.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Stores the columns; its ``pos_label`` is the positive label.
+    X, y, sample_weight, groups : array-like
+        Arguments of ``fit``. Weights are scaled to mean 1 here, so that their scale has no
+        effect.
+    model : RatioModel
+        Determines which rows are accepted.
+    """
+    if y is None:
+        raise LabelError(
+            "y must be given: requires y to be passed, but the target y is None. "
+            "Mark labelled positives with 1 and unlabeled rows with 0."
+        )
+    X = check_rows(estimator, X, model=model, reset=True)
+    positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
+    if len(positive) != n_rows(X):
+        raise DataError(f"X and y must have the same number of rows, got {n_rows(X)} and {len(positive)}.")
+    warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
+    weight = None
+    if sample_weight is not None:
+        weight = unit_weights(check_weights("sample_weight", sample_weight, n_rows(X)))
+    codes = None if groups is None else read_groups("groups", groups, n_rows(X))
+    whole = Sample(X, weight, codes)
+    return SamplePair(_some(whole, positive), _some(whole, ~positive)), classes
+
+
+def pair_pu(
+    estimator: Any,
+    positive: Any,
+    unlabeled: Any,
+    positive_weight: Any,
+    unlabeled_weight: Any,
+    *,
+    model: RatioModel,
+    positive_groups: Any = None,
+    unlabeled_groups: Any = None,
+) -> tuple[SamplePair, Classes]:
+    """Positive and unlabeled samples that were passed separately; labels are 1 and 0.
+
+    The weights of each sample are scaled to mean 1, so they do not change the fraction of
+    labelled rows.
+    """
+    if is_frame(positive) and is_frame(unlabeled):
+        positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
+    else:
+        positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
+        unlabeled = check_rows(estimator, unlabeled, model=model, reset=False, name="unlabeled")
+    warn_of_more_positives(n_rows(positive), n_rows(unlabeled))
+    n = n_rows(positive)
+    rows = stack_rows(positive, unlabeled)  # the same array type for both
+    weights = _both_weights(n, n_rows(unlabeled), positive_weight, unlabeled_weight)
+    groups = _both_groups(n, n_rows(unlabeled), positive_groups, unlabeled_groups)
+    whole = Sample(rows, weights, groups)
+    first = np.arange(len(whole)) < n
+    return SamplePair(_some(whole, first), _some(whole, ~first)), np.array([0, 1])
+
+
+def _both_weights(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> FloatArray | None:
+    if positive is None and unlabeled is None:
+        return None
+    parts = []
+    for name, given, n in (
+        ("positive_weight", positive, n_positive),
+        ("unlabeled_weight", unlabeled, n_unlabeled),
+    ):
+        parts.append(np.ones(n) if given is None else unit_weights(check_weights(name, given, n)))
+    return np.concatenate(parts)
+
+
+def _both_groups(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> IntArray | None:
+    """Group numbers of all rows; the same value in both samples is the same group."""
+    if positive is None and unlabeled is None:
+        return None
+    if positive is None or unlabeled is None:
+        name = "positive_groups" if positive is None else "unlabeled_groups"
+        raise DataError(
+            f"{name} must be given too: the rows of a group can be in both samples. "
+            "Give a row without a group a value of its own."
+        )
+    parts = [column_or_1d(as_numpy(part)) for part in (positive, unlabeled)]
+    for name, part, n in zip(
+        ("positive_groups", "unlabeled_groups"), parts, (n_positive, n_unlabeled), strict=True
+    ):
+        if len(part) != n:
+            raise DataError(f"{name} must have one value per row, {n}, got {len(part)}.")
+    return read_groups("groups", np.concatenate(parts), n_positive + n_unlabeled)
+
+
+def read_groups(name: str, groups: Any, n: int) -> IntArray:
+    """Group numbers from values of any type, one per row."""
+    try:
+        values = column_or_1d(as_numpy(groups))
+    except ValueError as error:
+        raise DataError(f"{name} must have one value per row: {error}") from error
+    if len(values) != n:
+        raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
+    if missing_labels(values).any():
+        raise DataError(
+            f"{name} must not hold missing values: give a row without a group a value of its own."
+        )
+    try:
+        _, codes = np.unique(values, return_inverse=True)
+    except TypeError:  # values of several types cannot be sorted
+        _, codes = np.unique(values.astype(str), return_inverse=True)
+    return np.asarray(codes, dtype=np.int64)
+
+
+def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:
+    """Rows in the form that the model accepts, with the columns of training.
+
+    They are a float array or CSR matrix, or a data frame if the model accepts one.
+    """
+    if not reset and _is_plain(estimator, X, model):
+        plain: Rows = X
+        return plain
+    refuse_frame(X, name)
+    table = None if reset else getattr(estimator, "table_", None)
+    if is_frame(X) and (reset or table is not None or accepts(model, "frames")):
+        return read_tables(estimator, [X], model=model, reset=reset)[0]
+    if sparse.issparse(X) and not model.accepts_sparse:
+        raise DataTypeError(
+            f"{name} is sparse, which {type(model).__name__} does not support: pass {name}.toarray(), "
+            "or choose a model that supports it (kernel, linear, boosted)."
+        )
+    X = as_numpy(X)
+    images = model.accepts_nd and is_images(X)  # the model converts images batch by batch
+    if reset:
+        estimator.table_ = None
+    if table is not None:
+        table.check_array()
+    try:
+        X = validate_data(
+            estimator,
+            X,
+            reset=reset,
+            accept_sparse="csr" if model.accepts_sparse else False,
+            dtype=None if images else (np.float64, np.float32),
+            ensure_all_finite="allow-nan" if model.accepts_nan else True,
+            allow_nd=model.accepts_nd,
+        )
+    except TypeError as error:
+        raise DataTypeError(one_line(error)) from error
+    except ValueError as error:
+        raise DataError(one_line(error)) from error
+    return X if table is None else table.transform_array(X)
+
+
+def _is_plain(estimator: Any, X: Any, model: RatioModel) -> bool:
+    """Whether the checks would return ``X`` itself; then they are skipped to score single rows faster."""
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype in (np.float64, np.float32)
+        and X.shape[0] > 0
+        and X.shape[1] == estimator.n_features_in_
+        and not hasattr(estimator, "feature_names_in_")
+        and getattr(estimator, "table_", None) is None
+        and not (np.isinf(X).any() if model.accepts_nan else not np.isfinite(X).all())
+    )
+
+
+def _some(whole: Sample, mask: BoolArray) -> Sample:
+    sample = whole.take(np.flatnonzero(mask))
+    if sample.weight is not None and sample.weight.sum() <= 0:
+        raise DataError(
+            "sample_weight leaves one class only: it must not be zero for every positive or for every "
+            "unlabeled row."
+        )
+    return sample
+
+
+def check_scenario(scenario: Any) -> str:
+    """The scenario, which must be one of the two."""
+    return check_choice("scenario", scenario, SCENARIOS)
+
+
+_MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
+# Rows of a coarse table coincide by chance. If chance is the reason, positives coincide with
+# unlabeled rows at least prior times as often as with each other; priors below this are ignored.
+_LEAST_PRIOR = 0.02
+_LEAST_EXCESS = 5  # number of coinciding rows above chance before there is a warning
+
+
+def grouped_copies(pair: SamplePair) -> SamplePair:
+    """The pair with copies of a labelled positive in one group, unless the user gave groups."""
+    if pair.positive.groups is not None:
+        return pair
+    groups = copied_positives(pair, np.random.RandomState(0))
+    if groups is None:
+        return pair
+    positive = Sample(pair.positive.rows, pair.positive.weight, groups)
+    warnings.warn(
+        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies of "
+        "others. Copies stay in one fold and count once in intervals. If they are different cases with "
+        "equal values, pass groups with a value for each row.",
+        CopiedPositivesWarning,
+        stacklevel=5,
+    )
+    return SamplePair(positive, pair.unlabeled)
+
+
+def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray | None:
+    """Group numbers of the positives, in which copies of a row share one; None without copies.
+
+    Rows that coincide only because columns take few values are independent and
+    are not grouped. Let q be the chance that two positives coincide and c the chance
+    that a positive and an unlabeled row do. A fraction of the unlabeled rows, the prior,
+    are positives, so q is at most c / prior. Positives that coincide more often than that
+    have been copied.
+    """
+    n = len(pair.positive)
+    if n < 2:
+        return None
+    groups, counts = _coinciding(pair.positive.rows)
+    repeated = n - len(counts)
+    if repeated < _LEAST_EXCESS:
+        return None
+    pairs = float((counts.astype(np.float64) * (counts - 1)).sum()) / 2
+    unlabeled = pair.unlabeled.rows
+    if len(pair.unlabeled) > _MOST_ROWS:
+        unlabeled = take_rows(unlabeled, np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS]))
+    met = _matches(pair.positive.rows, unlabeled)
+    by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
+    return groups if pairs > by_chance + _LEAST_EXCESS else None
+
+
+def _coinciding(rows: Rows) -> tuple[IntArray, IntArray]:
+    """Group numbers of equal rows, and the sizes of the groups."""
+    _, groups, counts = np.unique(_keys(rows), return_inverse=True, return_counts=True)
+    return groups.ravel(), counts
+
+
+def _matches(positive: Rows, unlabeled: Rows) -> int:
+    """Number of pairs of a positive and an unlabeled row that are equal."""
+    keys, counts = np.unique(_keys(positive), return_counts=True)
+    others, other_counts = np.unique(_keys(unlabeled), return_counts=True)
+    _, at, other_at = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
+    return int((counts[at].astype(np.int64) * other_counts[other_at]).sum())
+
+
+def _keys(rows: Rows) -> np.ndarray[Any, Any]:
+    """One comparable value for each row, equal where the rows are equal."""
+    if isinstance(rows, FrameRows):
+        return rows.keys()
+    if is_sparse(rows):
+        rows = rows.tocsr()
+        parts = [
+            rows.indices[a:b].tobytes() + rows.data[a:b].tobytes()
+            for a, b in zip(rows.indptr[:-1], rows.indptr[1:], strict=True)
+        ]
+        return np.array([hash(part) for part in parts], dtype=np.int64)
+    flat = np.ascontiguousarray(np.asarray(rows).reshape(rows.shape[0], -1))
+    return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()

@@ -1,0 +1,1 @@
+"""Audits: which rows to label, and what the answers say."""

@@ -1,0 +1,356 @@
+r"""Confidence limits of priors, computed from counts.
+
+Let :math:`b(t), a(t)` be the fractions of positives and of unlabeled rows that score
+at least :math:`t`. Their ratio :math:`\theta(t) = a(t)/b(t)` is the prior plus the
+contribution of negatives, so it is an upper bound of the prior at every threshold. The
+lowest point of the curve is the *mixture proportion*, the largest prior that is
+compatible with the two samples.
+
+``high`` is an upper limit of that lowest point, and so of the prior, for independent rows
+and at its level. ``low`` starts as a lower limit of the mixture proportion, which is valid for the
+prior if no negative scores as high as the best positives, and is then lowered by the negatives that
+may be there (:mod:`drpu.core.limits.evidence`). That correction depends on the shape of the curve and was
+tuned on real tables: every prior from 0 to the mixture proportion is compatible with the same
+positives and the same unlabeled rows, so no lower limit can hold for all data.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import betainc, betaincinv
+
+from drpu._checks import check_fraction, check_prior
+from drpu._typing import FloatArray, IntArray
+from drpu.core.limits.evidence import DESIGN, ENOUGH, Evidence, evidence_of, youden_index
+from drpu.core.prior.mixture import FEWEST, STEP, Curve, TailRatio, grid, last_levels, ranks
+from drpu.core.shift.matching import (
+    Match,
+    binomial_growth,
+    match_samples,
+    score_limits,
+    shares,
+    tail_covariance,
+)
+from drpu.core.tails import ScoreTails
+
+__all__ = ["Limits", "exact_limits", "ratio_limits", "shift_limits"]
+
+FEW_ROWS = 100  # with fewer new rows, binomial limits at one threshold replace matching
+# Range of thresholds below the deciding one that `low` uses: larger with weak separation.
+_REACH = ((0.6, 4.0), (0.45, 8.0), (0.0, 16.0))
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Confidence limits of a prior, and their derivation.
+
+    Attributes
+    ----------
+    low, high : float
+        The limits, in [0, 1].
+    recall : float
+        Fraction of the positives above the threshold that determined ``high``; 1 if no
+        single threshold did.
+    separation : float
+        Smallest Youden index of the score, positives against negatives, that the counts
+        allow, minus its noise.
+    identified : bool
+        Whether ``separation`` is large enough for more than an upper bound of the prior;
+        True where the training prior is known.
+    """
+
+    low: float
+    high: float
+    recall: float
+    separation: float
+    identified: bool = True
+
+    def lowered(self, impurity: float) -> Limits:
+        r"""The limits if there may be negatives among the best-scored rows.
+
+        If the density of negatives there is ``impurity`` times that of positives, the
+        mixture proportion is :math:`\pi + (1-\pi) \cdot` ``impurity``.
+        """
+        return replace(self, low=max(0.0, (self.low - impurity) / (1 - impurity)))
+
+
+# -- the three rules ---------------------------------------------------------------------
+
+
+def ratio_limits(tails: ScoreTails, level: float) -> Limits:
+    """Limits of the prior of one sample, from the tail ratio.
+
+    Parameters
+    ----------
+    tails : ScoreTails
+        Counts of the sample.
+    level : float
+        Confidence level of the two limits together, in (0, 1).
+
+    Returns
+    -------
+    limits : Limits
+        0 and 1 if there are fewer than five positives or no threshold.
+
+    Notes
+    -----
+    ``high`` is the smallest of simultaneous upper limits along the curve, ``low`` the
+    smallest of pointwise lower limits from the deciding threshold down to a quarter of
+    its recall (an eighth or a sixteenth when the score seems to separate poorly), lowered by the
+    negatives that may be among the best-scored rows. Both are asymptotic; :func:`exact_limits` are not.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> tails = ScoreTails(rng.normal(3, 1, 500))
+    >>> limits = ratio_limits(tails.update(rng.normal(3, 1, 300)).update(rng.normal(0, 1, 700)), 0.95)
+    >>> limits.low < 0.3 < limits.high
+    True
+    """
+    check_fraction("level", level)
+    curve = _ratio_curve(tails)
+    evidence = evidence_of(tails)
+    reach = _reach(tails, curve)
+    return _visible(curve, level, reach, evidence).lowered(_impurity(evidence, curve, reach))
+
+
+def shift_limits(
+    tails: ScoreTails,
+    reference: ScoreTails,
+    level: float,
+    *,
+    train_prior: float | None = None,
+    train_limits: tuple[float, float] | None = None,
+) -> Limits:
+    r"""Limits of the prior of a second sample, with the first one as reference.
+
+    Parameters
+    ----------
+    tails : ScoreTails
+        Counts of the new sample.
+    reference : ScoreTails
+        Counts of the training unlabeled sample over the same positives.
+    level : float
+        Confidence level of the two limits together, in (0, 1).
+    train_prior : float, optional
+        Prior of the reference sample, if it is known from another source. The
+        interval is then about half as wide, and ``low`` needs no pure tail.
+    train_limits : (float, float), optional
+        Limits of that prior, at the same level; the default is the prior itself.
+
+    Notes
+    -----
+    At every threshold :math:`a' - b = \lambda (a - b)` with
+    :math:`\lambda = (1-\pi')/(1-\pi)`, which a least-squares fit over all
+    thresholds finds without any prior. Then :math:`\theta' = 1 - \lambda (1 - \theta)`,
+    with the noise of all three samples taken into account. If the prior has decreased
+    (:math:`\lambda > 1`), this would amplify the noise of :math:`\theta`, and the tail ratio
+    of the new sample is used instead, which is the same quantity at each threshold.
+
+    Below a hundred new rows, one threshold is used with exact binomial limits instead, so
+    that the limits hold for any number of rows.
+    """
+    check_fraction("level", level)
+    pi = 1.0 if train_prior is None else check_prior("train_prior", train_prior)
+    match = match_samples(tails, reference)
+    # A reference without negatives gives no information: treat its prior as unknown.
+    if match is not None and pi < 1 and reference.n_positive >= FEWEST:
+        return _known_prior_limits(tails, reference, match, level, _Known(pi, *(train_limits or (pi, pi))))
+
+    evidence, curve = evidence_of(reference), _ratio_curve(reference)
+    reach = _reach(reference, curve)
+    impurity = _impurity(evidence, curve, reach)
+    if tails.n < FEW_ROWS:
+        train = _visible(curve, level, reach, evidence).lowered(impurity)
+        return _few_rows_limits(tails, reference, train, level)
+    if match is not None and match.value <= 1:
+        curve = _match_curve(reference, match, tails.n)
+    else:
+        curve = _ratio_curve(tails)
+    return _visible(curve, level, reach, evidence).lowered(impurity)
+
+
+def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Limits:
+    r"""Limits that are valid in finite samples for any distribution, about 1.7 times as wide.
+
+    Parameters
+    ----------
+    tails : ScoreTails
+        Counts of the sample. With weights, effective sizes replace the counts, and
+        the guarantee is approximate.
+    level : float
+        Confidence level of the two limits together, in (0, 1).
+    recall : float, default=0.1
+        ``low`` bounds the minimum of the curve over thresholds with at least this recall.
+        It bounds the prior if there are no negatives above one of them.
+
+    Notes
+    -----
+    ``high``: Clopper-Pearson limits of both tails at ranks fixed in advance, with a
+    Bonferroni correction. ``low``: the threshold of the minimum is fixed, so pointwise
+    limits at every level are enough. A third of the error probability is used for each
+    tail, and a third for the event that this threshold has fewer positives above it than
+    the ranks that are used.
+    """
+    check_fraction("level", level)
+    check_fraction("recall", recall)
+    tail = (1 - level) / 2
+    low = _exact_low(tails, tail, recall)
+    high, decided = _exact_high(tails, tail)
+    separation = youden_index(tails, min(low, high))
+    return Limits(min(low, high), high, decided, separation, separation >= ENOUGH)
+
+
+# -- from a curve to limits --------------------------------------------------------------
+
+
+def _visible(curve: Curve | None, level: float, reach: float | None, evidence: Evidence) -> Limits:
+    """Limits of the minimum of ``curve``; 0 and 1 if there is no curve."""
+    told = evidence.separation, evidence.identified
+    if curve is None:
+        return Limits(0.0, 1.0, 1.0, *told)
+    low = 0.0 if reach is None else curve.low(level, reach)
+    return Limits(low, curve.high(level), float(curve.recall[curve.deciding]), *told)
+
+
+def _reach(tails: ScoreTails, curve: Curve | None) -> float | None:
+    """Range of thresholds below the deciding one; None if the score does not separate the classes."""
+    apparent = youden_index(tails, 0.0 if curve is None else curve.middle)
+    return next((reach for least, reach in _REACH if apparent > least), None)
+
+
+def _impurity(evidence: Evidence, curve: Curve | None, reach: float | None) -> float:
+    """Fraction of negatives assumed among the best-scored rows; equal for all levels, to nest limits."""
+    if curve is None or reach is None:
+        return 0.0
+    return evidence.impurity(curve.low(DESIGN, reach), curve.middle)
+
+
+def _ratio_curve(tails: ScoreTails) -> Curve | None:
+    """a/b on the grid, on the log scale; None if there is no threshold."""
+    at = grid(tails)
+    if len(at) == 0:
+        return None
+    ratio = TailRatio.of(tails, at)
+    return Curve(
+        recall=tails.positive_survival[at],
+        n_positive=tails.n_positive,
+        point=np.log(ratio.value),
+        variance=ratio.log_variance,
+        lower=ratio.lower,
+        upper=ratio.upper,
+        n=min(tails.n, tails.n_positive),
+    )
+
+
+# -- matching a second sample --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """A training prior that is known from another source, and its limits."""
+
+    value: float
+    low: float
+    high: float
+
+
+def _known_prior_limits(
+    tails: ScoreTails, reference: ScoreTails, match: Match, level: float, known: _Known
+) -> Limits:
+    """Limits of the new prior for a known training prior, with the uncertainty of both."""
+    few = tails.n < FEW_ROWS
+    growth = binomial_growth(tails, reference, level) if few else None
+    if growth is None:
+        value = 1 - match.value * (1 - known.value)
+        low, high = score_limits(tails, reference, match, level, known.value)
+    else:
+        value, low, high = (1 - x * (1 - known.value) for x in growth)
+    scale = (1 - value) / (1 - known.value)  # propagated error of the training prior
+    low = value - math.hypot(value - low, scale * (known.value - known.low))
+    high = value + math.hypot(high - value, scale * (known.high - known.value))
+    ends = np.clip([low, high], 0, 1).tolist()
+    return Limits(ends[0], ends[1], 1.0, youden_index(reference, known.value))
+
+
+def _few_rows_limits(tails: ScoreTails, reference: ScoreTails, train: Limits, level: float) -> Limits:
+    """Limits from few new rows: over the limits of the growth and of the training prior."""
+    growth = binomial_growth(tails, reference, level)
+    if growth is None:
+        return replace(train, low=0.0, high=1.0)
+    _, most, least = growth
+    low, high = 1 - most * (1 - train.low), 1 - max(least, 0.0) * (1 - train.high)
+    return replace(train, low=max(0.0, low), high=min(1.0, max(high, 0.0)))
+
+
+def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | None:
+    """1 - lambda (1 - a/b) on the grid, with the noise that lambda and a/b share."""
+    at = grid(reference)
+    if len(at) == 0:
+        return None
+    ratio, b = TailRatio.of(reference, at), reference.positive_survival[at]
+    lam, sd, theta = match.value, match.spread, np.minimum(ratio.value, 1.0)
+    gap = 1 - theta
+
+    cov_u = tail_covariance(shares(reference.counts), match.influence, at) / reference.n
+    cov_p = tail_covariance(shares(reference.positive_counts), match.influence, at) / reference.n_positive
+    covariance = (-lam * cov_u + (1 - lam) * theta * cov_p) / b
+    sd_theta = theta * np.sqrt(ratio.log_variance)
+    rho = np.clip(covariance / np.maximum(sd_theta * sd, 1e-12), -0.99, 0.99)
+    point = 1 - lam * gap
+    variance = (lam * sd_theta) ** 2 + (gap * sd) ** 2 - 2 * lam * gap * covariance
+
+    def joined(of_theta: FloatArray, c: float, at: IntArray) -> FloatArray:
+        each = np.maximum(of_theta, 0)
+        x, y, both = lam * each, gap[at] * c * sd, sd * each  # first order in each, and their product
+        return np.sqrt(np.maximum(x**2 + y**2 - 2 * rho[at] * x * y, 0) + both**2)
+
+    return Curve(
+        recall=b,
+        n_positive=reference.n_positive,
+        point=point,
+        variance=np.maximum(variance, 1e-12),
+        lower=lambda c, at: point[at] - joined(theta[at] - ratio.lower(c, at), c, at),
+        upper=lambda c, at: point[at] + joined(ratio.upper(c, at) - theta[at], c, at),
+        n=min(reference.n, reference.n_positive, n_new),
+    )
+
+
+# -- the exact option ----------------------------------------------------------------------
+
+
+def _exact_high(tails: ScoreTails, tail: float) -> tuple[float, float]:
+    """The upper limit, and the recall of its rank."""
+    n, n_positive = tails.n, tails.n_positive
+    rank = ranks(n_positive, 2 * STEP)
+    if len(rank) == 0:
+        return 1.0, 1.0
+    # The designed rank, not the tied count: ties only increase the fraction above the threshold.
+    hits = tails.survival[last_levels(tails, rank)] * n
+    t = tail / (2 * len(rank))
+    above = np.where(hits < n - 0.5, betaincinv(hits + 1, np.maximum(n - hits, 0.5), 1 - t), 1.0)
+    upper = above / betaincinv(rank, n_positive - rank + 1, t)
+    best = int(np.argmin(upper))
+    return min(1.0, float(upper[best])), min(1.0, float(rank[best]) / n_positive)
+
+
+def _exact_low(tails: ScoreTails, tail: float, recall: float) -> float:
+    """The lower limit of the minimum of the curve at ``recall`` or more."""
+    n, n_positive, t = tails.n, tails.n_positive, tail / 3
+    counts = np.arange(math.ceil(n_positive))
+    # Smallest number of positives above a threshold of this recall, except with probability t.
+    fewest = int((betainc(n_positive - counts, counts + 1, 1 - recall) < t).sum())
+    if fewest == 0:
+        return 0.0
+    kept = tails.positive_survival * n_positive
+    use = kept >= fewest - 1e-9
+    kept, hits = kept[use], tails.survival[use] * n
+    below = np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), n - hits + 1, t), 0.0)
+    reach = np.where(
+        kept < n_positive - 1e-9, betaincinv(kept + 1, np.maximum(n_positive - kept, 1e-9), 1 - t), 1.0
+    )
+    return min(1.0, float((below / reach).min()))

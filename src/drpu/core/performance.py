@@ -1,0 +1,393 @@
+"""Counts in folds: the threshold of each fold is made by the other folds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+from scipy.special import betaincinv, ndtri
+
+from drpu._typing import FloatArray, IntArray
+from drpu.core.calibration import calibrate, fit_plateau, normal_scores
+from drpu.core.diagnostics import Performance, performance_at
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.tails import ScoreTails
+
+__all__ = ["Decision", "FoldedCounts", "Judge", "Judged", "expect", "fold_counts"]
+
+_FOLDS = 5
+_SEED = 0  # a fixed seed of the folds, so that figures are reproducible
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Shares flagged out of fold and in fold, and the first flagged cell of each fold."""
+
+    recall: tuple[float, float]
+    unlabeled: tuple[float, float]
+    cells: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class FoldedCounts:
+    """Counts in folds, and the ratios calibrated on the other folds.
+
+    Attributes
+    ----------
+    positive, unlabeled : ndarray of shape (folds, cells)
+        Rows of each fold, by cell.
+    ratios : ndarray of shape (folds, levels)
+        Ratio at each level by the calibration on all folds but one; each line ascends.
+    """
+
+    positive: IntArray
+    unlabeled: IntArray
+    ratios: FloatArray
+
+    def judged(self, ratio: float) -> Judged:
+        """Rates of the threshold ``ratio`` on the part of the counts that was not used to make it."""
+        positive, unlabeled = self.positive.sum(axis=0), self.unlabeled.sum(axis=0)
+        outside, inside, cells = np.zeros(2), np.zeros(2), []
+        for p, u, ratios in zip(self.positive, self.unlabeled, self.ratios, strict=True):
+            cell = int(np.searchsorted(ratios, ratio, side="right")) + 1
+            outside += p[cell:].sum(), u[cell:].sum()
+            inside += _above_in_folds(positive - p, cell), _above_in_folds(unlabeled - u, cell)
+            cells.append(cell)
+        outside /= positive.sum(), unlabeled.sum()
+        inside /= len(cells)
+        recall, flagged = zip(outside.tolist(), inside.tolist(), strict=True)
+        return Judged(recall, flagged, cells)
+
+
+def fold_counts(tails: ScoreTails, prior: float, labelled_share: float) -> FoldedCounts:
+    """Divide the counts at random into folds of equal size, and calibrate on all but each of them."""
+    rng = np.random.default_rng(_SEED)
+    positive, unlabeled = _whole(tails.positive_counts, tails.n_positive), _whole(tails.counts, tails.n)
+    folds = int(min(_FOLDS, positive.sum(), unlabeled.sum()))
+    dealt = list(zip(_parts(positive, folds, rng), _parts(unlabeled, folds, rng), strict=True))
+    ratios = [
+        calibrate(_counted(tails, positive - p, unlabeled - u), prior, labelled_share=labelled_share)(
+            tails.levels
+        )
+        for p, u in dealt
+    ]
+    return FoldedCounts(
+        np.array([p for p, _ in dealt]),
+        np.array([u for _, u in dealt]),
+        np.maximum.accumulate(np.array(ratios), axis=1),
+    )
+
+
+def _above_in_folds(counts: IntArray, cell: int) -> float:
+    """Share of the counts in ``cell`` or above it."""
+    return float(counts[cell:].sum() / counts.sum())
+
+
+def _whole(counts: IntArray | FloatArray, n: float) -> IntArray:
+    """Counts as integers whose sum is the rounded effective size."""
+    if counts.dtype == np.int64:
+        return np.asarray(counts, dtype=np.int64)
+    share = counts / counts.sum() * max(2, round(n))
+    whole = np.floor(share).astype(np.int64)
+    missing = max(2, round(n)) - int(whole.sum())
+    whole[np.argsort(whole - share)[:missing]] += 1
+    return np.asarray(whole, dtype=np.int64)
+
+
+def _parts(counts: IntArray, folds: int, rng: np.random.Generator) -> Iterator[IntArray]:
+    """Counts of rows that are divided at random into folds of equal size."""
+    left = counts
+    for k in range(folds, 1, -1):
+        part = rng.multivariate_hypergeometric(left, int(left.sum()) // k, method="marginals")
+        left = left - part
+        yield part
+    yield left
+
+
+def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> ScoreTails:
+    """Tails over the same cells with other counts; some cells may have no positives."""
+    part = tails.empty(copies=1)
+    part.positive_counts, part.n_positive = positive, float(positive.sum())
+    return part.add_counts(unlabeled)
+
+
+_PLATEAU_DOUBT = 2.0  # relative error assumed for the false positives that the plateau predicts
+# Fraction of the errors that an average of fold models, or a model of all rows, may remove: with many and
+# with few errors.
+_ALL_FOLDS_GAIN = (0.15, 0.5)
+_FEW_ERRORS = 0.02  # rate of errors at which that fraction is halfway between the two
+_LEVEL = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A threshold on scores, and its origin.
+
+    Attributes
+    ----------
+    reference : ScoreTails
+        Held-out positives, and the unlabeled training rows counted over them.
+    score : float
+        Rows with at least this score are flagged.
+    ratio : float or None
+        Ratio to which ``score`` corresponds by calibration on ``reference``; None if the score does not
+        depend on those counts.
+    labelled_fraction : float
+        Fraction of the training population that is labelled.
+    models : int
+        Number of fold models. The counts are those of single ones; with several, a label comes from their
+        average or from a model of all rows, and may be better than the counts say.
+    rows : float or None
+        Size of the batch to classify, whose sampling error is included in the range; None
+        for a population.
+    """
+
+    reference: ScoreTails
+    score: float
+    ratio: float | None = None
+    labelled_fraction: float = 0.0
+    models: int = 1
+    rows: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judge:
+    """Quantities for the evaluation of decisions from counts, computed once for all thresholds.
+
+    Attributes
+    ----------
+    reference : ScoreTails
+        As in :class:`Decision`.
+    prior : float
+        Prior of the unlabeled training rows.
+    plateau : ndarray
+        Share of the negatives in each cell or above it, by a smooth curve; 0 after the last cell.
+    folds : FoldedCounts or None
+        Counts in folds, for thresholds that come from calibration on the counts.
+    """
+
+    reference: ScoreTails
+    prior: float
+    plateau: FloatArray
+    folds: FoldedCounts | None = None
+
+    @classmethod
+    def of(cls, reference: ScoreTails, prior: float, labelled_fraction: float | None = None) -> Judge:
+        """The judge of decisions on ``reference``; with a labelled fraction also of calibrated ones."""
+        folded = labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2
+        folds = fold_counts(reference, prior, labelled_fraction or 0.0) if folded else None
+        return cls(reference, prior, _plateau_rates(reference, prior), folds)
+
+
+def expect(
+    decision: Decision,
+    train_prior: PriorEstimate,
+    test_prior: PriorEstimate,
+    *,
+    cost: float = 0.5,
+    judge: Judge | None = None,
+) -> tuple[Performance, Performance, Performance]:
+    """Expected performance at the test prior, with a lower and an upper limit of each figure.
+
+    Parameters
+    ----------
+    decision : Decision
+        The decision to evaluate.
+    train_prior : PriorEstimate
+        Prior of the unlabeled training rows.
+    test_prior : PriorEstimate
+        Prior of the rows to classify.
+    cost : float, default=0.5
+        False-positive cost in (0, 1).
+    judge : Judge, optional
+        The judge of the same counts and training prior; pass it to evaluate many thresholds.
+
+    Notes
+    -----
+    Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares: both
+    priors within their limits, the counts, the score itself (a jackknife over folds), the use of all
+    folds for a label, which improves performance, and the batch.
+    """
+    rates = _rates(decision, train_prior.value, judge)
+    value = rates.at(test_prior.value)
+    middle = _figures(value, decision.score, cost)
+    by_prior = [
+        _figures(rates.at(pi_test, train), decision.score, cost)
+        for train in (train_prior.low, train_prior.high)
+        for pi_test in (test_prior.low, test_prior.high)
+    ]
+    by_noise = [_figures(moved, decision.score, cost) for moved in rates.moved(test_prior.value)]
+    spread = rates.spread(test_prior.value, decision.score, cost)
+    if decision.rows is not None:
+        spread = spread + _batch_noise(value, cost, decision.rows) * ndtri((1 - _LEVEL) / 2) ** 2
+
+    low, high = np.zeros(len(middle)), np.zeros(len(middle))
+    shifts = np.array(by_prior) - middle
+    low, high = low + shifts.min(axis=0).clip(max=0) ** 2, high + shifts.max(axis=0).clip(min=0) ** 2
+    for figures in by_noise:
+        change = figures - middle
+        low, high = low + change.clip(max=0) ** 2, high + change.clip(min=0) ** 2
+    low, high = middle - np.sqrt(low + spread), middle + np.sqrt(high + spread)
+    return (
+        _performance(middle, decision.score),
+        _performance(np.clip(low, 0, 1), decision.score),
+        _performance(np.clip(high, 0, 1), decision.score),
+    )
+
+
+# -- recall and false-positive rate --------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """A prior with the two rates of a decision."""
+
+    prior: float
+    recall: float
+    wrong: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Rates:
+    """Rates of a decision, their limits, and rates of the decisions made by parts of the counts."""
+
+    train_prior: float
+    recall: float
+    recall_limits: tuple[float, float]
+    unlabeled: float  # share of the unlabeled rows that is flagged
+    wrong: float
+    wrong_reach: float
+    wrong_slope: float  # change of the false-positive rate with recall; its noise has the opposite sign
+    parts: list[tuple[float, float]]
+    models: int
+
+    def at(self, prior: float, train_prior: float | None = None) -> _Point:
+        """The rates at another training prior."""
+        wrong = self.wrong
+        if train_prior is not None:
+            wrong += self._raw(train_prior) - self._raw(self.train_prior)
+        return _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
+
+    def _raw(self, pi: float) -> float:
+        return (self.unlabeled - pi * self.recall) / (1 - pi) if pi < 1 else self.unlabeled
+
+    def moved(self, prior: float) -> Iterator[_Point]:
+        """The rates at the ends of their limits, one at a time."""
+        for recall in self.recall_limits:
+            wrong = self.wrong + self.wrong_slope * (recall - self.recall)
+            yield _Point(prior, recall, min(1.0, max(0.0, wrong)))
+        for wrong in (self.wrong - self.wrong_reach, self.wrong + self.wrong_reach):
+            yield _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
+        if self.models > 1:
+            missed = 1 - self.recall
+            yield _Point(prior, self.recall + _gain(missed) * missed, self.wrong * (1 - _gain(self.wrong)))
+
+    def spread(self, prior: float, score: float, cost: float) -> FloatArray:
+        """Squared deviation of the figures because of the score, by a jackknife over the folds."""
+        if len(self.parts) < 2:
+            return np.zeros(_FIGURES)
+        figures = np.array([_figures(_Point(prior, *part), score, cost) for part in self.parts])
+        return np.asarray((len(figures) - 1) * figures.var(axis=0) * ndtri((1 - _LEVEL) / 2) ** 2)
+
+
+def _gain(errors: float) -> float:
+    """Fraction of the errors that the use of all folds for a label may remove."""
+    many, few = _ALL_FOLDS_GAIN
+    return many + (few - many) / (1 + errors / _FEW_ERRORS)
+
+
+def _rates(decision: Decision, prior: float, judge: Judge | None) -> _Rates:
+    tails, n_positive, n = decision.reference, decision.reference.n_positive, decision.reference.n
+    if np.isinf(decision.score) and (decision.ratio is None or np.isinf(decision.ratio)):
+        # All rows are flagged, or none: the counts are not used.
+        rate = float(decision.score < 0)
+        return _Rates(prior, rate, (rate, rate), rate, rate, 0.0, 0.0, [], 1)
+    if judge is None:
+        judge = Judge.of(tails, prior, None if decision.ratio is None else decision.labelled_fraction)
+    level = int(np.searchsorted(tails.levels, decision.score))
+    cells = [level + 1]
+    recall, unlabeled = _above(tails.positive_counts, level + 1), _above(tails.counts, level + 1)
+    if decision.ratio is not None and judge.folds is not None:
+        judged = judge.folds.judged(decision.ratio)
+        # Out-of-fold rates, plus the change of the in-fold rates for the score of all counts.
+        recall = min(1.0, max(0.0, judged.recall[0] + recall - judged.recall[1]))
+        unlabeled = min(1.0, max(0.0, judged.unlabeled[0] + unlabeled - judged.unlabeled[1]))
+        cells = judged.cells
+
+    recall = max(recall, 0.5 / n_positive)  # no counted positive does not prove that there are none
+    raw = (unlabeled - prior * recall) / (1 - prior) if prior < 1 else unlabeled
+    odds = prior / (1 - prior) if prior < 1 else 0.0
+    of_recall = odds**2 * _noise(recall, n_positive)
+    noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
+    smooth = judge.plateau
+    # A difference of two small shares is noisy, so the rate of the plateau is used as a wide prior.
+    doubt = max(_PLATEAU_DOUBT * smooth[level + 1], 0.5 / n) ** 2
+    weight = doubt / (doubt + noise)
+    wrong = min(1.0, max(0.0, weight * raw + (1 - weight) * smooth[level + 1]))
+    reach = -float(ndtri((1 - _LEVEL) / 2)) * float(np.sqrt(weight * noise - weight**2 * of_recall))
+    parts = [(_above(tails.positive_counts, cell), float(smooth[cell])) for cell in cells]
+    limits = _binomial_limits(recall, n_positive)
+    return _Rates(prior, recall, limits, unlabeled, wrong, reach, -weight * odds, parts, decision.models)
+
+
+def _above(counts: IntArray | FloatArray, cell: int) -> float:
+    """Share of the counts in ``cell`` or above it."""
+    return float(counts[cell:].sum() / counts.sum())
+
+
+def _noise(share: float, n: float) -> float:
+    cautious = (share * n + 0.5) / (n + 1)
+    return cautious * (1 - cautious) / n
+
+
+def _binomial_limits(share: float, n: float) -> tuple[float, float]:
+    hits, tail = share * n, (1 - _LEVEL) / 2
+    low = float(betaincinv(hits, n - hits + 1, tail)) if hits > 1e-9 else 0.0
+    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if n - hits > 1e-9 else 1.0
+    return low, high
+
+
+def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:
+    """Share of the negatives in each cell or above it, from the plateau at the known prior."""
+    ratio = fit_plateau(tails, min(max(prior, 1e-3), 1 - 1e-3))(normal_scores(tails))
+    negative = np.maximum(1 - prior * ratio, 0) * tails.counts
+    total = float(negative.sum())
+    if total <= 0:
+        negative, total = tails.counts.astype(np.float64), float(tails.counts.sum())
+    return np.append(np.asarray(negative[::-1].cumsum()[::-1] / total), 0.0)
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+_NAMES = tuple(field.name for field in fields(Performance) if field.name != "threshold")
+_FIGURES = len(_NAMES)
+
+
+def _figures(point: _Point, score: float, cost: float) -> FloatArray:
+    found = performance_at(
+        np.asarray(score), np.asarray(point.recall), np.asarray(point.wrong), point.prior, cost
+    )
+    return np.array([float(getattr(found, name)) for name in _NAMES])
+
+
+def _batch_noise(point: _Point, cost: float, rows: float) -> FloatArray:
+    """Variances of the figures of a batch, in the order of the figures."""
+    q, recall, wrong = point.prior, point.recall, point.wrong
+    flagged = q * recall + (1 - q) * wrong
+    missed, false = q * (1 - recall), (1 - q) * wrong
+    accuracy, precision = 1 - missed - false, q * recall / flagged if flagged > 0 else 1.0
+    loss = (1 - cost) * missed + cost * false
+    variances = {
+        "accuracy": accuracy * (1 - accuracy),
+        "precision": precision * (1 - precision) / max(flagged, 1 / rows),
+        "recall": recall * (1 - recall) / max(q, 1 / rows),
+        "false_positive_rate": wrong * (1 - wrong) / max(1 - q, 1 / rows),
+        "flagged": flagged * (1 - flagged),
+        "cost": (1 - cost) ** 2 * missed + cost**2 * false - loss**2,
+    }
+    return np.array([max(variances[name], 0.0) / rows for name in _NAMES])
+
+
+def _performance(figures: FloatArray, score: float) -> Performance:
+    return Performance(threshold=score, **dict(zip(_NAMES, figures.tolist(), strict=True)))

@@ -1,0 +1,1 @@
+"""Class priors of one sample: the value object, and how it is estimated."""

@@ -1,0 +1,266 @@
+"""Class priors: the value object, and estimation by any method."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Self, TypeAlias
+
+from drpu._checks import check_choice, check_fraction, check_prior, check_scores
+from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
+from drpu.core.prior.mixture import PROPORTIONS, adaptive
+from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
+
+__all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
+
+PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
+
+METHODS = ("auto", *PROPORTIONS, "blended", *SHIFTS)
+
+FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
+KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
+
+
+@dataclass(frozen=True, slots=True)
+class PriorEstimate:
+    """A class prior with confidence limits.
+
+    Attributes
+    ----------
+    value : float
+        The estimate.
+    low, high : float
+        Confidence limits, for independent rows. ``high`` needs no assumption about the
+        classes; ``low`` allows for negatives among the best-scored rows as far as their
+        scores suggest them.
+    level : float
+        Confidence level of the two limits together.
+    method : str
+        How ``value`` was estimated; ``"given"`` if the user passed it.
+    identified : bool, default=True
+        False if the data give an upper bound only: ``value`` is then the prior
+        under the assumption that the best-scored rows are all positive.
+
+    Examples
+    --------
+    >>> print(PriorEstimate(0.41, 0.38, 0.44, 0.95, "best-bin"))
+    0.410 [0.380, 0.440] at 95%
+    >>> print(PriorEstimate(0.52, 0.1, 0.71, 0.95, "best-bin", identified=False))
+    0.520 [0.100, 0.710] at 95% (not identified: at most 0.710; 0.520 if all best-scored rows are positive)
+    """
+
+    value: float
+    low: float
+    high: float
+    level: float
+    method: str
+    identified: bool = True
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.low <= self.value <= self.high <= 1:
+            raise PriorError(
+                f"a prior needs 0 <= low <= value <= high <= 1, "
+                f"got low={self.low!r}, value={self.value!r}, high={self.high!r}."
+            )
+        if not 0 < self.level < 1:
+            raise PriorError(f"level must lie strictly between 0 and 1, got {self.level!r}.")
+        if not isinstance(self.identified, bool):
+            raise PriorError(f"identified must be True or False, got {self.identified!r}.")
+
+    @classmethod
+    def given(cls, value: float, *, level: float = 0.95) -> Self:
+        """A prior that is known exactly."""
+        number = check_prior("prior", value)
+        return cls(number, number, number, level, "given")
+
+    def __float__(self) -> float:
+        return self.value
+
+    def _repr_html_(self) -> str:
+        limits = f"{self.low:.1%} to {self.high:.1%} at {self.level:.0%}"
+        if self.method == "given":
+            return f"<p>prior <b>{self.value:.1%}</b>, given</p>"
+        if not self.identified:
+            return (
+                f"<p>prior <b>at most {self.high:.1%}</b>; {self.value:.1%} if the best-scored rows are all "
+                f"positive ({limits}, {self.method})</p>"
+            )
+        return f"<p>prior <b>{self.value:.1%}</b>, {limits} ({self.method})</p>"
+
+    def __str__(self) -> str:
+        interval = f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
+        if self.identified:
+            return interval
+        return (
+            f"{interval} (not identified: at most {self.high:.3f}; "
+            f"{self.value:.3f} if all best-scored rows are positive)"
+        )
+
+
+def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
+    """``prior`` as a PriorEstimate; a number is treated as known."""
+    if isinstance(prior, PriorEstimate):
+        return prior
+    return PriorEstimate.given(check_prior(name, prior))
+
+
+def estimate_prior(
+    positive_scores: Any,
+    unlabeled_scores: Any,
+    *,
+    method: PriorMethod = "auto",
+    level: float = 0.95,
+    reference: ScoreTails | None = None,
+    train_prior: float | PriorEstimate | None = None,
+) -> PriorEstimate:
+    """Class prior of unlabeled rows, from one score per row.
+
+    Parameters
+    ----------
+    positive_scores : array-like of shape (n_positive,)
+        Scores of positives that the model was not trained on. Any score that ranks
+        positives higher can be used; its scale does not matter.
+    unlabeled_scores : array-like of shape (n,)
+        Scores of the rows whose prior is estimated.
+    method : str or callable, default="auto"
+        One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``, ``"scott"``,
+        ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``,
+        ``"matching"``, ``"em"``. ``"auto"`` is ``"adaptive"`` or, with a reference,
+        ``"blended"``. A callable gets the :class:`ScoreTails` and returns the value.
+    level : float, default=0.95
+        Confidence level of ``low`` and ``high``.
+    reference : ScoreTails, optional
+        The tails of the training unlabeled sample over the same positive scores.
+        With it, the whole score distribution of the new sample is compared.
+    train_prior : float or PriorEstimate, optional
+        Prior of the reference sample; estimated from it by default.
+
+    Returns
+    -------
+    prior : PriorEstimate
+
+    Notes
+    -----
+    ``method="em"`` without a reference requires scores that are calibrated log-ratios,
+    and ``train_prior``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> positive = rng.normal(3, 1, 500)
+    >>> unlabeled = np.where(rng.random(5000) < 0.3, rng.normal(3, 1, 5000), rng.normal(0, 1, 5000))
+    >>> prior = estimate_prior(positive, unlabeled)
+    >>> prior.low < 0.3 < prior.high
+    True
+    """
+    unlabeled = check_scores("unlabeled_scores", unlabeled_scores)
+    tails = ScoreTails(positive_scores).update(unlabeled)
+    if method == "em" and reference is None:
+        if train_prior is None:
+            raise ParameterError(
+                "train_prior must be given for method='em': the prior that the ratios belong to."
+            )
+        known = as_prior("train_prior", train_prior)
+        limits = replace(ratio_limits(tails, level), identified=known.identified)
+        return _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em")
+    return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)
+
+
+def prior_from_tails(
+    tails: ScoreTails,
+    *,
+    method: PriorMethod = "auto",
+    level: float = 0.95,
+    reference: ScoreTails | None = None,
+    train_prior: float | PriorEstimate | None = None,
+) -> PriorEstimate:
+    """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts."""
+    check_fraction("level", level)
+    if not tails.counts.any():
+        raise DataError("the tails are empty: update them with unlabeled scores first.")
+    if callable(method):
+        return _estimate(
+            check_prior("the value of method", method(tails)), ratio_limits(tails, level), level,
+            getattr(method, "__name__", "callable"),
+        )  # fmt: skip
+    check_choice("method", method, METHODS)
+    if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
+        raise DataError("reference must count over the same positive scores: make it with tails.empty().")
+    if method == "auto":
+        method = "adaptive" if reference is None else "blended"
+
+    if method in PROPORTIONS:
+        estimate = _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method)
+    elif reference is None:
+        raise ParameterError(
+            f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
+        )
+    else:
+        estimate = _shifted(tails, reference, method, level, train_prior)
+    return estimate
+
+
+def _shifted(
+    tails: ScoreTails,
+    reference: ScoreTails,
+    method: str,
+    level: float,
+    train_prior: float | PriorEstimate | None,
+) -> PriorEstimate:
+    base = (
+        prior_from_tails(reference, level=level)
+        if train_prior is None
+        else as_prior("train_prior", train_prior)
+    )
+    if base.method in KNOWN:
+        ends = base.low, base.high
+        limits = shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
+    else:
+        limits = shift_limits(tails, reference, level)
+    if method == "blended":
+        value = _blended(tails, reference, base)
+    else:
+        value = SHIFTS[method](tails, reference, base.value)
+    return _estimate(value, replace(limits, identified=base.identified), level, method)
+
+
+def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
+    """Weighted mean of two estimates of the prior of ``tails``.
+
+    The first is computed from the training prior and the growth of the negatives, and
+    inherits the error of the training prior. The second uses the new rows alone. Weights
+    are inverse squares of the widths of their intervals. If the training prior is known,
+    only the first is used.
+    """
+    carried = efficient(tails, reference, train_prior.value)
+    width = train_prior.high - train_prior.low
+    if width == 0 or train_prior.value == 1 or train_prior.method == "audit":
+        return carried  # no assumption about the highest scores, which the other estimate needs
+    limits = ratio_limits(tails, train_prior.level)
+    of_carried = ((1 - carried) / (1 - train_prior.value) * width) ** 2
+    of_direct = (limits.high - limits.low) ** 2
+    if of_carried + of_direct == 0:
+        return carried
+    return (of_direct * carried + of_carried * adaptive(tails)) / (of_carried + of_direct)
+
+
+def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorEstimate:
+    """The estimate with its value clipped to the limits; warns if the data give an upper bound only."""
+    clipped = float(min(max(value, limits.low), limits.high))
+    estimate = PriorEstimate(
+        clipped, float(limits.low), float(limits.high), level, method, bool(limits.identified)
+    )
+    if not estimate.identified:
+        warnings.warn(
+            f"the prior is not identified: it is at most {estimate.high:.3f}, and {estimate.value:.3f} if "
+            "all best-scored rows are positive. The score may separate the classes too weakly to tell "
+            f"(Youden's index {limits.separation:.2f} or more): give the prior if you know it, label a few "
+            "rows (plan_audit), or use a better model.",
+            SeparationWarning,
+            stacklevel=4,
+        )
+    return estimate

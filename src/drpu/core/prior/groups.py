@@ -1,0 +1,202 @@
+r"""Priors of several groups, with limits that hold for all groups together, and with shrinkage.
+
+With :math:`K` groups each interval has the level :math:`1 - (1 - \text{level}) / K` (Bonferroni), so
+that all of them hold together at the requested level.
+
+Values are shrunk towards the prior of all rows, :math:`\pi`, by the usual empirical Bayes rule:
+:math:`w_g \pi_g + (1 - w_g) \pi` with :math:`w_g = \tau^2 / (\tau^2 + s_g^2)`. :math:`s_g` is the
+standard error that the interval of the group implies, and :math:`\tau^2` is the variance between
+groups by the method of Paule and Mandel: the value at which
+:math:`\sum_g (\pi_g - \bar\pi)^2 / (\tau^2 + s_g^2)` is :math:`K - 1`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtri
+
+from drpu._checks import check_fraction
+from drpu._typing import FloatArray
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.exceptions import DataError
+
+__all__ = ["GroupPrior", "GroupPriors", "between_groups", "joint_level", "shrink"]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPrior:
+    """The prior of one group.
+
+    Attributes
+    ----------
+    name : object
+        Value of the column that the rows were grouped by.
+    n : int
+        Rows in the group.
+    prior : PriorEstimate
+        The shrunken value, with limits that hold for all groups together.
+    alone : PriorEstimate
+        The same without shrinkage, from the rows of the group only.
+    weight : float
+        Weight of ``alone`` in ``prior``, between 0 and 1.
+    p_value : float
+        P-value of the test that only the prior has changed in this group.
+    """
+
+    name: Any
+    n: int
+    prior: PriorEstimate
+    alone: PriorEstimate
+    weight: float
+    p_value: float
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPriors:
+    """Priors of groups, in the order of their names.
+
+    Indexed by the name of a group; iterating gives the :class:`GroupPrior` objects.
+
+    Attributes
+    ----------
+    groups : tuple of GroupPrior
+    whole : PriorEstimate
+        Prior of all rows together.
+    level : float
+        Level at which all intervals of the groups hold together.
+    between : float
+        Standard deviation of the priors between groups, without sampling error.
+    """
+
+    groups: tuple[GroupPrior, ...]
+    whole: PriorEstimate
+    level: float
+    between: float
+
+    def __len__(self) -> int:
+        return len(self.groups)
+
+    def __iter__(self) -> Iterator[GroupPrior]:
+        return iter(self.groups)
+
+    def __getitem__(self, name: Any) -> GroupPrior:
+        for group in self.groups:
+            if group.name == name:
+                return group
+        raise KeyError(name)
+
+    @property
+    def names(self) -> list[Any]:
+        """Names of the groups."""
+        return [group.name for group in self.groups]
+
+    def __str__(self) -> str:
+        width = max(len(str(group.name)) for group in self.groups)
+        lines = [
+            f"{group.name!s:<{width}}  {group.n:>8,}  "
+            f"{group.prior.value:.3f} [{group.prior.low:.3f}, {group.prior.high:.3f}]"
+            for group in self.groups
+        ]
+        head = f"{len(self)} groups, limits for all together at {self.level:.0%}; all rows {self.whole}"
+        return "\n".join([head, *lines])
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><th scope=row>{escape(str(group.name))}</th><td>{group.n:,}</td><td>{group.prior.value:.3f}"
+            f"</td><td>{group.prior.low:.3f} to {group.prior.high:.3f}</td></tr>"
+            for group in self.groups
+        )
+        caption = f"limits hold for all {len(self)} groups together at {self.level:.0%}"
+        return (
+            f"<table><caption>{caption}</caption><thead><tr><th>group</th><th>rows</th><th>prior</th>"
+            f"<th>limits</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+
+def joint_level(level: float, groups: int) -> float:
+    """Level that each of ``groups`` intervals needs for all to hold together with ``level``.
+
+    Examples
+    --------
+    >>> round(joint_level(0.95, 10), 4)
+    0.995
+    """
+    return 1 - (1 - check_fraction("level", level)) / groups
+
+
+def standard_error(prior: PriorEstimate) -> float:
+    """Standard error that the interval of a prior implies, if it were that of a normal estimate."""
+    return (prior.high - prior.low) / (2 * float(ndtri((1 + prior.level) / 2)))
+
+
+def between_groups(values: FloatArray, errors: FloatArray) -> float:
+    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences.
+
+    Examples
+    --------
+    >>> between_groups(np.array([0.2, 0.2, 0.2]), np.array([0.05, 0.05, 0.05]))
+    0.0
+    >>> round(between_groups(np.array([0.1, 0.3, 0.5]), np.array([0.001, 0.001, 0.001])), 2)
+    0.04
+    """
+
+    def excess(tau2: float) -> float:
+        weight = 1 / (tau2 + np.maximum(errors, 1e-9) ** 2)
+        mean = float((weight * values).sum() / weight.sum())
+        return float((weight * (values - mean) ** 2).sum()) - (len(values) - 1)
+
+    if len(values) < 2 or excess(0.0) <= 0:
+        return 0.0
+    low, high = 0.0, 1.0  # shares lie in [0, 1]: their variance cannot exceed 1
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return (low + high) / 2
+
+
+def shrink(
+    names: Sequence[Any],
+    sizes: Sequence[int],
+    alone: Sequence[PriorEstimate],
+    p_values: Sequence[float],
+    whole: PriorEstimate,
+    level: float,
+) -> GroupPriors:
+    """Priors of groups, shrunk towards the prior of all rows.
+
+    Parameters
+    ----------
+    names, sizes, alone, p_values : sequences of one length
+        Name, rows, prior and shift test of each group; the limits of ``alone`` are at the level
+        of :func:`joint_level`.
+    whole : PriorEstimate
+        Prior of all rows.
+    level : float
+        Level at which the limits hold together.
+
+    Examples
+    --------
+    >>> def prior(value, width):
+    ...     return PriorEstimate(value, value - width, value + width, 0.975, "matching")
+    >>> alone = [prior(0.3, 0.01), prior(0.45, 0.39)]
+    >>> found = shrink("ab", [9000, 20], alone, [1, 1], whole=prior(0.3, 0.01), level=0.95)
+    >>> found["b"].prior.value  # twenty rows say little
+    0.3
+    """
+    if not names:
+        raise DataError("there must be at least one group, got none.")
+    values = np.array([prior.value for prior in alone])
+    errors = np.array([standard_error(prior) for prior in alone])
+    tau2 = between_groups(values, errors)
+    groups = []
+    for name, n, prior, error, p_value in zip(names, sizes, alone, errors, p_values, strict=True):
+        weight = 1.0 if error == 0 or len(names) == 1 else tau2 / (tau2 + float(error) ** 2)
+        value = weight * prior.value + (1 - weight) * whole.value
+        shrunk = replace(prior, value=min(max(value, prior.low), prior.high))
+        groups.append(GroupPrior(name, int(n), shrunk, prior, weight, float(p_value)))
+    return GroupPriors(tuple(groups), whole, level, float(np.sqrt(tau2)))

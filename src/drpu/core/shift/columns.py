@@ -1,0 +1,340 @@
+r"""Columns that changed more than a change of the prior explains.
+
+For each column a few ranges of values are fixed in training, with the shares :math:`b` of the positives
+and :math:`a` of the unlabeled rows in them. If only the prior has changed, the shares of new
+rows are :math:`(1-\lambda) b + \lambda a` with :math:`\lambda = (1-\pi')/(1-\pi)`, the same for
+every column. A column whose shares do not fit the common :math:`\lambda` has changed in another way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc
+
+from drpu._typing import FloatArray, IntArray
+from drpu.core.diagnostics import MixtureFit
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.exceptions import DataError
+
+__all__ = [
+    "MOST_COLUMNS",
+    "RANGES",
+    "RANGE_SHARES",
+    "RARE",
+    "Cells",
+    "ColumnProfile",
+    "ColumnShift",
+    "column_quantiles",
+    "column_shifts",
+    "count_columns",
+    "profile_columns",
+    "range_limits",
+]
+
+RANGES = 12  # ranges of values per column, besides one for missing values
+RANGE_SHARES = tuple(k / (RANGES // 2) for k in range(1, RANGES // 2))  # shares of the quantiles
+MOST_ROWS = 200_000  # of larger samples every k-th row is used
+MOST_COLUMNS = 500  # rows with more columns, such as counts of words, are not profiled
+_FEWEST = 8  # minimum number of rows of a range in the unlabeled and in the new sample
+MOST_VOTE = 25.0  # the chi-square of one column against a lambda is capped at this value
+PRIOR_VOTE = 30.0  # the same for a lambda outside the limits of the priors
+TOLERANCE = 8.0  # a lambda is possible if its sum of votes exceeds the smallest sum by at most this
+RARE = 1  # cell of the rare levels of a category
+_MOST_GROWTH = 40.0  # largest lambda that is tried
+_DIGITS = 3  # significant digits of a limit between ranges, so that no value of a row is kept
+
+
+@dataclass(frozen=True, slots=True)
+class Cells:
+    """The division of the values of a column.
+
+    Attributes
+    ----------
+    edges : ndarray of shape (K,)
+        Limits between K + 1 ranges of numbers; one more cell is for missing values.
+    codes : ndarray or None
+        For a category, the cell of each code instead: 0 for missing values, 1 for rare levels, and more for
+        the others. Which levels are rare depends on the training rows, so new rows have more of
+        them than training had, and that cell is not tested.
+    """
+
+    edges: FloatArray
+    codes: IntArray | None = None
+
+    @property
+    def n(self) -> int:
+        """Number of cells."""
+        return len(self.edges) + 2 if self.codes is None else max(int(self.codes.max()), RARE) + 1
+
+    def count(self, values: FloatArray) -> IntArray:
+        """Counts of values in the cells."""
+        if self.codes is not None:
+            codes = np.where(np.isnan(values), 0, values).astype(np.int64)
+            known = (codes >= 0) & (codes < len(self.codes))
+            found = np.where(known, self.codes[np.where(known, codes, 0)], RARE)
+            return np.bincount(found, minlength=self.n).astype(np.int64)
+        # a comparison with each of the few limits is several times faster than a search for each value
+        below = [np.count_nonzero(values < edge) for edge in self.edges]
+        present = len(values) - np.count_nonzero(np.isnan(values))
+        return np.diff([0, *below, present, len(values)]).astype(np.int64)
+
+    @property
+    def tested(self) -> IntArray:
+        """The cells that are compared."""
+        return np.delete(np.arange(self.n), [] if self.codes is None else [RARE])
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnProfile:
+    """Counts of positive and unlabeled training rows in the ranges of one column.
+
+    Attributes
+    ----------
+    name : str
+        Name of the column, or its position.
+    cells : Cells
+        The ranges. Their limits are rounded, so that they are not values of rows.
+    positive, unlabeled : ndarray
+        Counts in the cells.
+    """
+
+    name: str
+    cells: Cells
+    positive: FloatArray
+    unlabeled: FloatArray
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnShift:
+    """Test of one column.
+
+    Attributes
+    ----------
+    name : str
+        The column.
+    p_value : float
+        Probability of a difference at least as large if only the prior had changed, times the number of
+        columns (Bonferroni), at most 1.
+    misfit : float
+        Share of the new rows that would have to change for the column to fit, minus the share expected from
+        noise alone; in [0, 1].
+    """
+
+    name: str
+    p_value: float
+    misfit: float
+
+
+def profile_columns(
+    positive: Any, unlabeled: Any, names: Sequence[str], cells: Sequence[Cells | None] = ()
+) -> tuple[ColumnProfile, ...]:
+    """Profiles of the columns of two dense samples; none if there are more than 500 columns.
+
+    Parameters
+    ----------
+    positive, unlabeled : ndarray of shape (n, d)
+        The two samples; NaN is a missing value.
+    names : sequence of str
+        Names of the columns.
+    cells : sequence of Cells or None, optional
+        Cells of each column; for None, ranges between quantiles.
+    """
+    if len(names) > MOST_COLUMNS:
+        return ()
+    P, U = _thinned(positive), _thinned(unlabeled)
+    profiles = []
+    for k, name in enumerate(names):
+        p, u = (np.asarray(rows[:, k], dtype=np.float64) for rows in (P, U))
+        own = cells[k] if cells else None
+        if own is None:
+            own = Cells(range_limits([_quantiles(p), _quantiles(u)]))
+        counts = (own.count(sample).astype(np.float64) for sample in (p, u))
+        profiles.append(ColumnProfile(str(name), own, *counts))
+    return tuple(profiles)
+
+
+def column_quantiles(rows: Any) -> FloatArray:
+    """Quantiles of each column at :data:`RANGE_SHARES`, without frequent values; NaN if there are no values.
+
+    The shape is (d, 2 * shares): quantiles of all values, then quantiles of the values that are not repeated
+    among the first ones. Without the latter, an amount that is usually 0 would have a single range.
+    """
+    columns = (np.asarray(rows[:, k], dtype=np.float64) for k in range(rows.shape[1]))
+    return np.array([_quantiles(values) for values in columns]).reshape(rows.shape[1], -1)
+
+
+def count_columns(cells: Sequence[Cells], rows: Any) -> IntArray:
+    """Counts of dense rows in the cells of each column, all columns in one array.
+
+    Parameters
+    ----------
+    cells : sequence of Cells
+        Cells of each column.
+    rows : ndarray of shape (n, d)
+        The rows; counts of parts add up to those of all rows.
+    """
+    if rows.shape[1] != len(cells):
+        raise DataError(f"rows must have the {len(cells)} columns of the profiles, got {rows.shape[1]}.")
+    counts = [own.count(np.ascontiguousarray(rows[:, k], dtype=np.float64)) for k, own in enumerate(cells)]
+    return np.concatenate(counts) if counts else np.empty(0, dtype=np.int64)
+
+
+def column_shifts(
+    profiles: Sequence[ColumnProfile],
+    counts: IntArray,
+    train_prior: PriorEstimate,
+    test_prior: PriorEstimate,
+) -> list[ColumnShift]:
+    r"""Tests of all columns of new rows, the largest misfit first.
+
+    Parameters
+    ----------
+    profiles : sequence of ColumnProfile
+        Profiles of the training columns.
+    counts : ndarray
+        Counts of new rows in the ranges of all columns, from :func:`count_columns`.
+    train_prior : PriorEstimate
+        Prior of the unlabeled rows that were profiled.
+    test_prior : PriorEstimate
+        Prior of the new rows.
+
+    Notes
+    -----
+    All columns must share one :math:`\lambda`. It is estimated by minimising a sum over the columns of their
+    chi-square as a function of :math:`\lambda`, with a penalty for values outside the limits of the two
+    priors. Each term is capped, so that a column that changed, or a badly estimated prior, has limited
+    influence. Every column is then tested at the best of the values whose sum is close to the minimum.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> P, U = rng.normal(1, 1, (300, 2)), rng.normal(0, 1, (3000, 2))
+    >>> profiles = profile_columns(P, U, ["age", "amount"])
+    >>> same = PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching")
+    >>> new = rng.normal(0, 1, (2000, 2)) * [1.0, 1.5]
+    >>> counts = count_columns([profile.cells for profile in profiles], new)
+    >>> [shift.name for shift in column_shifts(profiles, counts, same, same) if shift.p_value < 0.001]
+    ['amount']
+    """
+    ends = np.cumsum([profile.cells.n for profile in profiles])
+    if counts.shape != (ends[-1],):
+        raise DataError(f"counts must have the {ends[-1]} ranges of the profiles, got {counts.shape}.")
+    new = np.split(np.asarray(counts, dtype=np.float64), ends[:-1])
+    fits = [_fit(profile, cells) for profile, cells in zip(profiles, new, strict=True)]
+    growth = _common_growth([fit for fit in fits if fit is not None], train_prior, test_prior)
+    found = []
+    for profile, fit in zip(profiles, fits, strict=True):
+        p_value, misfit = (1.0, 0.0) if fit is None else _test(fit, growth)
+        found.append(ColumnShift(profile.name, min(1.0, p_value * len(profiles)), misfit))
+    return sorted(found, key=lambda shift: -shift.misfit)
+
+
+@dataclass(frozen=True, slots=True)
+class _ColumnFit:
+    """The mixtures of one column over the tested cells, with the training shares of rows in them.
+
+    Among the rows in these cells, a mixture with weight lambda has another weight if the shares differ.
+    """
+
+    mixture: MixtureFit
+    unlabeled: float
+    positive: float
+
+    def weight(self, growth: FloatArray) -> FloatArray:
+        """The weight of the unlabeled rows among the tested cells."""
+        kept = self.unlabeled * growth
+        return np.clip(kept / np.maximum((1 - growth) * self.positive + kept, 1e-6), 0.0, _MOST_GROWTH)
+
+    def statistic(self, growth: FloatArray) -> FloatArray:
+        """Chi-square of the column for each lambda."""
+        return self.mixture.statistic(self.weight(growth))
+
+
+def _fit(profile: ColumnProfile, new: FloatArray) -> _ColumnFit | None:
+    """The mixtures of one column, if it has enough ranges to be tested."""
+    whole = (new, profile.unlabeled, profile.positive)
+    samples = [cells[profile.cells.tested] for cells in whole]
+    start = _pooled_cells(samples[1], samples[0])
+    if len(start) < 2 or not samples[2].any():
+        return None
+    shares = [np.add.reduceat(cells, start) / cells.sum() for cells in samples]
+    n_new, n, n_positive = (float(cells.sum()) for cells in samples)
+    kept = [float(part.sum() / cells.sum()) for part, cells in zip(samples, whole, strict=True)]
+    mixture = MixtureFit(shares[0], shares[1], shares[2], n_new, n, n_positive)
+    return _ColumnFit(mixture, kept[1], kept[2])
+
+
+def _common_growth(fits: Sequence[_ColumnFit], train: PriorEstimate, test: PriorEstimate) -> FloatArray:
+    """Values of lambda that agree with most columns and with the priors."""
+    low = (1 - test.high) / max(1 - train.low, 1e-12)
+    high = (1 - test.low) / max(1 - train.high, 1e-12)
+    ends = np.clip([low, high], 0.0, _MOST_GROWTH)
+    grid = np.unique(np.concatenate((np.linspace(0, 2, 41), np.geomspace(2.2, _MOST_GROWTH, 12), ends)))
+    against = np.where((grid >= ends[0]) & (grid <= ends[1]), 0.0, PRIOR_VOTE)
+    for fit in fits:
+        statistic = fit.statistic(grid)
+        against = against + np.minimum(statistic - statistic.min(), MOST_VOTE)
+    left = grid[against <= against.min() + TOLERANCE]
+    return np.unique(np.concatenate((left, np.linspace(left[0], left[-1], 9))))
+
+
+def _test(column: _ColumnFit, growth: FloatArray) -> tuple[float, float]:
+    fit, statistic = column.mixture, column.statistic(growth)
+    best = column.weight(growth[[int(np.argmin(statistic))]])
+    noise = np.sqrt(2 / np.pi) * np.sqrt(np.diagonal(fit.covariance(best)[0])).sum()
+    misfit = (float(np.abs(fit.residual(best)).sum()) - float(noise)) / 2
+    p_value = float(chdtrc(len(fit.new) - 1, float(statistic.min())))
+    return p_value, min(1.0, max(0.0, misfit))
+
+
+def _pooled_cells(unlabeled: FloatArray, new: FloatArray) -> IntArray:
+    """First cell of each range with enough rows of both samples; small cells are merged with a neighbour."""
+    start, mass = [0], np.zeros(2)
+    for k, pair in enumerate(zip(unlabeled, new, strict=True)):
+        if (mass >= _FEWEST).all():
+            start.append(k)
+            mass = np.zeros(2)
+        mass = mass + pair
+    if len(start) > 1 and (mass < _FEWEST).any() and mass.max() < 4 * _FEWEST:
+        start.pop()
+    return np.array(start)
+
+
+def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
+    """Limits between the ranges of a column: rounded quantiles of its samples.
+
+    Parameters
+    ----------
+    quantiles : sequence of ndarray
+        Quantiles of each sample; NaN if it has no values.
+    """
+    edges: FloatArray = np.concatenate(list(quantiles))
+    edges = edges[np.isfinite(edges)]
+    if not len(edges):
+        return edges
+    scale = np.maximum(np.abs(edges), np.ptp(edges) / 1000)
+    with np.errstate(divide="ignore"):
+        digits = np.where(scale > 0, _DIGITS - 1 - np.floor(np.log10(np.maximum(scale, 1e-300))), 0.0)
+    return np.unique([round(float(edge), int(d)) for edge, d in zip(edges, digits, strict=True)])
+
+
+def _quantiles(values: FloatArray) -> FloatArray:
+    """Quantiles of the values, and of the values that are not repeated among them."""
+    shares = np.array(RANGE_SHARES)
+    there = values[~np.isnan(values)]
+    if not len(there):
+        return np.full(2 * len(shares), np.nan)
+    first = np.quantile(there, shares)
+    repeated = first[1:][first[1:] == first[:-1]]
+    others = there[~np.isin(there, repeated)] if len(repeated) else there[:0]
+    second = np.quantile(others, shares) if len(others) else np.full(len(shares), np.nan)
+    return np.concatenate([first, second])
+
+
+def _thinned(rows: Any) -> Any:
+    step = -(-rows.shape[0] // MOST_ROWS)
+    return rows[::step] if step > 1 else rows

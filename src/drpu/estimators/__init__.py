@@ -1,1 +1,0 @@
-"""Classifiers with the interface of scikit-learn."""

@@ -1,0 +1,1 @@
+"""Files of fitted classifiers, which contain no training rows, and ONNX export."""

@@ -1,0 +1,213 @@
+"""The columns of a mixed table as inputs of a graph."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from drpu._output import write_output
+from drpu.classifier.fitted import FittedRatio
+from drpu.core.calibration import Calibration
+from drpu.exceptions import ArtifactError, DataTypeError
+from drpu.functions.onnx import Graph, indicator_columns
+from drpu.ratios.base import LOG_LIMIT, RatioModel
+from drpu.tables.columns import CATEGORY
+from drpu.tables.encoder import FIRST, MISSING, OTHER, TableEncoder
+
+__all__ = ["export_onnx", "row_inputs"]
+
+
+def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]], list[str]]:
+    """The name of the rows in the graph, its inputs with their shapes, and the inputs that are strings."""
+    table: TableEncoder | None = classifier.table_
+    if table is None or table.plain:
+        return "X", {"X": ["rows", *_row_shape(classifier)]}, []
+    if table.salt is not None:
+        raise ArtifactError(
+            "the levels of the categories are digests, which a graph cannot compare with strings: export "
+            "the classifier before it is saved with column_values='hash'."
+        )
+    inputs = {f"X.{plan.name}": ["rows", 1] for plan in table.used}
+    texts = [f"X.{plan.name}" for plan in table.used if plan.kind == CATEGORY]
+    parts = [
+        _codes(graph, f"X.{plan.name}", plan.levels) if plan.kind == CATEGORY else f"X.{plan.name}"
+        for plan in table.used
+    ]
+    rows = graph.op("Concat", *parts, axis=1)
+    return (
+        rows if table.indicators is None else indicator_columns(graph, table.indicators, rows),
+        inputs,
+        texts,
+    )
+
+
+def _row_shape(classifier: Any) -> list[int]:
+    """The shape of one row: of an image for networks of images, otherwise the number of columns."""
+    model = classifier.fitted_.model.models[0]
+    return [int(side) for side in getattr(model, "input_shape_", (classifier.n_features_in_,))]
+
+
+def _codes(graph: Graph, name: str, levels: tuple[str, ...]) -> str:
+    """Codes of a column of strings; the empty string is a missing value."""
+    codes = graph.op(
+        "LabelEncoder",
+        name,
+        domain="ai.onnx.ml",
+        keys_strings=["", *levels],
+        values_floats=[float(MISSING), *np.arange(FIRST, FIRST + len(levels), dtype=float)],
+        default_float=float(OTHER),
+    )
+    return graph.double(codes)
+
+
+# Scores this close below a level count as equal to it. Networks are computed in float32; of the default
+# model only the cosines are.
+_NEAR = {"network": 1e-6, "auto": 2e-7, "fourier": 2e-7}
+_NEAR_OTHERS = 1e-9
+
+
+def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
+    """Write a fitted classifier as an ONNX graph with the prior and the cost among its inputs.
+
+    Parameters
+    ----------
+    classifier : DRPUClassifier or AdaptedClassifier
+        Fitted with the default or with a kernel, boosted or network model.
+    path : path-like
+        The file to write.
+
+    Notes
+    -----
+    Inputs, all float64: ``X`` of shape (rows, columns), or of the shape of the images that a network was
+    trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, 8-bit images have to be
+    divided by 255; the Python classifier does this itself. Outputs, one per row: ``ratio``,
+    ``probability`` and ``label``. Labels are those of the user if they are integers, otherwise 0 and 1.
+    The metadata contain the current prior and cost of the classifier, the training prior and the
+    classes. Rows must be dense.
+
+    For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``: ``X.ward``
+    for the column ``ward``. Categories are strings; an empty string is a missing value. Numbers are float64,
+    and dates are days since 1970-01-01. The graph contains the levels of the categories.
+
+    The graph agrees with Python to about 1e-7 in the score (1e-6 for networks, whose convolutions are
+    computed in float32, 1e-9 for trees and kernels). Calibration has steps, so a row whose score is that
+    close to one may fall on its other side.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0)
+    >>> clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    >>> path = os.path.join(tempfile.mkdtemp(), "toy.onnx")
+    >>> export_onnx(clf, path)
+    >>> os.path.getsize(path) > 1000
+    True
+    """
+    if not isinstance(getattr(classifier, "fitted_", None), FittedRatio):
+        given = type(classifier).__name__
+        raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
+    core: FittedRatio = classifier.fitted_
+    graph = Graph()
+    rows, inputs, texts = row_inputs(graph, classifier)
+    scores = [_scores(graph, model, rows) for model in core.model.label_models]
+    parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
+    mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
+    kind = _decide(graph, core, mean)
+
+    double = graph.onnx.TensorProto.DOUBLE
+    model = graph.model(
+        inputs | {"prior": [1], "cost": [1]},
+        {"ratio": double, "probability": double, "label": kind},
+        {
+            "drpu.prior": repr(classifier.test_prior_.value),
+            "drpu.cost": repr(float(classifier.cost_)),
+            "drpu.train_prior": repr(core.train_prior.value),
+            "drpu.classes": json.dumps(core.classes.tolist()),
+        },
+        texts,
+    )
+    write_output(path, model.SerializeToString())
+
+
+def _scores(graph: Graph, model: RatioModel, rows: str) -> str:
+    """The log-ratios of one model, of shape (rows, 1)."""
+    raw = model.onnx_scores(graph, rows)
+    return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
+
+
+def _decide(graph: Graph, core: FittedRatio, mean: str) -> int:
+    """Ratio, probability and label; returns the type of the label."""
+    op, pi = graph.op, core.train_prior.value
+    ratio = op("Min", mean, [1 / max(pi, 1e-12)], output="ratio")
+    others = op("Sub", 1.0, "prior")
+
+    positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
+    negative = op("Mul", others, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
+    mass = op("Add", positive, negative)
+    some = op("Greater", mass, 0.0)
+    share = op("Div", positive, op("Where", some, mass, 1.0))
+    op("Where", some, share, "prior", output="probability")
+
+    against = op("Mul", "cost", others)
+    evidence = op("Mul", op("Mul", op("Sub", 1.0, "cost"), "prior"), 1 - pi)
+    threshold = op("Div", against, op("Add", evidence, op("Mul", against, pi)))
+    # Only one class: the ratio does not matter.
+    threshold = op("Where", op("LessOrEqual", "prior", 0.0), np.inf, threshold)
+    threshold = op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
+    flagged = op("Greater", mean, threshold)
+    whole = core.classes.dtype.kind in "iu"
+    rest, own = core.classes.tolist() if whole else (0, 1)
+    op("Where", flagged, graph.constant([own], np.int64), graph.constant([rest], np.int64), output="label")
+    return int(graph.onnx.TensorProto.INT64)
+
+
+def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
+    """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
+    if core.calibration is None:
+        return _against_population(graph, graph.op("Exp", scores), core.labelled_fraction)
+    near = _NEAR.get(core.model.models[0].kind, _NEAR_OTHERS)
+    return _calibrated(graph, core.calibration, scores, near)
+
+
+def _calibrated(graph: Graph, calibration: Calibration, scores: str, tolerance: float) -> str:
+    """The mean of a step function and of a piecewise linear one."""
+    op, levels = graph.op, calibration.levels
+    at_levels = (calibration.curve[:-1] + calibration.curve[1:]) / 2
+    near = levels - tolerance * np.maximum(1, np.abs(levels))
+    reached = graph.double(op("GreaterOrEqual", scores, near[None, :]))
+    cell = op("Cast", graph.total(reached), to=int(graph.onnx.TensorProto.INT64))
+    steps = op("Gather", graph.constant(calibration.steps), cell)
+
+    if len(levels) > 1:
+        last = graph.constant([[len(levels) - 2]], np.int64)
+        one, zero = graph.constant([[1]], np.int64), graph.constant([[0]], np.int64)
+        left = op("Min", op("Max", op("Sub", cell, one), zero), last)
+        x0, y0 = (
+            op("Gather", graph.constant(levels[:-1]), left),
+            op("Gather", graph.constant(at_levels[:-1]), left),
+        )
+        slope = op("Gather", graph.constant(np.diff(at_levels) / np.diff(levels)), left)
+        beyond = op("Max", op("Sub", scores, x0), [[0.0]])  # 0 for scores that count as equal to the level
+        line = op("Add", y0, op("Mul", beyond, slope))
+    else:
+        line = op("Add", op("Mul", scores, 0.0), at_levels[0])
+    line = op("Where", op("Less", scores, near[0]), calibration.curve[0], line)
+    top = levels[-1] + (levels[-1] - near[-1])
+    line = op("Where", op("Greater", scores, top), calibration.curve[-1], line)
+
+    parts = [
+        _against_population(graph, op("Min", part, [[calibration.ceiling]]), calibration.labelled_share)
+        for part in (steps, line)
+    ]
+    return graph.mean(*parts)
+
+
+def _against_population(graph: Graph, ratio: str, labelled_share: float) -> str:
+    if labelled_share == 0:
+        return ratio
+    below = graph.op("Add", graph.op("Mul", ratio, labelled_share), 1 - labelled_share)
+    return graph.op("Div", ratio, below)

@@ -1,1 +1,0 @@
-"""Scores of models as parts of an ONNX graph."""

@@ -1,0 +1,143 @@
+"""The default network for tabular rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from drpu.exceptions import DataError
+from drpu.networks.pooling import MaxPool2
+from drpu.networks.pools import as_floats
+
+__all__ = ["LEAST_SIDE", "WIDTH", "Ensemble", "ResNet9", "Residual", "image_shape", "perceptron"]
+
+
+def perceptron(shape: Sequence[int], hidden: Sequence[int], *, start: float = 0.0) -> nn.Module:
+    """A multilayer perceptron with one output, initially ``start``, for rows of the given shape."""
+    widths = [math.prod(shape), *hidden]
+    layers: list[nn.Module] = [nn.Flatten()]
+    for width, following in pairwise(widths):
+        layers += [nn.Linear(width, following), nn.BatchNorm1d(following), nn.ReLU()]
+    last = nn.Linear(widths[-1], 1)
+    nn.init.constant_(last.bias, start)
+    return nn.Sequential(*layers, last)
+
+
+WIDTH = 64  # channels of the first layer; 6.6 million weights
+SAMPLED = 8192  # rows that the mean and spread of pixels are computed from
+LEAST_SIDE = 8  # smallest side, of which one pixel is left after three poolings
+MOST_CHANNELS = 16  # a larger first axis is probably a side of an image with channels last
+
+
+def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
+    """Channels, height and width of rows of the given shape, which has two or three axes."""
+    found = (1, *shape) if len(shape) == 2 else tuple(shape)
+    if len(found) != 3 or min(found[1:]) < LEAST_SIDE:
+        raise DataError(
+            f"network='resnet9' needs images of shape (height, width) or (channels, height, width), with "
+            f"sides of at least {LEAST_SIDE} pixels, got rows of shape {tuple(shape)}."
+            + (_LAST if len(found) == 3 and found[2] <= MOST_CHANNELS else "")
+        )
+    return found[0], found[1], found[2]
+
+
+_LAST = " If the channels come last, pass numpy.moveaxis(X, -1, 1)."
+
+
+class ResNet9(nn.Module):
+    """Eight convolutions in two residual blocks and four other layers, and one linear layer.
+
+    Pixels are standardised by the mean and spread of each channel, which are buffers and so belong
+    to the state. On a GPU the memory format is channels last, which is faster. The linear layer is
+    computed in full precision, because priors are estimated from the order of its outputs.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Shape of a row: (height, width) or (channels, height, width).
+    width : int, default=64
+        Channels of the first layer; the others have 2, 4 and 8 times as many.
+    start : float, default=0.0
+        Output of the network before training, on average.
+    """
+
+    mean: Tensor
+    spread: Tensor
+
+    def __init__(self, shape: Sequence[int], width: int = WIDTH, *, start: float = 0.0) -> None:
+        super().__init__()
+        channels, _, _ = image_shape(shape)
+        self.channels = channels
+        self.register_buffer("mean", torch.zeros(channels))
+        self.register_buffer("spread", torch.ones(channels))
+        self.layers = nn.Sequential(
+            *_convolution(channels, width),
+            *_convolution(width, 2 * width, pool=True),
+            Residual(2 * width),
+            *_convolution(2 * width, 4 * width, pool=True),
+            *_convolution(4 * width, 8 * width, pool=True),
+            Residual(8 * width),
+        )
+        self.last = nn.Linear(8 * width, 1)
+        nn.init.constant_(self.last.bias, start)
+
+    def standardise(self, rows: Any) -> None:
+        """Set mean and spread of each channel from rows that the network will receive."""
+        every = -(-len(rows) // SAMPLED)  # evenly spaced rows, because they may be sorted by class
+        images = as_floats(torch.as_tensor(rows[::every]), torch.float32).reshape(
+            -1, self.channels, *rows.shape[-2:]
+        )
+        self.mean.copy_(images.mean((0, 2, 3)))
+        self.spread.copy_(images.std((0, 2, 3), correction=0).clamp(min=1e-6))
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """One output for each row."""
+        images = rows.unsqueeze(1) if rows.ndim == 3 else rows
+        images = (images - self.mean[:, None, None]) / self.spread[:, None, None]
+        if images.is_cuda:
+            images = images.contiguous(memory_format=torch.channels_last)
+        features = self.layers(images).amax((2, 3))
+        with torch.autocast(rows.device.type, enabled=False):
+            output: Tensor = self.last(features.to(self.last.weight.dtype))
+        return output
+
+
+class Residual(nn.Module):
+    """Two convolutions whose result is added to their input."""
+
+    def __init__(self, channels: int) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(*_convolution(channels, channels), *_convolution(channels, channels))
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Images of the same shape."""
+        added: Tensor = images + self.layers(images)
+        return added
+
+
+class Ensemble(nn.Module):
+    """The mean output of several networks."""
+
+    def __init__(self, members: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.members = nn.ModuleList(members)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """One output for each row."""
+        outputs = [member(rows).reshape(len(rows)) for member in self.members]
+        return torch.stack(outputs).mean(0)
+
+
+def _convolution(channels: int, to: int, *, pool: bool = False) -> list[nn.Module]:
+    """Convolution, batch norm and ReLU; pooling comes before the batch norm, which then has fewer pixels."""
+    return [
+        nn.Conv2d(channels, to, 3, padding=1, bias=False),
+        *([MaxPool2()] if pool else []),
+        nn.BatchNorm2d(to),
+        nn.ReLU(),
+    ]

@@ -1,0 +1,1 @@
+"""Learners of density ratios, which return functions, and cross-fitting."""

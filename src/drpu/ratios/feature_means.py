@@ -1,0 +1,123 @@
+r"""Prior of new rows by matching the means of random features (TCPU, arXiv 2502.21194).
+
+For any features, the means :math:`\mu` of positives, unlabeled training rows and new rows
+satisfy :math:`\mu' - \mu_+ = \lambda (\mu - \mu_+)` with :math:`\lambda = (1-\pi')/(1-\pi)`. The
+published estimator uses the means in the Hilbert space of a Gaussian kernel; random Fourier
+features with a fixed seed approximate them by vectors, so that no row is kept.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, take_rows
+from drpu._state import ModelState
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import DataError, ParameterError
+from drpu.functions.features import Basis, Scaling, make_basis, median_distance
+
+__all__ = ["KERNEL_MATCHING", "FeatureMeans"]
+
+KERNEL_MATCHING = "kernel-matching"
+_FEATURES = 1000
+_SEED = 0  # the features do not depend on the random state of the fit
+_CHUNK = 1 << 14
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FeatureMeans:
+    """Means of random features over the two training samples.
+
+    Attributes
+    ----------
+    basis : Basis
+        The features.
+    width : float
+        Width of the Gaussian kernel: the median distance of two unlabeled rows.
+    positive, unlabeled : ndarray of shape (n_features,)
+        Means over the labelled positives and over the unlabeled training rows.
+    """
+
+    basis: Basis
+    width: float
+    positive: FloatArray
+    unlabeled: FloatArray
+
+    @classmethod
+    def of(cls, pair: SamplePair) -> FeatureMeans:
+        """Means over the samples of ``pair``, standardised by the unlabeled rows."""
+        rows = _checked(pair.unlabeled.rows)
+        rng = np.random.default_rng(_SEED)
+        scaling = Scaling.of(rows, pair.unlabeled.weight)
+        basis = make_basis("features", rows, _FEATURES, scaling, rng)
+        width = median_distance(rows, scaling, rng)
+        empty = np.empty(0)
+        means = cls(basis, width, empty, empty)
+        return cls(basis, width, means.mean(pair.positive), means.mean(pair.unlabeled))
+
+    def mean(self, sample: Sample) -> FloatArray:
+        """Mean of the features of ``sample``, by its weights."""
+        rows = _checked(sample.rows)
+        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+        total = np.zeros(self.basis.size)
+        for start in range(0, n_rows(rows), _CHUNK):
+            at = slice(start, start + _CHUNK)
+            projected = self.basis.project(take_rows(rows, at))
+            total += weight[at] @ self.basis.shape(projected, self.width, out=projected)
+        return np.asarray(total / weight.sum())
+
+    def prior(self, new: Sample, train_prior: float) -> float:
+        """Prior of ``new``, from the growth of the share of negatives since training."""
+        gap = self.unlabeled - self.positive
+        size = float(gap @ gap)
+        if size < 1e-20:  # positives and unlabeled rows have equal means, so no change can be seen
+            return train_prior
+        growth = max(0.0, float((self.mean(new) - self.positive) @ gap) / size)
+        return float(np.clip(1 - growth * (1 - train_prior), 0.0, 1.0))
+
+    def state(self) -> ModelState:
+        """The state from which :meth:`from_state` makes an equal object."""
+        arrays = {
+            "points": self.basis.points,
+            "phase": self.basis.phase,
+            "shift": self.basis.scaling.shift,
+            "scale": self.basis.scaling.scale,
+            "positive": self.positive,
+            "unlabeled": self.unlabeled,
+        }
+        return ModelState("feature-means", {"width": self.width}, arrays)
+
+    @classmethod
+    def from_state(cls, state: ModelState) -> FeatureMeans:
+        """The object restored from ``state``; raises ``DataError`` if its arrays do not fit together."""
+        try:
+            arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.arrays.items()}
+            width = float(state.config["width"])
+            scaling = Scaling(arrays["shift"], arrays["scale"])
+            basis = Basis("features", arrays["points"], arrays["phase"], scaling)
+            means = arrays["positive"], arrays["unlabeled"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the state of feature means is damaged: {error!r}.") from error
+        size = basis.points.shape[0] if basis.points.ndim == 2 else -1
+        if any(part.shape != (size,) for part in (basis.phase, *means)) or not width > 0:
+            raise DataError("the state of feature means is damaged: its arrays do not fit together.")
+        if any(part.shape != basis.points.shape[1:] for part in (scaling.shift, scaling.scale)):
+            raise DataError("the state of feature means is damaged: its columns do not fit together.")
+        if not all(np.isfinite(part).all() for part in arrays.values()):
+            raise DataError("the state of feature means is damaged: it has numbers that are not finite.")
+        return cls(basis, width, *means)
+
+
+def _checked(rows: Rows) -> Any:
+    """Rows, if features can be computed from them: two dimensions, numbers, no missing values."""
+    if is_sparse(rows):
+        return rows
+    array = np.asarray(rows)
+    if array.ndim != 2 or array.dtype.kind not in "biuf" or np.isnan(array).any():
+        raise ParameterError(
+            f"adapt_method={KERNEL_MATCHING!r} needs rows of numbers without missing values: use 'auto'."
+        )
+    return array

@@ -1,0 +1,1 @@
+"""The seven other methods for positive and unlabeled data, with the interface of the classifier."""

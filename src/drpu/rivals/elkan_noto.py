@@ -1,0 +1,178 @@
+"""ElkanNotoClassifier: the method of Elkan and Noto (2008)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.ensemble import ExtraTreesClassifier
+
+from drpu._checks import check_fraction
+from drpu._samples import SamplePair
+from drpu._schema import Flag, Number, Schema
+from drpu._state import ModelState, class_of
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.priors import check_prior_parameter, estimate_population, off_the_edge
+from drpu.classifier.validation import check_scenario
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.ratios.classifier import ClassifierRatio
+from drpu.ratios.folds import cross_fit, resolve_holdout
+from drpu.rivals.base import PosteriorRival
+
+__all__ = ["ElkanNotoClassifier"]
+
+_LEARNT = Schema(
+    "ElkanNotoClassifier",
+    config={"constant": Number(0, 1, above=0), "log_odds": Number(-1e3, 1e3), "default": Flag()},
+)
+FOLDS = 5  # largest number of folds
+
+
+class ElkanNotoClassifier(PosteriorRival):
+    r"""Probability of being labelled, divided by the labelled fraction of the positives.
+
+    Parameters
+    ----------
+    classifier : scikit-learn classifier with ``predict_proba``, optional
+        Distinguishes labelled from unlabeled rows; by default 100 extremely randomised
+        trees. It is cloned before fitting. Its probabilities should be calibrated.
+    prior : "elkan-noto", str, float or PriorEstimate, default="elkan-noto"
+        How the constant is determined: by the mean probability of held-out positives, or by
+        a prior, given or estimated by a method of :class:`drpu.UPUClassifier`.
+    cost : float, default=0.5
+        False-positive cost in (0, 1), the threshold on the posterior.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`. The original
+        method assumes a single sample.
+    pos_label : label, optional
+        The label of the positives; the default is the larger of the two.
+    random_state : int, RandomState or None, default=None
+        Seeds the classifier and the folds.
+
+    Attributes
+    ----------
+    constant_ : float
+        Labelled fraction of the positives among all rows.
+    prior_ : PriorEstimate
+        Prior of the training population that follows from the constant, without limits.
+    model_ : ClassifierRatio
+        The fitted classifier.
+    classes_ : ndarray of shape (2,)
+        The labels, the positive one last.
+
+    Notes
+    -----
+    Let :math:`s` be the label and :math:`c` the constant. The posterior is
+    :math:`P(s=1|x)/c` in a single sample, and
+    :math:`\frac{1-c}{c} \frac{P(s=1|x)}{P(s=0|x)}` in a case-control study, whose population is
+    that of the unlabeled rows. The constant is the mean of :math:`P(s=1|x)` over held-out
+    positives (five folds). This is correct if the classes do not overlap. Otherwise it is
+    too low, and the prior is overestimated.
+
+    The result may exceed 1, where the probability of the classifier exceeds the constant.
+    ``predict_proba`` clips it to [0, 1]. ``decision_function`` does not, which keeps the
+    ranking.
+
+    References
+    ----------
+    C. Elkan and K. Noto, "Learning classifiers from only positive and unlabeled data", KDD 2008.
+
+    Examples
+    --------
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from drpu import ElkanNotoClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
+    >>> clf = ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(*data.X_y())
+    >>> bool(clf.score(data.test, data.test_labels) > 0.9)
+    True
+    """
+
+    _model_parameter = "classifier"
+
+    def __init__(
+        self,
+        classifier: Any = None,
+        *,
+        prior: Any = "elkan-noto",
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.classifier = classifier
+        self.prior = prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+    @property
+    def keeps_rows(self) -> bool:
+        """Whether the fitted classifier contains training rows."""
+        return bool(self.model_.keeps_rows)
+
+    def _log_posterior(self, X: Rows) -> FloatArray:
+        self._check_fitted()
+        log_odds = self.model_.log_ratio(self._rows(X, self.model_)) + self._log_odds
+        if self.scenario == "single-sample":
+            return np.asarray(-np.logaddexp(0, -log_odds) - np.log(self.constant_))
+        return np.asarray(log_odds + np.log1p(-self.constant_) - np.log(self.constant_))
+
+    def _intake(self) -> ClassifierRatio:
+        default = ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2)
+        return ClassifierRatio(default if self.classifier is None else self.classifier)
+
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        model = self._intake().set_params(random_state=int(rng.randint(2**31 - 1)))
+        self._log_odds = pair.log_odds()
+        if isinstance(self.prior, str) and self.prior == "elkan-noto":
+            constant = self._held_out_constant(model, pair, rng)
+            self.prior_ = off_the_edge(self._prior_of(constant, pair.labelled_fraction))
+        else:
+            fraction = self._labelled_fraction(pair)
+            self.prior_ = estimate_population(self.prior, pair, fraction, rng).prior
+        self.constant_ = self._constant_at(self.prior_.value, pair.labelled_fraction)
+        self.model_ = clone(model).fit_checked(pair)
+
+    def _held_out_constant(
+        self, model: ClassifierRatio, pair: SamplePair, rng: np.random.RandomState
+    ) -> float:
+        # A single mean needs fewer folds than the whole score distribution.
+        holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
+        _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
+        probability = np.exp(-np.logaddexp(0, -(held.positive + self._log_odds)))
+        return float(np.average(probability, weights=held.positive_weight))
+
+    def _prior_of(self, constant: float, share: float) -> PriorEstimate:
+        """Prior of the population if the fraction ``constant`` of the positives is labelled."""
+        prior = share / constant
+        if self.scenario == "case-control":
+            prior *= (1 - constant) / (1 - share)
+        return PriorEstimate(min(prior, 1.0), 0.0, 1.0, 0.95, "elkan-noto")
+
+    def _constant_at(self, prior: float, share: float) -> float:
+        """Labelled fraction of the positives if the population has this prior."""
+        if self.scenario == "single-sample":
+            return min(share / prior, 1.0)
+        return share / (share + prior * (1 - share))
+
+    def _check_parameters(self) -> None:
+        check_scenario(self.scenario)
+        check_fraction("cost", self.cost)
+        if not (isinstance(self.prior, str) and self.prior == "elkan-noto"):
+            check_prior_parameter("prior", self.prior)
+
+    def _learnt(self) -> dict[str, Any]:
+        default = self.classifier is None
+        return {"constant": self.constant_, "log_odds": self._log_odds, "default": default}
+
+    def _parts(self) -> dict[str, ModelState]:
+        return {"model": self.model_.state()}
+
+    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
+        _LEARNT.check(ModelState("", learnt))
+        self.model_ = class_of("drpu.ratios", parts["model"], ClassifierRatio).from_state(parts["model"])
+        self.constant_, self._log_odds = float(learnt["constant"]), float(learnt["log_odds"])
+        if not learnt["default"]:
+            self.classifier = clone(self.model_.classifier)

@@ -1,0 +1,378 @@
+"""Classifiers that minimise a positive-unlabeled risk: uPU, nnPU and PUa."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any, Self
+
+import numpy as np
+from sklearn.utils.metaestimators import available_if
+
+from drpu._checks import check_real
+from drpu._samples import Sample, SamplePair
+from drpu._state import ModelState
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.kept import read_prior
+from drpu.classifier.priors import Population, shifted_prior
+from drpu.classifier.validation import check_rows, pair_pu, split_pu
+from drpu.core.prior.estimate import PriorEstimate, as_prior
+from drpu.core.risks import ShiftedRisk, get_loss
+from drpu.exceptions import ParameterError, PriorError
+from drpu.ratios.scores import ScoreModel, resolve_score
+from drpu.rivals.base import ScoredRival
+
+__all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
+
+# Training options of the default network of nnPU and PUa. The correction already prevents the overfitting
+# that early stopping is for, the unbiased risk on a few hundred held-out positives is too noisy to choose
+# an epoch, and a strong weight decay works better.
+NETWORK = {"early_stopping": False, "learning_rate": 1e-3, "weight_decay": 2.0}
+
+
+def _has_posterior(classifier: _RiskClassifier) -> bool:
+    if not get_loss(classifier.loss).has_posterior:
+        raise AttributeError(
+            f"{type(classifier).__name__} has no predict_proba with loss={classifier.loss!r}, "
+            "whose scores are not probabilities: use loss='logistic'."
+        )
+    return True
+
+
+class _RiskClassifier(ScoredRival):
+    """Common base of uPU, nnPU and PUa: a risk with a prior and a margin loss."""
+
+    loss: str
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Score of each row minus the threshold at the cost: above 0 for positive predictions."""
+        return self._scores(X) - get_loss(self.loss).level(self.cost)
+
+    @available_if(_has_posterior)  # type: ignore[untyped-decorator]
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class, in the order of ``classes_``."""
+        posterior = get_loss(self.loss).posterior(self._scores(X))
+        return np.column_stack([1 - posterior, posterior])
+
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        population = self._population(pair, rng)
+        self._minimise(population, population.prior.value, pair, rng)
+
+    def _minimise(
+        self, population: Population, target: float, pair: SamplePair, rng: np.random.RandomState
+    ) -> None:
+        """Fit the score for rows whose prior is ``target``."""
+        loss = get_loss(self.loss)
+        # With a posterior, the cost is a threshold on it. Otherwise the cost is part of the risk.
+        cost = 0.5 if loss.has_posterior else self.cost
+        objective = ShiftedRisk(population.unlabeled_prior, target, loss, cost, **self._correction())
+        self.model_ = self._seeded(rng).fit_score(pair, objective)
+        self.prior_ = population.prior
+
+    def _correction(self) -> dict[str, Any]:
+        """Parameters of the non-negative correction."""
+        return {"corrected": False}
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        get_loss(self.loss)
+
+
+class _CorrectedClassifier(_RiskClassifier):
+    """Common base of nnPU and PUa: the non-negative correction."""
+
+    beta: float
+    gamma: float
+
+    def _correction(self) -> dict[str, Any]:
+        return {"corrected": True, "beta": self.beta, "gamma": self.gamma}
+
+    def _intake(self) -> ScoreModel:
+        return resolve_score(self.model, **NETWORK)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_real("beta", self.beta, low=0)
+        check_real("gamma", self.gamma, low=0)
+
+
+class UPUClassifier(_RiskClassifier):
+    """Classifier that minimises the unbiased risk (uPU), which is convex and not corrected.
+
+    Parameters
+    ----------
+    model : {"kernel", "linear", "network"}, torch module or NetworkRatio, default="kernel"
+        Form of the score: smooth (random features), linear in the columns, or a network.
+        A :class:`drpu.NetworkRatio` supplies its network and training options.
+    loss : {"logistic", "squared", "sigmoid"}, default="logistic"
+        Loss of the margin. The squared loss has a closed form in the linear and kernel models;
+        the sigmoid loss gives no probabilities.
+    prior : str, float or PriorEstimate, default="km2"
+        Prior of the training population: its value, or how to estimate it. ``"km2"`` and
+        ``"km1"`` use the features; ``"auto"``, ``"combined"``, ``"best-bin"``, ``"plateau"`` and
+        ``"paper"`` use cross-fitted scores, see :func:`drpu.estimate_prior`.
+    cost : float, default=0.5
+        False-positive cost in (0, 1); 0.5 maximises accuracy. It is the threshold on the
+        posterior if the loss has one, and changes the risk otherwise.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`. In a single
+        sample the risk refers to labelled and unlabeled rows together.
+    pos_label : label, optional
+        The label of the positives; the default is the larger of the two.
+    random_state : int, RandomState or None, default=None
+        Seeds the model and the estimate of the prior.
+
+    Attributes
+    ----------
+    prior_ : PriorEstimate
+        Prior of the training population.
+    model_ : ScoreModel
+        The fitted score.
+    classes_ : ndarray of shape (2,)
+        The labels, the positive one last.
+
+    Notes
+    -----
+    With a flexible model the unbiased risk becomes negative, although a classification risk
+    cannot: use :class:`NNPUClassifier` for networks. The ridge of the kernel and linear forms,
+    which is chosen on held-out rows, limits this.
+
+    After a change of the prior the fitted classifier is biased; it cannot be adapted.
+
+    References
+    ----------
+    M. C. du Plessis, G. Niu and M. Sugiyama, "Convex formulation for learning from positive
+    and unlabeled data", ICML 2015.
+
+    Examples
+    --------
+    >>> from drpu import UPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=3, random_state=0)
+    >>> clf = UPUClassifier("linear", prior=0.5, random_state=0).fit(*data.X_y())
+    >>> bool(clf.score(data.test, data.test_labels) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any = "kernel",
+        *,
+        loss: str = "logistic",
+        prior: Any = "km2",
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.prior = prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+
+class NNPUClassifier(_CorrectedClassifier):
+    """Classifier that minimises the non-negative risk (nnPU), which prevents overfitting.
+
+    Parameters
+    ----------
+    model : {"kernel", "linear", "network"}, torch module or NetworkRatio, default="kernel"
+        Form of the score. Networks use the training steps of the published method; the other
+        two minimise the corrected risk. The network is more accurate, needs torch and takes
+        longer.
+    loss : {"sigmoid", "logistic", "squared"}, default="sigmoid"
+        Loss of the margin. Only the other two give probabilities.
+    beta : float, default=0
+        How far below zero the risk on negatives may go.
+    gamma : float, default=1
+        For networks: weight of the objective that increases it again.
+    prior, cost, scenario, pos_label, random_state
+        As in :class:`UPUClassifier`.
+
+    Attributes
+    ----------
+    prior_, model_, classes_
+        As in :class:`UPUClassifier`.
+
+    Notes
+    -----
+    ``model="network"``, or a torch module, is trained on all rows and keeps the last epoch,
+    because early stopping gains little after the correction. A :class:`drpu.NetworkRatio` has its
+    own options, and keeps the epoch with the lowest unbiased risk on holdout rows unless
+    ``early_stopping=False``.
+
+    After a change of the prior the fitted classifier is biased; :class:`PUaClassifier` is trained
+    for another prior.
+
+    References
+    ----------
+    R. Kiryo, G. Niu, M. C. du Plessis and M. Sugiyama, "Positive-unlabeled learning with
+    non-negative risk estimator", NeurIPS 2017.
+
+    Examples
+    --------
+    >>> from drpu import NNPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=3, random_state=0)
+    >>> clf = NNPUClassifier(prior=0.5, random_state=0).fit(*data.X_y())
+    >>> bool(clf.score(data.test, data.test_labels) > 0.9)
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any = "kernel",
+        *,
+        loss: str = "sigmoid",
+        beta: float = 0.0,
+        gamma: float = 1.0,
+        prior: Any = "km2",
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.beta = beta
+        self.gamma = gamma
+        self.prior = prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+
+class PUaClassifier(_CorrectedClassifier):
+    """Classifier that minimises the non-negative risk at another test prior (PUa).
+
+    The method needs the test prior for training: as ``test_prior``, or estimated from
+    unlabeled test rows, ``fit(X, y, X_test=...)``. For another prior it has to be trained
+    again.
+
+    Parameters
+    ----------
+    model, loss, beta, gamma, prior, cost, scenario, pos_label, random_state
+        As in :class:`NNPUClassifier`. With ``X_test``, ``prior="km2"`` or ``"km1"`` also estimates
+        the test prior; with any other choice the scores of the test rows are matched with
+        those of the training rows.
+    test_prior : float or PriorEstimate, optional
+        Prior of the rows to classify. Without it and without ``X_test`` it is the training
+        prior, and the classifier equals :class:`NNPUClassifier`.
+
+    Attributes
+    ----------
+    prior_ : PriorEstimate
+        Prior of the training population.
+    test_prior_ : PriorEstimate
+        Prior that the classifier was trained for.
+    model_, classes_
+        As in :class:`UPUClassifier`.
+
+    References
+    ----------
+    N. Charoenphakdee and M. Sugiyama, "Positive-unlabeled classification under class prior shift
+    and asymmetric error", SDM 2019.
+
+    Examples
+    --------
+    >>> from drpu import PUaClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.1, separation=5, random_state=0)
+    >>> X, y = data.X_y()
+    >>> clf = PUaClassifier("linear", prior="auto", random_state=0).fit(X, y, X_test=data.test)
+    >>> bool(abs(clf.test_prior_.value - 0.1) < 0.07)
+    True
+    """
+
+    test_prior_: PriorEstimate
+
+    def __init__(
+        self,
+        model: Any = "kernel",
+        *,
+        loss: str = "sigmoid",
+        beta: float = 0.0,
+        gamma: float = 1.0,
+        prior: Any = "km2",
+        test_prior: float | PriorEstimate | None = None,
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.loss = loss
+        self.beta = beta
+        self.gamma = gamma
+        self.prior = prior
+        self.test_prior = test_prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+    def fit(self, X: Rows, y: Any, sample_weight: Any = None, *, X_test: Rows | None = None) -> Self:
+        """Fit the classifier for the prior of other rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in :meth:`NNPUClassifier.fit`.
+        X_test : rows of shape (n, d), optional
+            Unlabeled rows with the prior of the rows to classify, instead of ``test_prior``.
+
+        Returns
+        -------
+        self : PUaClassifier
+        """
+        self._check_parameters()
+        self._check_one(X_test)
+        pair = split_pu(self, X, y, sample_weight, model=self._intake())
+        return self._fit(*pair, X_test=X_test)
+
+    def fit_pu(
+        self,
+        positive: Rows,
+        unlabeled: Rows,
+        *,
+        X_test: Rows | None = None,
+        positive_weight: Any = None,
+        unlabeled_weight: Any = None,
+    ) -> Self:
+        """Fit the classifier to a positive and an unlabeled sample, for the prior of other rows."""
+        self._check_parameters()
+        self._check_one(X_test)
+        pair = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=self._intake())
+        return self._fit(*pair, X_test=X_test)
+
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState, X_test: Rows | None = None) -> None:
+        population = self._population(pair, rng)
+        if X_test is not None:
+            test = Sample(check_rows(self, X_test, model=self._intake(), name="X_test"))
+            self.test_prior_ = shifted_prior(self.prior, population, pair, test, rng)
+        elif self.test_prior is not None:
+            self.test_prior_ = as_prior("test_prior", self.test_prior)
+        else:
+            self.test_prior_ = population.prior
+        self._minimise(population, self.test_prior_.value, pair, rng)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.test_prior is not None and not 0 < as_prior("test_prior", self.test_prior).value < 1:
+            raise PriorError(
+                f"test_prior must lie strictly between 0 and 1, got {self.test_prior!r}: "
+                "both classes must be present."
+            )
+
+    def _check_one(self, X_test: Rows | None) -> None:
+        if X_test is not None and self.test_prior is not None:
+            raise ParameterError(
+                "test_prior must be None with X_test, from which it is estimated: pass one of the two."
+            )
+
+    def _learnt(self) -> dict[str, Any]:
+        return {"test_prior": asdict(self.test_prior_)}
+
+    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
+        super()._restore(learnt, parts, module)
+        self.test_prior_ = read_prior(learnt["test_prior"])

@@ -1,0 +1,177 @@
+"""VPUClassifier: the variational risk, which needs no prior."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from drpu._arrays import softplus
+from drpu._checks import check_fraction, check_real
+from drpu._samples import SamplePair
+from drpu._state import ModelState
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.priors import check_prior_parameter, estimate_population
+from drpu.classifier.validation import check_scenario
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.risks import VariationalRisk
+from drpu.exceptions import ParameterError
+from drpu.ratios.scores import ScoreModel, resolve_score
+from drpu.rivals.base import PosteriorRival, ScoredRival
+
+__all__ = ["VPUClassifier"]
+
+# Training options of the default network: the betas of the published method, a low learning rate.
+NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
+
+
+class VPUClassifier(PosteriorRival, ScoredRival):
+    r"""Classifier by the variational risk (VPU), which needs no prior.
+
+    The sigmoid :math:`\Phi` of a network is trained to be proportional to the posterior. Its
+    maximum over the training rows is taken as a posterior of 1. A row is predicted positive
+    if :math:`\Phi` divided by this maximum exceeds the cost.
+
+    Parameters
+    ----------
+    model : "network", torch module or NetworkRatio, default="network"
+        The network. There is no linear or kernel form, because the method needs MixUp between
+        rows in the training loop to keep :math:`\Phi` on the scale of a probability.
+    mixup : float, default=2.0
+        Weight of the MixUp penalty, at least 0.
+    concentration : float, default=0.3
+        The weights of MixUp are drawn from Beta(concentration, concentration).
+    prior : float, PriorEstimate or str, optional
+        Not needed. If it is given, or estimated by a named method, :math:`\Phi` is scaled such
+        that the mean posterior equals the prior, instead of scaling by its maximum.
+    cost : float, default=0.5
+        False-positive cost in (0, 1), the threshold on the posterior.
+    scenario : {"case-control", "single-sample"}, default="case-control"
+        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`.
+    pos_label : label, optional
+        The label of the positives; the default is the larger of the two.
+    random_state : int, RandomState or None, default=None
+        Seeds the network.
+
+    Attributes
+    ----------
+    log_scale_ : float
+        Logarithm of the :math:`\Phi` that corresponds to a posterior of 1: by default the
+        maximum over the unlabeled training rows.
+    prior_ : PriorEstimate
+        Mean posterior of the training population, without limits, or the given prior.
+    model_ : ScoreModel
+        The fitted network.
+    classes_ : ndarray of shape (2,)
+        The labels, the positive one last.
+
+    Notes
+    -----
+    The epoch with the lowest variational risk on holdout rows is kept. Without this the network
+    learns to separate labelled from unlabeled rows, and the classifier fails, as
+    ``model=NetworkRatio(early_stopping=False)`` shows. For the same reason an epoch uses each row
+    of either sample once, in batches of different sizes. The published method draws as many
+    positives as unlabeled rows in each step, and networks overfit them within an epoch.
+
+    ``predict_proba`` is correct if the largest posterior of the training rows is 1.
+
+    References
+    ----------
+    H. Chen, F. Liu, Y. Wang, L. Zhao and H. Wu, "A variational approach for learning from
+    positive and unlabeled data", NeurIPS 2020.
+
+    Examples
+    --------
+    >>> from drpu import NetworkRatio, VPUClassifier, make_gaussian_pu
+    >>> data = make_gaussian_pu(300, 1000, prior=0.5, test_prior=0.5, separation=4, random_state=0)
+    >>> clf = VPUClassifier(NetworkRatio(hidden=(32,), learning_rate=1e-2, epochs=20), random_state=0)
+    >>> bool(clf.fit(*data.X_y()).score(data.test, data.test_labels) > 0.85)
+    True
+    """
+
+    def __init__(
+        self,
+        model: Any = "network",
+        *,
+        mixup: float = 2.0,
+        concentration: float = 0.3,
+        prior: Any = None,
+        cost: float = 0.5,
+        scenario: str = "case-control",
+        pos_label: Any = None,
+        random_state: Any = None,
+    ) -> None:
+        self.model = model
+        self.mixup = mixup
+        self.concentration = concentration
+        self.prior = prior
+        self.cost = cost
+        self.scenario = scenario
+        self.pos_label = pos_label
+        self.random_state = random_state
+
+    def _log_posterior(self, X: Rows) -> FloatArray:
+        return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
+
+    def _intake(self) -> ScoreModel:
+        model = resolve_score(self.model, **NETWORK)
+        if model.kind != "network-score":
+            raise ParameterError(
+                f"model must be a network for VPUClassifier, got {self.model!r}: "
+                "the method needs MixUp, which only networks support."
+            )
+        return model
+
+    def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
+        share = self._labelled_fraction(pair)
+        objective = VariationalRisk(share, self.mixup, self.concentration)
+        self.model_ = self._seeded(rng).fit_score(pair, objective)
+        log_phi = [-softplus(-self.model_.score(part.rows)) for part in (pair.positive, pair.unlabeled)]
+        mass = _population_mass(pair, share)
+        if self.prior is None:
+            self.log_scale_ = float(log_phi[1].max())
+            self.prior_ = _mean_posterior(log_phi, mass, self.log_scale_)
+        else:
+            self.prior_ = estimate_population(self.prior, pair, share, rng).prior
+            self.log_scale_ = _scale_at(self.prior_.value, log_phi, mass)
+
+    def _check_parameters(self) -> None:
+        check_scenario(self.scenario)
+        check_fraction("cost", self.cost)
+        if self.prior is not None:
+            check_prior_parameter("prior", self.prior)
+        check_real("mixup", self.mixup, low=0)
+        check_real("concentration", self.concentration, low=1e-3)
+
+    def _learnt(self) -> dict[str, Any]:
+        return {"log_scale": self.log_scale_}
+
+    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
+        super()._restore(learnt, parts, module)
+        self.log_scale_ = check_real("log_scale", learnt["log_scale"], low=-1e6, high=1e6)
+
+
+def _population_mass(pair: SamplePair, share: float) -> list[FloatArray]:
+    """Mass of the population that each labelled and each unlabeled row represents."""
+    masses = []
+    for sample, part in ((pair.positive, share), (pair.unlabeled, 1 - share)):
+        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+        masses.append(part * weight / weight.sum())
+    return masses
+
+
+def _mean_posterior(log_phi: list[FloatArray], mass: list[FloatArray], scale: float) -> PriorEstimate:
+    mean = sum(float(m @ np.exp(np.minimum(x - scale, 0))) for x, m in zip(log_phi, mass, strict=True))
+    return PriorEstimate(min(mean, 1.0), 0.0, 1.0, 0.95, "vpu")
+
+
+def _scale_at(prior: float, log_phi: list[FloatArray], mass: list[FloatArray]) -> float:
+    """The scale at which the mean posterior equals the prior, by bisection."""
+    low, high = min(x.min() for x in log_phi), max(x.max() for x in log_phi) - np.log(prior)
+    for _ in range(100):
+        middle = (low + high) / 2
+        if _mean_posterior(log_phi, mass, middle).value > prior:
+            low = middle
+        else:
+            high = middle
+    return float(high)

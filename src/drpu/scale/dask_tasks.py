@@ -1,0 +1,280 @@
+"""Tasks for the workers of a Dask cluster while trees are trained there."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from drpu._optional import require
+from drpu._typing import FloatArray, IntArray
+from drpu.core.shift.columns import Cells, column_quantiles, count_columns
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import ClusterError
+from drpu.ratios.boosted import BoostedRatio
+from drpu.ratios.clusters import Part, PartCounts
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
+from drpu.tables.summaries import TableSummary
+
+__all__ = ["MOST_LABELS", "Plan", "TreeTraining", "fold_of", "one_at_a_time", "worker_addresses"]
+
+MOST_LABELS = 100  # a column with more values than this is not a label
+MOST_SORTED = 50_000  # rows of a part that are sorted for quantiles
+
+Survey = tuple[list[tuple[list[Any], list[int]]], TableSummary]
+
+
+class Plan:
+    """How the rows of partitions are encoded, and assigned to folds and workers."""
+
+    def __init__(
+        self,
+        table: TableEncoder,
+        label: str,
+        weight: str | None,
+        key: str | None,
+        positive: np.ndarray[Any, Any],
+        held: int | float,
+        salt: int,
+    ) -> None:
+        self.table, self.label, self.weight, self.key = table, label, weight, key
+        self.columns = [plan.name for plan in table.used]
+        self.positive, self.held, self.salt = positive, held, salt
+
+    def pieces(self, part: Any, places: int) -> list[Part]:
+        """The rows of a partition, grouped by the worker that their hash assigns them to."""
+        import pandas as pd
+
+        rows = self.table.transform(read_frame(part[self.columns]), warn=False)
+        named = part[self.columns if self.key is None else [self.key]]
+        hashed = pd.util.hash_pandas_object(named, index=False, hash_key=f"{self.salt:016d}").to_numpy()
+        mixed = hashed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.salt)
+        place = (mixed >> np.uint64(40)) % np.uint64(places)
+        weight = None if self.weight is None else part[self.weight].to_numpy(dtype=np.float64)
+        positive = part[self.label].isin(self.positive).to_numpy(dtype=bool)
+        whole = Part(rows, positive, fold_of(mixed, self.held), weight)
+        return [whole.take(np.flatnonzero(place == k)) for k in range(places)]
+
+
+def fold_of(hashed: np.ndarray[Any, np.dtype[np.uint64]], held: int | float) -> IntArray:
+    """Fold of each row by the low bits of its hash; -1 for rows that are used for training only."""
+    unit = (hashed & np.uint64(2**32 - 1)).astype(np.float64) / 2**32
+    if isinstance(held, float):
+        return np.where(unit < held, 0, -1).astype(np.int64)
+    return np.minimum((unit * held).astype(np.int64), held - 1)
+
+
+def survey(part: Any, place: int, columns: list[str], label: str) -> Survey:
+    """Labels of a partition, and summaries of its columns whose kind depends on their values."""
+    found = part[label].value_counts(dropna=False).head(MOST_LABELS + 1)
+    table = TableSummary.of(read_frame(part[columns]), (place, 0))
+    return [(found.index.tolist(), found.tolist())], table
+
+
+def add_surveys(parts: list[Survey]) -> Survey:
+    """The sum of surveys."""
+    (labels, table), *more = parts
+    for other_labels, other_table in more:
+        labels, table = labels + other_labels, table + other_table
+    return labels, table
+
+
+def join(pieces: list[Part]) -> Part:
+    """One part of the pieces from all partitions."""
+    weights = [piece.weight for piece in pieces if piece.weight is not None]
+    return Part(
+        np.concatenate([piece.rows for piece in pieces]),
+        np.concatenate([piece.positive for piece in pieces]),
+        np.concatenate([piece.fold for piece in pieces]),
+        np.concatenate(weights) if weights else None,
+    )
+
+
+def totals(part: Part, folds: int) -> tuple[IntArray, FloatArray]:
+    """Rows and weights by fold and kind."""
+    fold = np.where(part.fold < 0, folds, part.fold)
+    cell = 2 * fold + part.positive
+    size = 2 * (folds + 1)
+    counts = np.bincount(cell, minlength=size).reshape(-1, 2)
+    mass = np.bincount(cell, weights=part.weight, minlength=size).reshape(-1, 2)
+    return counts.astype(np.int64), mass.astype(np.float64)
+
+
+def dtype(part: Part) -> Any:
+    """Type of the rows."""
+    return part.rows.dtype
+
+
+def train_rows(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
+    """Training rows of a fold."""
+    return np.asarray(part.rows[part.fold != without])
+
+
+def train_flags(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
+    """1 for the positives among them."""
+    return np.asarray(part.positive[part.fold != without], dtype=np.float64)
+
+
+def train_weights(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
+    """Their weights, scaled so that positive and unlabeled rows have equal totals."""
+    seen = part.take(part.fold != without)
+    weight = np.where(seen.positive, mass[1], mass[0])
+    return weight if seen.weight is None else weight * seen.weight
+
+
+def positive_scores(
+    part: Part, model: BoostedRatio, fold: int, share: float, seed: int
+) -> tuple[FloatArray, FloatArray]:
+    """Scores and weights of held-out positives, or of a share of them."""
+    chosen = np.flatnonzero((part.fold == fold) & part.positive)
+    if share < 1:
+        chosen = chosen[np.random.default_rng(seed).random(len(chosen)) < share]
+    weight = np.ones(len(chosen)) if part.weight is None else part.weight[chosen]
+    return (model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)), weight
+
+
+def count(part: Part, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+    """Counts of the unlabeled rows of a fold."""
+    chosen = np.flatnonzero((part.fold == fold) & ~part.positive)
+    scores = model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)
+    return PartCounts.of(empty, scores, None if part.weight is None else part.weight[chosen])
+
+
+def quantiles(part: Part) -> list[tuple[int, FloatArray]]:
+    """Number of rows and quantiles of the columns, unlabeled and positive; of many rows from a sample."""
+    found = []
+    for kind in (False, True):
+        chosen = np.flatnonzero(part.positive == kind)
+        chosen = chosen[:: max(1, len(chosen) // MOST_SORTED)]
+        found.append((len(chosen), column_quantiles(part.rows[chosen])))
+    return found
+
+
+def ranges(part: Part, cells: list[Cells]) -> tuple[IntArray, IntArray]:
+    """Unlabeled rows and positives in the cells of the columns."""
+    return count_columns(cells, part.rows[~part.positive]), count_columns(cells, part.rows[part.positive])
+
+
+def add(parts: list[PartCounts]) -> PartCounts:
+    """The sum of counts."""
+    total = parts[0]
+    for part in parts[1:]:
+        total = total + part
+    return total
+
+
+LOCK = "drpu-lightgbm"  # concurrent fits would wait for each other's sockets forever
+WATCH = 0.5  # seconds between two checks of the workers during training
+STOP = 10  # seconds in which LightGBM's interface ends after its tasks were cancelled
+PRIORITY = 10  # before the other tasks of a worker: LightGBM waits two minutes for all workers to start
+
+
+@contextmanager
+def one_at_a_time(client: Any) -> Iterator[None]:
+    """Wait until no other fit, of any client, runs on the cluster; the turn of a lost client expires."""
+    distributed = require("distributed", extra="dask", for_="DaskBoosted")
+    turn = distributed.Semaphore(max_leases=1, name=LOCK, scheduler_rpc=client.scheduler, loop=client.loop)
+    try:
+        with turn:
+            yield
+    finally:
+        turn.refresh_leases = False  # a turn that is granted after an interrupted wait expires
+
+
+def worker_addresses(client: Any) -> set[str]:
+    """Addresses of the workers that the scheduler knows now."""
+    return set(client.scheduler_info(n_workers=-1)["workers"])
+
+
+class TreeTraining:
+    """One attempt to train trees, in a thread that can be given up when a worker is lost.
+
+    ``places`` has the worker of each block of rows. Blocks are not moved, and their order is that of
+    LightGBM's machines, so that equal blocks give equal trees.
+    """
+
+    def __init__(
+        self, client: Any, places: list[str], settings: dict[str, Any], categories: list[int]
+    ) -> None:
+        self.client, self.started = client, _StartedTasks(client, places)
+        self.settings, self.categories = settings, categories
+        self.outcome: dict[str, Any] = {}
+
+    def run(self, rows: Any, flags: Any, weight: Any) -> str | None:
+        """Trees in LightGBM's text format, or None if a worker was lost."""
+        before, lost = set(self.started.places), False
+        thread = threading.Thread(target=self._grow, args=(rows, flags, weight), daemon=True)
+        try:
+            thread.start()
+            while thread.is_alive() and not lost:
+                thread.join(WATCH)
+                lost = not before <= worker_addresses(self.client)
+        finally:  # also after an interrupt: the tasks must not outlive the turn of this fit
+            if "trees" not in self.outcome:
+                self.started.cancel()
+                thread.join(STOP)
+        if "trees" in self.outcome:
+            text: str = self.outcome["trees"].model_to_string()
+            return text
+        error = self.outcome.get("error")
+        # The other workers see the broken connection before the scheduler notices the lost worker.
+        if lost or "ocket" in str(error):
+            return None
+        raise ClusterError(f"LightGBM failed on the Dask cluster: {error}") from error
+
+    def _grow(self, rows: Any, flags: Any, weight: Any) -> None:
+        client: Any = self.started
+        try:
+            from lightgbm.dask import DaskLGBMRegressor
+
+            # A regressor, because the classifier requires both labels on each worker.
+            grower = DaskLGBMRegressor(client=client, time_out=2, **self.settings)
+            with self.client.as_current(), warnings.catch_warnings():
+                # LightGBM warns about parameters that it sets itself.
+                warnings.filterwarnings("ignore", "Parameter .* will be ignored")
+                warnings.filterwarnings("ignore", "categorical_feature in param dict")
+                grower.fit(rows, flags, sample_weight=weight, categorical_feature=self.categories or "auto")
+                self.outcome["trees"] = grower.booster_
+        except BaseException as error:  # the caller finds out whether a worker was lost
+            self.outcome["error"] = error
+
+
+class _StartedTasks:
+    """The client that LightGBM uses: its tasks can be cancelled without those of others."""
+
+    def __init__(self, client: Any, places: list[str]) -> None:
+        self.client, self.places = client, places
+        self.futures: list[Any] = []
+        self.stopped = False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.client, name)
+
+    def compute(self, blocks: list[Any]) -> list[Any]:
+        """Blocks of rows, each on its worker."""
+        placed = zip(blocks, self.places, strict=True)
+        return self._keep([self.client.compute(block, workers=[worker]) for block, worker in placed])
+
+    def submit(self, *args: Any, **options: Any) -> Any:
+        return self._keep([self.client.submit(*args, priority=PRIORITY, **options)])[0]
+
+    def who_has(self, futures: list[Any]) -> dict[str, Any]:
+        """Workers of the futures, in the order of the futures, in which LightGBM numbers its machines."""
+        found = self.client.who_has(futures)
+        return {future.key: found[future.key] for future in futures}
+
+    def cancel(self) -> None:
+        """Cancel the tasks started so far, and those that are started later."""
+        self.stopped = True
+        self.client.cancel(self.futures)
+
+    def _keep(self, futures: list[Any]) -> list[Any]:
+        self.futures += futures
+        if self.stopped:
+            self.cancel()
+        return futures

@@ -1,0 +1,214 @@
+"""Answers of audits: their coding, missing answers, files to fill in, and errors."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+
+from drpu import Audit, AuditPlan, DRPUClassifier
+from drpu.classifier.audit import read_answers
+from drpu.classifier.audit_file import DESIGN, LABEL, ROW, audit_from_columns
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    DRPUWarning,
+    LabelError,
+    LabelledSampleWarning,
+    MissingAnswersWarning,
+    ParameterError,
+)
+
+# -- labels -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("labels", "classes", "expected"),
+    [
+        ([True, False], [0, 1], [1, 0]),
+        ([1, 0, 1], [0, 1], [1, 0, 1]),
+        (np.array([1.0, 0.0]), [0, 1], [1, 0]),
+        (["fraud", "ok"], ["ok", "fraud"], [1, 0]),
+        ([1, 0], ["ok", "fraud"], [1, 0]),
+        ([2, 1, 2], [1, 2], [1, 0, 1]),
+        ([0, 1], [1, 2], [0, 1]),
+        ([0, 1], [1, 0], None),  # the positive class is called 0: ambiguous beside 1 and 0
+        ([True, False], [1, 0], [1, 0]),
+        ([1], [1, 2], None),
+    ],
+)
+def test_answers_come_in_any_coding_that_has_one_meaning(labels, classes, expected):
+    if expected is None:
+        with pytest.raises(LabelError, match="True for positive"):
+            read_answers(labels, np.array(classes))
+        return
+    answered, positive = read_answers(labels, np.array(classes))
+    assert answered.all()
+    assert_array_equal(positive, np.array(expected, bool))
+
+
+def test_none_and_nan_mean_no_answer():
+    answered, positive = read_answers([1, None, float("nan"), 0], np.array([0, 1]))
+    assert_array_equal(answered, [True, False, False, True])
+    assert_array_equal(positive, [True, False])
+
+
+def test_missing_answers_are_counted_and_told(plan, audit_data):
+    labels = audit_data.test_labels[plan.rows].astype(float)
+    labels[:20] = np.nan
+    with pytest.warns(MissingAnswersWarning, match="20 of 120 rows have no answer"):
+        audit = plan.answer(labels)
+    assert audit.n == 100
+    with pytest.warns(MissingAnswersWarning, match="20 of 120"):
+        named = plan.answer(audit_data.test_labels[plan.rows[20:]], rows=plan.rows[20:])
+    assert_array_equal(named.parts[0].answers.positive, audit.parts[0].answers.positive)
+
+
+def test_answers_can_come_by_position(plan, audit_data, audit):
+    named = plan.answer({int(row): bool(audit_data.test_labels[row]) for row in sorted(plan.rows)})
+    assert named.n == audit.n
+    by_row = np.argsort(plan.rows)
+    assert_array_equal(named.parts[0].answers.positive, audit.parts[0].answers.positive[by_row])
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def columns(plan, audit_data):
+    columns = plan.to_columns()
+    columns[LABEL] = [str(int(label)) for label in audit_data.test_labels[columns[ROW]]]
+    return columns
+
+
+def shuffled(columns, order):
+    return {name: [values[i] for i in order] for name, values in columns.items()}
+
+
+def test_a_shuffled_file_gives_the_same_priors(audit_clf, audit_data, columns, june):
+    order = np.random.RandomState(0).permutation(120)
+    audit = audit_from_columns(audit_clf, audit_data.test, shuffled(columns, order))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelledSampleWarning)
+        adapted = audit_clf.adapt(audit_data.test, audit=audit)
+    assert adapted.test_prior_ == june.test_prior_
+    assert adapted.train_prior_ == june.train_prior_
+
+
+def test_a_partly_filled_file_uses_what_is_there(audit_clf, audit_data, columns):
+    columns[LABEL][:30] = [""] * 30
+    with pytest.warns(MissingAnswersWarning, match="30 of 120"):
+        assert audit_from_columns(audit_clf, audit_data.test, columns).n == 90
+    with pytest.warns(MissingAnswersWarning, match="70 of 120"):  # rows deleted from the file
+        assert audit_from_columns(audit_clf, audit_data.test, shuffled(columns, range(70, 120))).n == 50
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda c: c[ROW].__setitem__(3, c[ROW][3] + 1), "was changed"),
+        (lambda c: c[DESIGN].__setitem__(3, c[DESIGN][3].replace("of", "of9", 1)), "was changed"),
+        (lambda c: c[DESIGN].__setitem__(3, ""), "without"),
+        (lambda c: c[LABEL].__setitem__(3, "perhaps"), "must be True and False"),
+        (lambda c: c.pop(DESIGN), "must have a column"),
+        (lambda c: [c[name].append(c[name][0]) for name in c], "twice"),
+        (lambda c: c.__setitem__(LABEL, [""] * 120), "no answer"),
+    ],
+)
+def test_an_edited_file_is_one_clear_error(audit_clf, audit_data, columns, edit, message):
+    edit(columns)
+    with pytest.raises(DataError, match=message):
+        audit_from_columns(audit_clf, audit_data.test, columns)
+
+
+def test_a_file_belongs_to_its_rows_and_its_classifier(audit_clf, audit_data, columns):
+    with pytest.raises(DataError, match="planned on 3000 rows, got 2999"):
+        audit_from_columns(audit_clf, audit_data.test[:-1], columns)
+    with pytest.raises(DataError, match="scores differ"):
+        audit_from_columns(audit_clf, audit_data.test[::-1], columns)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        other = DRPUClassifier("classifier", random_state=1).fit(*audit_data.X_y())
+    with pytest.raises(DataError, match="another classifier"):
+        audit_from_columns(other, audit_data.test, columns)
+
+
+# -- errors --------------------------------------------------------------------------------------
+
+
+def test_bad_plans_are_refused(audit_clf, audit_data):
+    for bad in ({}, {"n": 10, "width": 0.1}):
+        with pytest.raises(ParameterError, match="n or width"):
+            audit_clf.plan_audit(audit_data.test, **bad)
+    with pytest.raises(ParameterError, match="at most the number of rows, 50, got 51"):
+        audit_clf.plan_audit(audit_data.test[:50], n=51)
+    with pytest.raises(ParameterError, match="at least 1"):
+        audit_clf.plan_audit(audit_data.test, n=0)
+    with pytest.raises(ParameterError, match="even the labels of all 3000 rows"):
+        audit_clf.plan_audit(audit_data.test, width=0.001)
+    with pytest.raises(ParameterError, match="population"):
+        audit_clf.plan_audit(audit_data.test, n=10, population="june")
+    with pytest.raises(ParameterError, match="rows cannot be chosen"):
+        audit_clf.plan_audit(audit_clf.count(audit_data.test), n=10)
+
+
+def test_bad_answers_are_refused(plan, audit_data):
+    labels = audit_data.test_labels[plan.rows]
+    other = int(np.setdiff1d(np.arange(3000), plan.rows)[0])
+    with pytest.raises(DataError, match="one answer for each of 120 rows, got 119"):
+        plan.answer(labels[:-1])
+    with pytest.raises(LabelError, match="got 'yes'"):
+        plan.answer(["yes"] * 120)
+    with pytest.raises(LabelError, match="got 2"):
+        plan.answer([2] + [0] * 119)
+    with pytest.raises(DataError, match="which was not planned"):
+        plan.answer([1], rows=[other])
+    with pytest.raises(DataError, match="twice"):
+        plan.answer([1, 1], rows=[plan.rows[0], plan.rows[0]])
+    with pytest.raises(DataError, match="at least one answer"):
+        plan.answer([None] * 120)
+    with pytest.raises(LabelError, match="sequence"):
+        plan.answer(None)
+
+
+def test_bad_random_samples_are_refused(audit_clf, audit_data):
+    with pytest.raises(DataError, match="same length, got 3 and 2"):
+        Audit.random([0, 1, 2], [1, 0])
+    with pytest.raises(DataError, match="twice"):
+        Audit.random([0, 1, 1], [1, 0, 0])
+    with pytest.raises(DataError, match="from 0 to the last row, got -1"):
+        Audit.random([-1, 1], [1, 0])
+    with pytest.raises(DataError, match="from 0 to 2999, got 3000"):
+        audit_clf.adapt(audit_data.test, audit=Audit.random([3000, 1], [1, 0]))
+    with pytest.raises(DataError, match="integers"):
+        Audit.random([0.5, 1.5], [1, 0])
+    with pytest.raises(LabelError, match="got 'x'"):
+        audit_clf.adapt(audit_data.test, audit=Audit.random([0, 1], ["x", "y"]))
+    with pytest.raises(ParameterError, match="positions of rows"):
+        audit_clf.evaluate(Audit.random([0, 1], [1, 0]))
+
+
+def test_bad_audits_are_refused(audit_clf, audit_data, plan, audit):
+    with pytest.raises(DataTypeError, match="answer"):
+        audit_clf.adapt(audit_data.test, audit=plan)
+    with pytest.raises(DataTypeError, match="must be an Audit"):
+        audit_clf.adapt(audit_data.test, audit=[1, 0])
+    with pytest.raises(DataError, match="planned on other rows"):
+        audit_clf.adapt(audit_data.test[:-1], audit=audit)
+    with pytest.raises(ParameterError, match="sample_weight"):
+        audit_clf.adapt(audit_data.test, audit=audit, sample_weight=np.ones(len(audit_data.test)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        other = DRPUClassifier("classifier", random_state=1).fit(*audit_data.X_y())
+    with pytest.raises(DataError, match="another classifier"):
+        other.adapt(audit_data.test, audit=audit)
+    foreign = other.plan_audit(audit_data.test, n=10, random_state=0)
+    with pytest.raises(ParameterError, match="different ones"):
+        audit + foreign.answer(audit_data.test_labels[foreign.rows])
+    with pytest.raises(ParameterError, match="y must be None"):
+        audit_clf.evaluate(audit, [1])
+    with pytest.raises(ParameterError, match="y must be given"):
+        audit_clf.evaluate(audit_data.test)
+    assert isinstance(plan, AuditPlan)

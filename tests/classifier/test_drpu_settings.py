@@ -1,0 +1,187 @@
+"""Settings of DRPUClassifier, and its use with the tools of scikit-learn."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from drpu import (
+    BoostedRatio,
+    ClassifierRatio,
+    DRPUClassifier,
+    KernelRatio,
+    make_gaussian_pu,
+    ratio_risk_scorer,
+)
+from drpu.datasets.sampling import draw_at_prior
+from drpu.exceptions import (
+    ParameterError,
+)
+
+# -- settings ----------------------------------------------------------------------------
+
+
+def test_the_same_seed_gives_the_same_classifier(toy):
+    X, y = toy.X_y()
+    a, b = (DRPUClassifier("boosted", holdout=2, random_state=3).fit(X, y) for _ in range(2))
+    assert a.prior_ == b.prior_
+    assert a.tails_ == b.tails_
+    assert_array_equal(a.decision_function(X), b.decision_function(X))
+
+
+def test_parallel_folds_change_nothing(toy):
+    X, y = toy.X_y()
+    one, two = (DRPUClassifier("classifier", random_state=0, n_jobs=n).fit(X, y) for n in (1, 2))
+    assert one.tails_ == two.tails_
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        "kernel",
+        KernelRatio(width=1.0, ridge=0.1),
+        BoostedRatio(n_rounds=20),
+        ClassifierRatio(LogisticRegression()),
+        LogisticRegression(),
+        RandomForestClassifier(20, min_samples_leaf=5),
+    ],
+    ids=lambda model: model if isinstance(model, str) else type(model).__name__,
+)
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+def test_models_come_as_names_ratios_or_classifiers(toy, model):
+    clf = DRPUClassifier(model, holdout=0.3, random_state=0).fit(*toy.X_y())
+    assert clf.adapt(toy.test).score(toy.test, toy.test_labels) > 0.85  # the majority class has 0.84
+
+
+def test_a_share_kept_out_scores_each_row_once(toy):
+    clf = DRPUClassifier("classifier", holdout=0.25, random_state=0).fit(*toy.X_y())
+    assert (clf.tails_.n_positive, clf.tails_.n) == (75, 225)
+    assert len(clf.model_.models) == 1
+
+
+def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
+    clf = DRPUClassifier("classifier", holdout=4, random_state=0).fit(*toy.X_y())
+    assert (clf.tails_.n_positive, clf.tails_.n) == (300, 900)
+    counted = clf.fitted_.count(toy.test)
+    assert counted.counts.sum() == 4 * len(toy.test)
+    assert counted.n == len(toy.test)
+
+
+def test_without_calibration_the_model_speaks_for_itself(toy):
+    clf = DRPUClassifier("classifier", holdout=0.3, calibrate=False, random_state=0).fit(*toy.X_y())
+    ratio, model = clf.ratio(toy.test), clf.model_.ratio(toy.test)
+    assert_allclose(ratio, np.minimum(model, 1 / clf.prior_.value))
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"cost": 1.0}, "cost must lie strictly between 0 and 1, got 1.0"),
+        ({"scenario": "both"}, "scenario must be one of 'case-control', 'single-sample', got 'both'"),
+        ({"prior": "magic"}, "prior must be one of 'auto'"),
+        ({"prior": "matching"}, "prior must be one of 'auto'"),
+        ({"prior": 30}, "a prior is the share of positives, not a percentage"),
+        ({"test_prior": -0.1}, "test_prior must lie between 0 and 1, got -0.1"),
+        ({"model": "deep"}, "model must be one of 'auto'"),
+        ({"model": KernelRatio}, r"write KernelRatio\(\)"),
+        ({"model": 3}, "model must be a name, a density ratio"),
+        ({"holdout": 1}, "holdout must be at least 2, got 1"),
+        ({"holdout": 0.0}, "holdout must lie strictly between 0 and 1"),
+        ({"holdout": "half"}, "holdout must be 'auto'"),
+        ({"holdout": 10_000}, "more folds than there are positives"),
+        ({"calibrate": "yes"}, "calibrate must be True or False"),
+    ],
+)
+def test_a_wrong_setting_is_named_before_any_work(toy, parameters, message):
+    with pytest.raises(ParameterError, match=message):
+        DRPUClassifier(**parameters).fit(*toy.X_y())
+
+
+@pytest.mark.parametrize("method", ["predict", "predict_proba", "decision_function", "ratio", "adapt"])
+def test_nothing_works_before_fit(toy, method):
+    with pytest.raises(NotFittedError, match="call fit"):
+        getattr(DRPUClassifier(), method)(toy.test)
+    for attribute in ("prior_", "threshold_", "tails_", "model_"):
+        with pytest.raises(NotFittedError):
+            getattr(DRPUClassifier(), attribute)
+
+
+# -- scikit-learn's tools ----------------------------------------------------------------
+
+
+def test_it_lives_in_a_pipeline(toy):
+    X, y = toy.X_y()
+    pipe = make_pipeline(StandardScaler(), DRPUClassifier("classifier", random_state=0)).fit(X, y)
+    assert_array_equal(pipe.predict(X), pipe[-1].predict(pipe[:-1].transform(X)))
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+def test_grid_search_needs_no_true_labels(toy):
+    X, y = toy.X_y()
+    pipe = make_pipeline(
+        StandardScaler(), DRPUClassifier(KernelRatio(ridge=0.1, n_centres=50), holdout=0.3, random_state=0)
+    )
+    grid = {"drpuclassifier__model__width": [0.02, 1.0]}
+    search = GridSearchCV(pipe, grid, scoring=ratio_risk_scorer, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_["drpuclassifier__model__width"] == 1.0
+
+
+def test_the_scorer_prefers_the_true_ratio(toy, fitted):
+    X, y = toy.X_y()
+
+    class Fixed:
+        def __init__(self, ratio):
+            self.ratio = ratio
+
+    true = ratio_risk_scorer(Fixed(toy.ratio), X, y)
+    assert true > ratio_risk_scorer(Fixed(lambda rows: np.ones(len(rows))), X, y)
+    assert true > ratio_risk_scorer(fitted, X, y) - 0.02
+    with pytest.raises(ParameterError, match="must have a ratio method"):
+        ratio_risk_scorer(LogisticRegression(), X, y)
+
+
+def test_clone_and_parameters_round_trip():
+    clf = DRPUClassifier(KernelRatio(width=2.0), cost=0.3, prior="paper")
+    assert clone(clf).get_params()["model__width"] == 2.0
+    assert clf.set_params(model__width=3.0).model.width == 3.0
+
+
+def test_true_labels_are_scored_in_the_users_coding(toy):
+    X, y = toy.X_y()
+    words = np.where(y == 1, "yes", "no")
+    clf = DRPUClassifier("classifier", pos_label="yes", random_state=0).fit(X, words)
+    truth = np.where(toy.test_labels == 1, "yes", "no")
+    assert clf.score(toy.test, truth) > 0.85
+
+
+def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
+    pool = make_gaussian_pu(
+        10, 10, prior=0.5, n_test=8000, test_prior=0.5, separation=3, dimensions=2, random_state=5
+    )
+    for prior in (0.02, 0.3, 0.7, 0.98):
+        X, _ = draw_at_prior(pool.test, pool.test_labels, prior, 2000, random_state=0)
+        assert abs(fitted.adapt(X).prior_.value - prior) < 0.06
+
+
+def test_the_default_says_what_it_did(toy, caplog):
+    with caplog.at_level("INFO", logger="drpu"):
+        clf = DRPUClassifier(holdout=2, random_state=0, verbose=1).fit(*toy.X_y())
+    members = "log-ratio of 0.5 x ForestRatio + 0.25 x BoostedRatio + 0.25 x FourierRatio"
+    assert clf.model_.describe() == f"2 folds of {members}, and a model of all rows for labels"
+    said = caplog.text
+    assert "300 positives, 900 unlabeled rows" in said
+    assert members in said
+    assert str(clf.prior_) in said
+
+
+def test_rows_are_scored_in_parts_without_a_trace(toy, fitted, monkeypatch):
+    whole = fitted.decision_function(toy.test), fitted.fitted_.count(toy.test)
+    monkeypatch.setattr("drpu.classifier.fitted._CHUNK", 97)
+    assert_array_equal(fitted.decision_function(toy.test), whole[0])
+    assert fitted.fitted_.count(toy.test) == whole[1]

@@ -1,0 +1,64 @@
+"""scikit-learn's estimator checks pass for the other PU methods."""
+
+import pytest
+from rival_settings import TINY
+from sklearn.base import clone
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from drpu import (
+    ElkanNotoClassifier,
+    GenPUClassifier,
+    NNPUClassifier,
+    PUaClassifier,
+    PULDClassifier,
+    UPUClassifier,
+    VPUClassifier,
+)
+from drpu.ratios.scores import LinearScore
+
+# The checks fit a few rows of noise, where drpu's warnings about the data are correct.
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning"),
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+
+_RESAMPLED = (
+    "folds, batches and kernel means draw rows, so a row of weight 2 is not the same as that row twice"
+)
+DEFAULTS = [
+    UPUClassifier(),
+    NNPUClassifier(),
+    PUaClassifier(),
+    VPUClassifier(),
+    GenPUClassifier(),
+    PULDClassifier(),
+    ElkanNotoClassifier(),
+]
+OTHER_SETTINGS = [
+    *(TINY[name] for name in ("upu-squared", "nnpu-network", "elkan-noto")),
+    UPUClassifier(TINY["upu"].model, prior="km2", scenario="single-sample"),
+]
+
+
+def exempted(classifier):
+    """The checks that a randomised or cross-validated weighted fit cannot pass."""
+    if type(getattr(classifier, "model", None)) is LinearScore:
+        return {}
+    return dict.fromkeys(
+        ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data"),
+        _RESAMPLED,
+    )
+
+
+# Not strict: with few rows and no folds, an exempted check may pass.
+@parametrize_with_checks(DEFAULTS, expected_failed_checks=exempted, xfail_strict=False)
+def test_defaults_pass_the_checks_of_scikit_learn(estimator, check):
+    if isinstance(estimator, GenPUClassifier) and check.keywords.get("readonly_memmap"):
+        estimator = clone(estimator).set_params(steps=20)  # the full training ran on the same rows in memory
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks(OTHER_SETTINGS, expected_failed_checks=exempted, xfail_strict=False)
+def test_other_settings_pass_the_checks_of_scikit_learn(estimator, check):
+    check(estimator)

@@ -1,0 +1,105 @@
+"""Exported graphs give the results of Python."""
+
+import json
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
+from drpu.exceptions import ArtifactError, DataTypeError
+from drpu.files.onnx import export_onnx
+
+pytest.importorskip("onnx", reason="part of the onnx extra")
+# The samples are small, so drpu warns that the prior is not identified; this is not tested here.
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.SeparationWarning")
+runtime = pytest.importorskip("onnxruntime", reason="runs the exported graphs")
+
+MODELS = {
+    "default": "auto",
+    "kernel": KernelRatio(n_centres=30),
+    "features": KernelRatio("features", n_centres=40),
+    "boosted": BoostedRatio(n_rounds=30),
+    "boosted lsif": BoostedRatio("bregman", generator="lsif", n_rounds=30),
+    "network": NetworkRatio(hidden=(16,), alpha=0.3, epochs=60, device="cpu"),
+    "bounded": NetworkRatio(hidden=(8,), alpha=0.3, epochs=60, head="bounded", device="cpu"),
+}
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_gaussian_pu(
+        150, 500, prior=0.4, test_prior=0.2, n_test=400, separation=3, dimensions=3, random_state=1
+    )
+
+
+def answers(classifier, X, prior, cost, folder):
+    path = folder / "graph.onnx"
+    export_onnx(classifier, path)
+    session = runtime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feed = {"X": np.asarray(X, dtype=np.float64), "prior": np.array([prior]), "cost": np.array([cost])}
+    return session.run(["ratio", "probability", "label"], feed), session.get_modelmeta().custom_metadata_map
+
+
+def assert_same(classifier, X, prior, cost, folder):
+    (ratio, probability, label), _ = answers(classifier, X, prior, cost, folder)
+    at = classifier.at_prior(prior, cost=cost)
+    assert_allclose(ratio, at.ratio(X), rtol=1e-5, atol=1e-5)
+    assert_allclose(probability, at.predict_proba(X)[:, 1], rtol=1e-5, atol=1e-5)
+    np.testing.assert_array_equal(label, at.predict(X))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_the_graph_agrees_with_python_at_any_prior_and_cost(name, data, tmp_path):
+    clf = DRPUClassifier(MODELS[name], holdout=2, random_state=0).fit(*data.X_y())
+    for prior, cost in ((0.2, 0.5), (0.6, 0.9)):
+        assert_same(clf, data.test, prior, cost, tmp_path)
+
+
+@pytest.mark.parametrize("options", [{"scenario": "single-sample"}, {"calibrate": False}, {"holdout": 0.3}])
+def test_scenarios_folds_and_calibration_are_followed(options, data, tmp_path):
+    clf = DRPUClassifier(MODELS["kernel"], random_state=0, **options).fit(*data.X_y())
+    assert_same(clf, data.test, 0.3, 0.7, tmp_path)
+
+
+@pytest.mark.parametrize("prior", [0.0, 1.0])
+def test_one_class_left_is_met(prior, data, tmp_path):
+    clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
+    assert_same(clf, data.test, prior, 0.5, tmp_path)
+
+
+@pytest.mark.parametrize("model", [BoostedRatio(n_rounds=10), "auto"])
+def test_training_rows_that_tie_with_a_level_stay_on_it(model, data, tmp_path):
+    X, y = data.X_y()
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X.round(1), y)
+    assert_same(clf, X.round(1), 0.3, 0.5, tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ImputationWarning")
+@pytest.mark.parametrize("model", [BoostedRatio(n_rounds=20), "auto"])
+def test_missing_values_take_the_side_that_python_gives_them(model, data, tmp_path):
+    X, y = data.X_y()
+    rng = np.random.default_rng(0)
+    gaps = np.where(rng.random(X.shape) < 0.2, np.nan, X)
+    new = np.where(rng.random(data.test.shape) < 0.2, np.nan, data.test)
+    for train in (gaps, X):
+        clf = DRPUClassifier(model, holdout=2, random_state=0).fit(train, y)
+        assert_same(clf, new, 0.3, 0.5, tmp_path)
+
+
+def test_labels_are_those_of_the_user_where_they_are_integers(data, tmp_path):
+    X, y = data.X_y()
+    clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(X, np.where(y == 1, 7, -7))
+    (_, _, label), about = answers(clf, data.test, 0.2, 0.5, tmp_path)
+    assert set(label.tolist()) == {-7, 7}
+    assert json.loads(about["drpu.classes"]) == [-7, 7]
+    assert float(about["drpu.train_prior"]) == clf.prior_.value
+
+
+def test_what_cannot_be_exported_is_refused_with_the_way_out(data, tmp_path):
+    clf = DRPUClassifier("classifier", random_state=0).fit(*data.X_y())
+    with pytest.raises(ArtifactError, match="choose the default"):
+        export_onnx(clf, tmp_path / "x.onnx")
+    with pytest.raises(DataTypeError, match="fitted DRPUClassifier"):
+        export_onnx(DRPUClassifier(), tmp_path / "x.onnx")
+    assert not (tmp_path / "x.onnx").exists()
