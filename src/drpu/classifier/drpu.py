@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -16,8 +16,8 @@ from drpu._samples import SamplePair
 from drpu._schema import Dictionary, Integer, Schema
 from drpu._state import ModelState
 from drpu._typing import Rows
-from drpu.classifier.adapted import Adaptable
 from drpu.classifier.audit import TrainingMark
+from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
 from drpu.classifier.kept import plain_parameters, read_parameters
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
@@ -58,7 +58,19 @@ TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
 
-class DRPUClassifier(Adaptable):
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a fit in memory or on a cluster learns before the prior is estimated."""
+
+    folds: FoldedRatio
+    tails: ScoreTails
+    classes: Classes
+    labelled_fraction: float
+    columns: tuple[ColumnProfile, ...]
+    grid: GridCounts | None
+
+
+class DRPUClassifier(RatioClassifier):
     """Classifier from positive and unlabeled rows that can be adapted to a changed prior.
 
     It learns the density ratio p(x | positive) / p(x) of the training population. The prior of
@@ -280,12 +292,17 @@ class DRPUClassifier(Adaptable):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        tails = held.tails()
-        grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
-        columns = profiles_of(self, pair.positive.rows, pair.unlabeled.rows)
-        return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng, columns)
+        learnt = Learnt(
+            folds,
+            held.tails(),
+            classes,
+            pair.labelled_fraction,
+            profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+            grid=None if held.weighted else GridCounts.of(held.positive, held.unlabeled),
+        )
+        return self._settle(learnt, pair, rng)
 
     def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
@@ -302,40 +319,31 @@ class DRPUClassifier(Adaptable):
             self.feature_names_in_ = np.array(names, dtype=object)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
-        counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes
         columns = profiles_of_ranges(self, found.ranges)
-        return self._settle(*counted, None, check_random_state(self.random_state), columns)
+        learnt = Learnt(
+            found.folds, found.tails, found.classes, found.labelled_fraction, columns, grid=found.grid
+        )
+        return self._settle(learnt, None, check_random_state(self.random_state))
 
-    def _settle(
-        self,
-        folds: FoldedRatio,
-        tails: ScoreTails,
-        grid: GridCounts | None,
-        labelled_fraction: float,
-        classes: Classes,
-        pair: SamplePair | None,
-        rng: np.random.RandomState,
-        columns: tuple[ColumnProfile, ...],
-    ) -> Self:
-        """Estimate the prior and the calibration from held-out rows."""
-        fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
-        prior = self._resolve_prior(tails, fraction, pair, rng)
-        warn_of_alpha(folds, without_labelled(prior, fraction))
-        calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
+    def _settle(self, learnt: Learnt, pair: SamplePair | None, rng: np.random.RandomState) -> Self:
+        """Estimate the prior and the calibration from held-out rows; a cluster has no ``pair``."""
+        fraction = learnt.labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = self._resolve_prior(learnt.tails, fraction, pair, rng)
+        warn_of_alpha(learnt.folds, without_labelled(prior, fraction))
         if self.verbose:
-            inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
+            inform(f"{learnt.folds.describe()}; training prior {prior} ({prior.method})")
         self.fitted_ = FittedRatio(
-            folds,
-            calibration,
-            tails,
+            learnt.folds,
+            self._calibration(learnt.tails, prior, fraction) if self.calibrate else None,
+            learnt.tails,
             prior,
             fraction,
-            classes,
+            learnt.classes,
             self.adapt_method,
-            grid,
+            learnt.grid,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             means=self._means(pair),
-            columns=columns,
+            columns=learnt.columns,
         )
         return self
 

@@ -18,7 +18,7 @@ from drpu.exceptions import DataError
 from drpu.tables.encoder import TableEncoder
 
 __all__ = [
-    "KeptClassifier",
+    "PUClassifier",
     "plain",
     "plain_parameters",
     "read_classes",
@@ -43,7 +43,7 @@ _PRIOR = Schema(
 )
 
 
-class KeptClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that can be saved and loaded; every public subclass is registered by its name.
 
     A subclass implements ``state`` and ``from_state``. Loading finds the class by the kind of the

@@ -8,8 +8,8 @@ from sklearn.pipeline import Pipeline
 
 from drpu._state import ModelState, class_of
 from drpu._typing import Rows
-from drpu.classifier.adapted import Adaptable
-from drpu.classifier.kept import KeptClassifier
+from drpu.classifier.base import RatioClassifier
+from drpu.classifier.kept import PUClassifier
 from drpu.core.diagnostics import Performance
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError
@@ -93,12 +93,12 @@ def expected_performance(estimator: Any) -> Performance:
     return last_step(estimator)[1].expected_performance()
 
 
-def last_step(estimator: Any) -> tuple[Pipeline | None, Adaptable]:
+def last_step(estimator: Any) -> tuple[Pipeline | None, RatioClassifier]:
     """The pipeline, or None if there is none, and the classifier at its end."""
     found = getattr(estimator, "best_estimator_", estimator)
     pipeline = found if isinstance(found, Pipeline) else None
     classifier = found if pipeline is None else pipeline[-1]
-    if not isinstance(classifier, Adaptable):
+    if not isinstance(classifier, RatioClassifier):
         raise DataTypeError(
             f"estimator must be a DRPUClassifier or an AdaptedClassifier, or a pipeline that ends in one, "
             f"got {type(classifier).__name__}."
@@ -143,7 +143,7 @@ def _with_last(pipeline: Pipeline, classifier: Any) -> Pipeline:
 
 def classifier_state(classifier: Any) -> ModelState:
     """The state from which :func:`from_state` restores the fitted classifier."""
-    if not isinstance(classifier, KeptClassifier):
+    if not isinstance(classifier, PUClassifier):
         raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
     return classifier.state()
 
@@ -152,4 +152,4 @@ def classifier_from_state(state: ModelState, *, module: Any = None) -> Any:
     """The classifier restored from ``state``."""
     if state.kind == PIPELINE:
         return pipeline_from_state(state, classifier_from_state(state.parts["classifier"], module=module))
-    return class_of("drpu.classifier", state, KeptClassifier).from_state(state, module=module)
+    return class_of("drpu.classifier", state, PUClassifier).from_state(state, module=module)

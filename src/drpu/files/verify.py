@@ -11,7 +11,7 @@ from typing import Any
 from drpu._checks import check_integer
 from drpu._state import ModelState, class_of
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.kept import KeptClassifier
+from drpu.classifier.kept import PUClassifier
 from drpu.exceptions import ArtifactError
 from drpu.files.container import MAX_BYTES, read_bytes
 from drpu.files.signature import check_signature
@@ -128,7 +128,7 @@ def verify(
 
 
 def _check_classifier(state: ModelState) -> None:
-    class_of("drpu.classifier", state, KeptClassifier)
+    class_of("drpu.classifier", state, PUClassifier)
     for name, part in state.parts.items():
         if name == "fitted":
             FittedRatio.check_state(part)

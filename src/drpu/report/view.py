@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.adapted import Adaptable
+from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
 from drpu.classifier.groups import group_values
 from drpu.core.budget import Budget
@@ -27,7 +27,7 @@ __all__ = ["View", "fitted_of", "judge_of", "judged", "look"]
 
 def fitted_of(classifier: Any) -> FittedRatio:
     """The fitted state of a classifier that can be adapted; raises if it is none, or not fitted."""
-    if not isinstance(classifier, Adaptable):
+    if not isinstance(classifier, RatioClassifier):
         kind = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
     classifier._check_fitted()

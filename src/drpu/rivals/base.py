@@ -16,7 +16,7 @@ from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.kept import (
-    KeptClassifier,
+    PUClassifier,
     plain_parameters,
     read_classes,
     read_parameters,
@@ -32,7 +32,7 @@ from drpu.ratios.scores import ScoreModel, resolve_score, score_from_state
 __all__ = ["PURival", "PosteriorRival", "ScoredRival"]
 
 
-class PURival(KeptClassifier):
+class PURival(PUClassifier):
     """A classifier that is trained for one prior.
 
     A subclass implements ``_intake``, ``_learn``, ``decision_function`` and the parts of its

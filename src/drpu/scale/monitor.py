@@ -10,8 +10,11 @@ from typing import Any, Self
 
 from drpu._checks import check_fraction, check_integer
 from drpu._typing import Rows
-from drpu.classifier.adapted import OTHER_SHIFT, Adaptable, AdaptedClassifier
+from drpu.classifier.adapted import AdaptedClassifier
+from drpu.classifier.base import RatioClassifier
+from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
+from drpu.classifier.profiles import OTHER_SHIFT
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.alarm import PriorAlarm
@@ -118,14 +121,14 @@ class PriorMonitor:
 
     def __init__(
         self,
-        classifier: Adaptable,
+        classifier: RatioClassifier,
         *,
         window: int | None = None,
         level: float = 0.95,
         keep: int = 1000,
         alpha: float = 0.05,
     ) -> None:
-        if not isinstance(classifier, Adaptable):
+        if not isinstance(classifier, RatioClassifier):
             raise ParameterError(
                 f"classifier must be a DRPUClassifier or an AdaptedClassifier, "
                 f"got {type(classifier).__name__}."
@@ -197,9 +200,8 @@ class PriorMonitor:
         if not self.readings:
             raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
         latest = self.readings[-1]
-        adapted = self.classifier.at_prior(latest.prior, cost=cost)
-        adapted.shift_test_, adapted.moved_columns_ = latest.shift, latest.moved_columns
-        return adapted
+        findings = Findings(shift_test=latest.shift, moved_columns=latest.moved_columns)
+        return self.classifier._adapted_at(latest.prior, cost=cost, findings=findings)
 
     def state(self) -> dict[str, Any]:
         """The window as arrays and numbers, for a restart; readings are not included."""
@@ -213,7 +215,7 @@ class PriorMonitor:
         }
 
     @classmethod
-    def from_state(cls, classifier: Adaptable, state: dict[str, Any]) -> Self:
+    def from_state(cls, classifier: RatioClassifier, state: dict[str, Any]) -> Self:
         """A monitor that continues from ``state``."""
         try:
             monitor = cls(
