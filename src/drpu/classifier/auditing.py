@@ -31,7 +31,6 @@ from drpu.classifier.fitted import FittedRatio, with_labelled
 from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.design import (
-    Figure,
     Growth,
     carry_share,
     combine_figures,
@@ -51,6 +50,7 @@ from drpu.core.audit.results import (
 )
 from drpu.core.decision import ratio_posterior
 from drpu.core.diagnostics import mixture_test
+from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUWarning, LabelledSampleWarning, ParameterError

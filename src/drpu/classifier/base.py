@@ -22,9 +22,9 @@ from drpu.classifier.notices import count_there, warn_of_few_rows
 from drpu.classifier.profiles import warn_of_other_shift
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.results import Evaluation
-from drpu.core.budget import Range
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance, mixture_test, threshold_limits
+from drpu.core.limits.exact import Figure
 from drpu.core.performance import Decision, expect
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.prior.groups import GroupPriors
@@ -296,7 +296,7 @@ class RatioClassifier(PUClassifier):
         self._check_fitted()
         return priors_by_group(self, X, by, check_fraction("level", level))
 
-    def expected_bill(self, rows: float = 1.0) -> Range:
+    def expected_bill(self, rows: float = 1.0) -> Figure:
         """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
 
         Needs a cost that was given as :class:`drpu.Costs`.
@@ -311,7 +311,7 @@ class RatioClassifier(PUClassifier):
         unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
         low, high = self.expected_range()
         value = unit * self.expected_performance().cost
-        return Range(value, min(unit * low.cost, value), max(unit * high.cost, value))
+        return Figure(value, min(unit * low.cost, value), max(unit * high.cost, value))
 
     def contributions(self, X: Rows) -> FloatArray:
         """How much each column adds to the score of each row, for models with trees.

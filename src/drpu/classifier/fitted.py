@@ -21,8 +21,9 @@ from drpu.classifier.profiles import (
     profiles_from_state,
     profiles_state,
 )
-from drpu.core.audit.design import Figure, carried_prior
+from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
+from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import METHODS, PriorEstimate, prior_from_tails
 from drpu.core.reduction import GridCounts, Protection
 from drpu.core.shift.columns import ColumnProfile, ColumnShift

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from drpu.classifier.adapted import OTHER_SHIFT
-from drpu.core.budget import Range, budget_outlook, gain_curve
+from drpu.core.budget import budget_outlook, gain_curve
 from drpu.core.diagnostics import Performance
+from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import FEW_POSITIVES
 from drpu.report.explorer import default_budget
 from drpu.report.page import number, prior_words, share, share_range
@@ -113,7 +114,7 @@ def _within_budget(view: View) -> tuple[str, str]:
     budget, rows = view.budget, default_budget(view)
     assert budget is not None
 
-    def figure(found: Range) -> str:
+    def figure(found: Figure) -> str:
         return f"{share(found.value)} ({share_range(found.low, found.high)})"
 
     words = (

@@ -7,10 +7,10 @@ from typing import Any, Self
 
 import numpy as np
 from scipy.special import betaln
-from scipy.stats import beta
 
 from drpu._checks import check_fraction
 from drpu._typing import FloatArray
+from drpu.core.limits.exact import exact_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
@@ -183,11 +183,11 @@ def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: f
     ranks = np.unique(np.linspace(0, len(b) - 1, _QUANTILES).round().astype(int))
     spread = np.maximum(a * (1 - a), 1 / reference.n)
     k = int(ranks[np.argmax((b[ranks] - a[ranks]) ** 2 / spread[ranks])])
-    a_low, a_high = _clopper_pearson(a[k], reference.n, alpha)
+    a_low, a_high = exact_limits(a[k], reference.n, alpha / 2)
     low, middle, high = growth
     if low == middle == high == 1:
         return _inside(k, a[k], a_low, a_high)
-    b_low, b_high = _clopper_pearson(b[k], reference.n_positive, alpha)
+    b_low, b_high = exact_limits(b[k], reference.n_positive, alpha / 2)
     # the share above the threshold is linear in the growth of the negatives
     corners = [(1 - g) * p + g * u for g in (low, high) for p in (b_low, b_high) for u in (a_low, a_high)]
     return _inside(k, (1 - middle) * b[k] + middle * a[k], min(corners), max(corners))
@@ -198,11 +198,3 @@ def _inside(level: int, value: float, low: float, high: float) -> _Reference:
     low, high = max(low, 1e-9), min(high, 1 - 1e-9)
     low, high = min(low, 1 - 1e-9), max(high, 1e-9)
     return _Reference(level + 1, float(min(max(value, low), high)), float(low), float(high))
-
-
-def _clopper_pearson(share: float, n: float, alpha: float) -> tuple[float, float]:
-    """Exact limits of a share found in ``n`` rows."""
-    x = share * n
-    low = beta.ppf(alpha / 2, x, n - x + 1) if x > 0 else 0.0
-    high = beta.ppf(1 - alpha / 2, x + 1, n - x) if x < n else 1.0
-    return float(low), float(high)
