@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import os
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
 from drpu._checks import check_integer, check_real, check_scores, check_weights
+from drpu._codec import Array, Number, Whole, kept
 from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import DataError, DRPUError
@@ -374,6 +376,14 @@ class ScoreTails:
 
     # -- keeping -------------------------------------------------------------------
 
+    def record(self) -> TailsRecord:
+        """The counts as plain data, from which ``record.tails()`` makes equal tails."""
+        counted = self._counted
+        return TailsRecord(
+            self.levels, self.positive_counts, self.counts, self.n_positive, self.copies,
+            counted.weight_squares, counted.cluster_squares, self.columns,
+        )  # fmt: skip
+
     def state(self) -> ModelState:
         """Arrays and numbers from which :meth:`from_state` makes equal tails."""
         return ModelState(
@@ -426,3 +436,43 @@ class ScoreTails:
                 "tails can be merged only when they count over the same positive scores, with the same "
                 "copies: start every shard from tails.empty()."
             )
+
+
+Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
+
+
+@kept("tails")
+@dataclass(frozen=True, eq=False)
+class TailsRecord:
+    """Counts as plain data; see :class:`ScoreTails` for the fields."""
+
+    levels: Annotated[FloatArray, Array("k", dtype="float64", finite=False)]
+    positive_counts: Counts
+    counts: Counts
+    n_positive: Annotated[float, Number(above=0, high=MOST)]
+    copies: Annotated[int, Whole(1, 2**31)]
+    weight_squares: Annotated[float, Number(0, 1e300)]
+    cluster_squares: Annotated[float, Number(0, 1e300)]
+    columns: Annotated[IntArray, Array("r", dtype="int", low=0)] | None
+
+    def __post_init__(self) -> None:
+        if not len(self.levels) or (self.levels[1:] <= self.levels[:-1]).any():
+            raise DataError("the levels of tails must ascend, and there must be one.")
+        for name in ("positive_counts", "counts"):
+            check_counts(name, getattr(self, name), len(self.levels))
+        if self.positive_counts[0] != 0 or not self.n_positive <= most_rows(self.positive_counts):
+            raise DataError("positive_counts and n_positive of tails do not agree.")
+        if self.counts.dtype != np.int64 and self.counts.any() != (self.weight_squares > 0):
+            raise DataError("counts and weight_squares of tails do not agree.")
+
+    def tails(self) -> ScoreTails:
+        """The tails with these counts."""
+        tails = object.__new__(ScoreTails)
+        tails.levels, tails.n_positive, tails.copies = self.levels.copy(), self.n_positive, self.copies
+        size = len(self.levels)
+        tails.positive_counts = check_counts("positive_counts", self.positive_counts, size)
+        counts = check_counts("counts", self.counts, size)
+        tails._counted = Counted(
+            counts, self.weight_squares, self.cluster_squares, check_columns(self.columns)
+        )
+        return tails

@@ -7,12 +7,13 @@ import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import narwhals as nw
 import numpy as np
 
 from drpu._checks import check_real
+from drpu._codec import Items, NotKept, Number, Text, Whole, kept
 from drpu._typing import FloatArray
 from drpu.core.shift.columns import RANGES, RARE, Cells
 from drpu.exceptions import (
@@ -55,15 +56,22 @@ FEWEST_ROWS = 5  # a level with fewer rows is rare
 MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
 
 
-@dataclass(frozen=True, slots=True)
+@kept("column")
+@dataclass(frozen=True)
 class ColumnPlan:
     """Name and kind of one column and, for a category, its levels by frequency."""
 
     name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    rows: tuple[int, ...] = field(default=(), compare=False)  # of each level; unknown after loading
-    rare: float = field(default=0.0, compare=False)  # share of rows with rare levels to expect
+    kind: Annotated[str, Text(choices=(NUMBER, DATE, CATEGORY, LEFT_OUT))]
+    levels: Annotated[tuple[str, ...], Items(0, MOST_LEVELS)] = ()
+    # Rows of each level; unknown after loading.
+    rows: Annotated[tuple[int, ...], NotKept] = field(default=(), compare=False)
+    # Share of rows with rare levels to expect.
+    rare: Annotated[float, Number(0, 1)] = field(default=0.0, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(set(self.levels)) != len(self.levels):
+            raise DataError(f"column {self.name!r:.100} names a level twice.")
 
     @classmethod
     def of_column(cls, name: str, column: Column) -> Self:
@@ -209,7 +217,8 @@ def _hash(level: str) -> int:
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
 
 
-@dataclass(frozen=True, slots=True)
+@kept("indicators")
+@dataclass(frozen=True)
 class Indicators:
     """One column of zeros and ones for each frequent code of a category.
 
@@ -226,10 +235,17 @@ class Indicators:
         codes. Otherwise an unknown code has a 0 in every column of its category.
     """
 
-    n_columns: int
-    categories: tuple[int, ...]
-    codes: tuple[tuple[int, ...], ...]
-    rest: tuple[bool, ...]
+    n_columns: Annotated[int, Whole(1, 2**31)]
+    categories: Annotated[tuple[int, ...], Items(dim="c")]
+    codes: Annotated[tuple[Annotated[tuple[int, ...], Items(1)], ...], Items(dim="c")]
+    rest: Annotated[tuple[bool, ...], Items(dim="c")]
+
+    def __post_init__(self) -> None:
+        different = len(set(self.categories)) == len(self.categories)
+        if not different or not all(0 <= j < self.n_columns for j in self.categories):
+            raise DataError("the categories of indicators must be different positions of columns.")
+        if any(list(codes) != sorted(set(codes)) for codes in self.codes):
+            raise DataError("the codes of indicators must be sorted and different.")
 
     @classmethod
     def of(cls, rows: FloatArray, categories: Sequence[int], most: int = MOST_INDICATORS) -> Self:
@@ -311,7 +327,8 @@ MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes
 ENOUGH_ROWS = 50  # minimum number of rows for that warning
 
 
-@dataclass(frozen=True, slots=True)
+@kept("table")
+@dataclass(frozen=True)
 class TableEncoder:
     """Reads the columns of a table by name and returns numbers and category codes.
 
@@ -335,10 +352,18 @@ class TableEncoder:
     if 255 others are more frequent. Labels are not used.
     """
 
-    columns: tuple[ColumnPlan, ...]
+    columns: Annotated[tuple[ColumnPlan, ...], Items(1)]
     named: bool
     salt: str | None = None
     indicators: Indicators | None = None
+
+    def __post_init__(self) -> None:
+        if len({plan.name for plan in self.columns}) != len(self.columns):
+            raise DataError("a table encoder names a column twice.")
+        if not self.used:
+            raise DataError("a table encoder leaves all columns out.")
+        if self.indicators is not None and self.indicators.n_columns != len(self.used):
+            raise DataError("the indicators of a table encoder must have its columns.")
 
     @classmethod
     def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:

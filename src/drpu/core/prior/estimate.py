@@ -5,9 +5,10 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from typing import Annotated, Any, Self, TypeAlias
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
+from drpu._codec import Number, Text, kept
 from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
 from drpu.core.prior.mixture import PROPORTIONS, adaptive
 from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
@@ -24,7 +25,8 @@ FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
 KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
 
 
-@dataclass(frozen=True, slots=True)
+@kept("prior")
+@dataclass(frozen=True)
 class PriorEstimate:
     """A class prior with confidence limits.
 
@@ -52,11 +54,11 @@ class PriorEstimate:
     0.520 [0.100, 0.710] at 95% (not identified: at most 0.710; 0.520 if all best-scored rows are positive)
     """
 
-    value: float
-    low: float
-    high: float
-    level: float
-    method: str
+    value: Annotated[float, Number(0, 1)]
+    low: Annotated[float, Number(0, 1)]
+    high: Annotated[float, Number(0, 1)]
+    level: Annotated[float, Number(0, 1)]
+    method: Annotated[str, Text(most=200)]
     identified: bool = True
 
     def __post_init__(self) -> None:
