@@ -9,19 +9,35 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 
 from drpu._checks import check_choice, check_integer
-from drpu._codec import Kept
+from drpu._codec import Items, Kept, Number, Text, Whole, kept
 from drpu._typing import FloatArray
-from drpu.exceptions import DataTypeError, KeptValuesWarning, ParameterError
+from drpu.core.decision import Costs
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError
 from drpu.tables.encoder import TableEncoder
 
-__all__ = ["Record", "Recorded", "Reduction", "record_of"]
+__all__ = [
+    "Amounts",
+    "Columns",
+    "Labels",
+    "LearntElsewhere",
+    "PUClassifier",
+    "Parameter",
+    "Record",
+    "Recorded",
+    "Reduction",
+    "parameters_of",
+    "read_parameters",
+    "record_of",
+]
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
 _Table = TypeVar("_Table", TableEncoder, None)
@@ -116,3 +132,145 @@ def _warn_of_values(kept: dict[str, int]) -> None:
         KeptValuesWarning,
         stacklevel=5,
     )
+
+
+# -- parts of records --------------------------------------------------------------------------
+
+
+class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the classifiers of drpu, which know their columns and can be saved."""
+
+    n_features_in_: int
+    table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
+
+    @abstractmethod
+    def record(self) -> Record:
+        """What a file keeps of the fitted classifier."""
+
+
+@kept("columns")
+@dataclass(frozen=True)
+class Columns(Kept):
+    """The columns of the training rows: their number and, for data frames, names and how they are read."""
+
+    n: Annotated[int, Whole(1, 2**31, dim="d")]
+    names: Annotated[tuple[str, ...], Items(dim="d")] | None
+    table: TableEncoder | None
+
+    def __post_init__(self) -> None:
+        if self.table is not None and len(self.table.columns) != self.n:
+            raise DataError(f"the table must have {self.n} columns, got {len(self.table.columns)}.")
+
+    @classmethod
+    def of(cls, classifier: PUClassifier) -> Columns:
+        """The columns of a fitted classifier."""
+        names = getattr(classifier, "feature_names_in_", None)
+        return cls(
+            classifier.n_features_in_, None if names is None else tuple(map(str, names)), classifier.table_
+        )
+
+    def set_on(self, classifier: PUClassifier) -> None:
+        """Set the attributes that scikit-learn defines for columns."""
+        classifier.n_features_in_, classifier.table_ = self.n, self.table
+        if self.names is not None:
+            classifier.feature_names_in_ = np.array(self.names, dtype=object)
+
+    def reduced(self, reduction: Reduction) -> Columns:
+        """The columns with fewer values of the training rows."""
+        return replace(self, table=reduction.table(self.table))
+
+    def facts(self) -> dict[str, bool]:
+        """Which names of the data they keep."""
+        named = self.table is not None and not self.table.plain
+        return {"column_names": self.names is not None, "category_names": named}
+
+
+_Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(most=10_000)]
+
+
+@kept("labels")
+@dataclass(frozen=True)
+class Labels(Kept):
+    """The two labels of a classifier, the positive one last.
+
+    Booleans, numbers, strings of at most 9999 characters, or objects, which are strings or None here.
+    """
+
+    dtype: Annotated[str, Text(pattern=r"[<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4}")]
+    values: tuple[_Label, _Label]
+
+    def __post_init__(self) -> None:
+        classes = self.classes()
+        if classes.shape != (2,) or classes[0] == classes[1]:
+            raise DataError(f"classes must be two different labels, got {self.values!r:.100}.")
+
+    @classmethod
+    def of(cls, classes: np.ndarray[Any, Any]) -> Labels:
+        """The labels of a fitted classifier."""
+        negative, positive = (None if value != value else value for value in classes.tolist())
+        return cls(classes.dtype.str, (negative, positive))
+
+    def classes(self) -> np.ndarray[Any, Any]:
+        """The labels as the attribute ``classes_``; a missing number is NaN."""
+        try:
+            return np.array(self.values, dtype=np.dtype(self.dtype))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DataError(f"classes must be two labels of the type {self.dtype}.") from error
+
+
+@kept("costs")
+@dataclass(frozen=True)
+class Amounts(Kept):
+    """A cost that was given as two amounts."""
+
+    false_alarm: Annotated[float, Number(above=0)]
+    miss: Annotated[float, Number(above=0)]
+
+    def costs(self) -> Costs:
+        """The cost."""
+        return Costs(self.false_alarm, self.miss)
+
+
+Parameter = None | bool | int | float | str | Amounts | PriorEstimate | tuple[float, ...]
+
+
+class LearntElsewhere:
+    """The ``model`` of a loaded classifier whose model was given as an object; a file keeps no learners."""
+
+    def __init__(self, description: str) -> None:
+        self.description = description
+
+    def __repr__(self) -> str:
+        return f"<{self.description}, loaded>"
+
+
+def parameters_of(classifier: BaseEstimator, *, model: str = "model", **others: Any) -> dict[str, Parameter]:
+    """The constructor parameters of a classifier as plain values.
+
+    A model that is an object becomes None, and so does a random state that is not an integer. ``others``
+    replace parameters.
+    """
+    found = classifier.get_params(deep=False) | others
+    if not isinstance(found["random_state"], (int, np.integer)):
+        found["random_state"] = None
+    if not isinstance(found[model], str):
+        found[model] = None
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Costs):
+        return Amounts(float(value.false_alarm), float(value.miss))
+    if isinstance(value, list):
+        return tuple(value)
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def read_parameters(parameters: dict[str, Parameter], *, model: str, learnt: str) -> dict[str, Any]:
+    """Arguments of the constructor; ``learnt`` describes a model that was an object."""
+    found: dict[str, Any] = {
+        name: value.costs() if isinstance(value, Amounts) else value for name, value in parameters.items()
+    }
+    if found.get(model) is None:
+        found[model] = LearntElsewhere(learnt)
+    return found
