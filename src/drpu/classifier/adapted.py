@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import Any, Self
+import math
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from drpu._checks import check_real
-from drpu._schema import Dictionary, Integer, Schema
-from drpu._state import ModelState
-from drpu.classifier.base import RatioClassifier
+from drpu._codec import Number, kept
+from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.budget import BudgetThreshold
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.kept import plain, read_plain, read_prior
 from drpu.classifier.notices import adapted_html
+from drpu.classifier.record import Amounts, Columns, plain_cost
 from drpu.core.audit.results import Evaluation, FairnessTest, more_precise
 from drpu.core.budget import Budget
 from drpu.core.decision import check_cost
@@ -23,7 +22,9 @@ from drpu.core.diagnostics import MixtureTest, Performance
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.shift.columns import ColumnShift
 
-__all__ = ["AdaptedClassifier"]
+__all__ = ["AdaptedClassifier", "AdaptedRecord"]
+
+_Unbounded = Annotated[float, Number(-math.inf, math.inf)]
 
 
 class AdaptedClassifier(RatioClassifier):
@@ -73,12 +74,6 @@ class AdaptedClassifier(RatioClassifier):
         Training and test prior as they were without the answers; None without an audit,
         and after loading.
     """
-
-    schema = Schema(
-        "AdaptedClassifier",
-        config={"test_prior": Dictionary(), "columns": Integer(1, 2**31)},
-        parts=("fitted",),
-    )
 
     def __init__(
         self,
@@ -185,30 +180,26 @@ class AdaptedClassifier(RatioClassifier):
         budget = self.findings.budget
         return super()._log_threshold() if budget is None else budget.log_ratio
 
-    def state(self) -> ModelState:  # noqa: D102
-        config = {"test_prior": asdict(self.prior), "cost": plain(self.cost)} | self._column_config()
-        if self.findings.rows is not None:
-            config["rows"] = self.findings.rows
-        if self.findings.budget is not None:  # as text, because it may be infinite
-            config["cut"] = [
-                repr(float(end)) for end in (self.findings.budget.log_ratio, self.findings.budget.score)
-            ]
-        return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
+    def record(self) -> AdaptedRecord:
+        """What a file keeps of the classifier."""
+        budget = self.findings.budget
+        return AdaptedRecord(
+            Columns.of(self),
+            self.fitted_.record(),
+            self.prior,
+            plain_cost(self.cost),
+            self.findings.rows,
+            None if budget is None else (budget.log_ratio, budget.score),
+        )
 
     @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
+    def _of(
+        cls, fitted: FittedRatio, columns: Columns, prior: PriorEstimate, cost: float, findings: Findings
+    ) -> Self:
+        """The classifier with these parts, of which a file keeps records."""
         adapted = object.__new__(cls)
-        adapted.fitted_ = FittedRatio.from_state(state.parts["fitted"], module=module)
-        adapted.prior = read_prior(state.config["test_prior"])
-        adapted.cost = check_cost("cost", read_plain(state.config["cost"]))
-        rows, budget = None, None
-        if "rows" in state.config:
-            rows = check_real("rows", state.config["rows"], low=0.0)
-        if "cut" in state.config:
-            log_ratio, score = (check_real("cut", float(end)) for end in state.config["cut"])
-            budget = BudgetThreshold(log_ratio, score)
-        adapted.findings = Findings(rows=rows, budget=budget)
-        adapted._read_columns(state.config)
+        adapted.fitted_, adapted.prior, adapted.cost, adapted.findings = fitted, prior, cost, findings
+        columns.set_on(adapted)
         return adapted
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -223,3 +214,25 @@ class AdaptedClassifier(RatioClassifier):
 
     def __sklearn_clone__(self) -> Self:
         return self
+
+
+@kept("AdaptedClassifier")
+@dataclass(frozen=True)
+class AdaptedRecord(RatioRecord):
+    """What a file keeps of an :class:`AdaptedClassifier`."""
+
+    prior: PriorEstimate
+    cost: Annotated[float, Number(0, 1)] | Amounts
+    rows: Annotated[float, Number(0)] | None
+    budget: tuple[_Unbounded, _Unbounded] | None  # log-ratio and score of the threshold of a budget
+
+    def __post_init__(self) -> None:
+        if isinstance(self.cost, float):
+            check_cost("cost", self.cost)
+
+    def classifier(self, module: Any = None) -> AdaptedClassifier:
+        """The classifier; ``module`` makes the torch module of a custom network."""
+        cost = self.cost.costs() if isinstance(self.cost, Amounts) else self.cost
+        budget = None if self.budget is None else BudgetThreshold(*self.budget)
+        findings = Findings(rows=self.rows, budget=budget)
+        return AdaptedClassifier._of(self.fitted.fitted(module), self.columns, self.prior, cost, findings)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
@@ -15,11 +17,11 @@ from drpu.classifier.audit import Audit, AuditPlan, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
 from drpu.classifier.budget import budget_threshold
 from drpu.classifier.findings import NOTHING_FOUND, Findings
-from drpu.classifier.fitted import FittedRatio, ScoredRows
+from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
 from drpu.classifier.groups import priors_by_group
-from drpu.classifier.kept import PUClassifier
 from drpu.classifier.notices import count_there, warn_of_few_rows
 from drpu.classifier.profiles import warn_of_other_shift
+from drpu.classifier.record import MOST_VALUES, Columns, PUClassifier, Record, Reduction
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.results import Evaluation
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
@@ -30,12 +32,12 @@ from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
-from drpu.ratios.base import LOG_LIMIT
+from drpu.functions.base import LOG_LIMIT
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
 
-__all__ = ["RatioClassifier"]
+__all__ = ["RatioClassifier", "RatioRecord"]
 
 
 class RatioClassifier(PUClassifier):
@@ -192,7 +194,7 @@ class RatioClassifier(PUClassifier):
             at,
             self.threshold_ if self._made_by_counts() else None,
             fitted.labelled_fraction,
-            len(fitted.model.models),
+            len(fitted.model.functions),
             self._batch_size,
         )
         return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
@@ -356,7 +358,7 @@ class RatioClassifier(PUClassifier):
     @property
     def keeps_rows(self) -> bool:
         """Whether the model contains training rows."""
-        return self._checked().model.keeps_rows
+        return bool(self._checked().model.keeps)
 
     def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
         """Counts of the scores of rows, which :meth:`adapt` accepts in place of rows.
@@ -617,3 +619,27 @@ def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
     if np.isinf(threshold):
         return float(np.copysign(2 * LOG_LIMIT, threshold))
     return float(np.log(threshold))
+
+
+@dataclass(frozen=True)
+class RatioRecord(Record):
+    """What a file keeps of a fitted or adapted classifier."""
+
+    columns: Columns
+    fitted: FittedRecord
+
+    def facts(self) -> dict[str, Any]:
+        """What the file keeps of the training rows."""
+        return self.fitted.facts() | self.columns.facts()
+
+    def reduced(self, reduction: Reduction) -> Self:
+        """The record with fewer values of the training rows."""
+        return replace(self, columns=self.columns.reduced(reduction), fitted=self.fitted.reduced(reduction))
+
+    def trial(self, classifier: RatioClassifier) -> FloatArray | None:
+        """Log-ratios of two artificial rows; None if the model reads data frames or very long rows."""
+        model = classifier.fitted_.model
+        if model.accepts_frames or math.prod(model.row_shape) > MOST_VALUES:
+            return None
+        rows = np.stack([np.zeros(model.row_shape), np.ones(model.row_shape)])
+        return classifier.fitted_.log_ratio(rows)

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict, dataclass
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
+from drpu._codec import NotKept, kept
 from drpu._optional import inform
 from drpu._samples import SamplePair
-from drpu._schema import Dictionary, Integer, Schema
-from drpu._state import ModelState
 from drpu._typing import Rows
 from drpu.classifier.audit import TrainingMark
-from drpu.classifier.base import RatioClassifier
+from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
-from drpu.classifier.kept import plain_parameters, read_parameters
+from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.classifier.profiles import profiles_of, profiles_of_ranges
+from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
     check_scenario,
@@ -38,7 +37,6 @@ from drpu.core.calibration import Calibration, calibrate
 from drpu.core.decision import check_cost
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.prior.mixture import PROPORTIONS
-from drpu.core.reduction import GridCounts
 from drpu.core.shift.columns import ColumnProfile
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
@@ -46,11 +44,11 @@ from drpu.exceptions import (
     PriorBoundaryWarning,
     PriorError,
 )
-from drpu.ratios.base import RatioModel
+from drpu.functions.folds import Folds
+from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import FrameRatio
+from drpu.ratios.crossfit import cross_fit, resolve_holdout
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
-from drpu.ratios.folds import FoldedRatio, cross_fit, resolve_holdout
-from drpu.ratios.resolve import resolve_model, seeded
 
 __all__ = ["DRPUClassifier"]
 
@@ -62,12 +60,11 @@ EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY o
 class Learnt:
     """What a fit in memory or on a cluster learns before the prior is estimated."""
 
-    folds: FoldedRatio
+    folds: Folds
     tails: ScoreTails
     classes: Classes
     labelled_fraction: float
     columns: tuple[ColumnProfile, ...]
-    grid: GridCounts | None
 
 
 class DRPUClassifier(RatioClassifier):
@@ -80,7 +77,7 @@ class DRPUClassifier(RatioClassifier):
 
     Parameters
     ----------
-    model : str, RatioModel, scikit-learn classifier or torch module, default="auto"
+    model : str, RatioLearner, scikit-learn classifier or torch module, default="auto"
         How the ratio is learnt. ``"auto"`` averages different kinds of models, with weights from
         held-out rows if there are many positives; ``"kernel"``, ``"boosted"``, ``"network"``
         and ``"classifier"`` are single kinds.
@@ -133,7 +130,7 @@ class DRPUClassifier(RatioClassifier):
         Ratio above which a row is flagged.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
-    model_ : FoldedRatio
+    model_ : Folds
         The fitted models, one per fold.
     tails_ : ScoreTails
         Held-out positive scores, and the unlabeled training rows counted over them.
@@ -160,12 +157,6 @@ class DRPUClassifier(RatioClassifier):
     >>> june.prior_.value < clf.prior_.value
     True
     """
-
-    schema = Schema(
-        "DRPUClassifier",
-        config={"parameters": Dictionary(), "columns": Integer(1, 2**31)},
-        parts=("fitted",),
-    )
 
     def __init__(
         self,
@@ -276,7 +267,7 @@ class DRPUClassifier(RatioClassifier):
         )
         return self._fit(model, *pair)
 
-    def _fit(self, model: RatioModel, pair: SamplePair, classes: Classes) -> Self:
+    def _fit(self, model: RatioLearner, pair: SamplePair, classes: Classes) -> Self:
         rng = check_random_state(self.random_state)
         pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
@@ -300,7 +291,6 @@ class DRPUClassifier(RatioClassifier):
             classes,
             pair.labelled_fraction,
             profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
-            grid=None if held.weighted else GridCounts.of(held.positive, held.unlabeled),
         )
         return self._settle(learnt, pair, rng)
 
@@ -320,9 +310,7 @@ class DRPUClassifier(RatioClassifier):
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         columns = profiles_of_ranges(self, found.ranges)
-        learnt = Learnt(
-            found.folds, found.tails, found.classes, found.labelled_fraction, columns, grid=found.grid
-        )
+        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns)
         return self._settle(learnt, None, check_random_state(self.random_state))
 
     def _settle(self, learnt: Learnt, pair: SamplePair | None, rng: np.random.RandomState) -> Self:
@@ -340,7 +328,6 @@ class DRPUClassifier(RatioClassifier):
             fraction,
             learnt.classes,
             self.adapt_method,
-            learnt.grid,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             means=self._means(pair),
             columns=learnt.columns,
@@ -359,7 +346,7 @@ class DRPUClassifier(RatioClassifier):
         return FeatureMeans.of(pair)
 
     @property
-    def model_(self) -> FoldedRatio:
+    def model_(self) -> Folds:
         """The fitted models, one per fold."""
         self._check_fitted()
         return self.fitted_.model
@@ -383,24 +370,13 @@ class DRPUClassifier(RatioClassifier):
         """False-positive cost in use."""
         return check_cost("cost", self.cost)
 
-    def state(self) -> ModelState:  # noqa: D102
+    def record(self) -> DRPURecord:
+        """What a file keeps of the fitted classifier."""
         self._check_fitted()
-        parameters = plain_parameters(self, model="model")
-        if callable(parameters["prior"]):
-            parameters["prior"] = asdict(self.train_prior_)
-        config = {"parameters": parameters} | self._column_config()
-        return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
-        fitted = FittedRatio.from_state(state.parts["fitted"], module=module)
-        parameters = read_parameters(state.config["parameters"])
-        if parameters["model"] is None:  # it was an object: use a clone of the fitted model
-            parameters["model"] = clone(fitted.model.models[0])
-        classifier = cls(**parameters)
-        classifier.fitted_ = fitted
-        classifier._read_columns(state.config)
-        return classifier
+        # a prior that was computed by the user's own function is kept as a value
+        prior = self.train_prior_ if callable(self.prior) else self.prior
+        parameters = parameters_of(self, prior=prior)
+        return DRPURecord(Columns.of(self), self.fitted_.record(), parameters, given=self.model)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
@@ -459,3 +435,23 @@ class DRPUClassifier(RatioClassifier):
         model = resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
+
+
+@kept("DRPUClassifier")
+@dataclass(frozen=True)
+class DRPURecord(RatioRecord):
+    """What a file keeps of a :class:`DRPUClassifier`."""
+
+    parameters: dict[str, Parameter]
+    given: Annotated[Any, NotKept] = None  # the model as the user gave it, if that was an object
+
+    def classifier(self, module: Any = None) -> DRPUClassifier:
+        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+        classifier = DRPUClassifier(**read_parameters(self.parameters))
+        classifier.fitted_ = self.fitted.fitted(module)
+        self.columns.set_on(classifier)
+        return classifier
+
+    def module(self) -> Any:
+        """What makes the torch module that the user gave."""
+        return getattr(self.given, "module", self.given)

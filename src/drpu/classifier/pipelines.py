@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from drpu._state import ModelState, class_of
-from drpu._typing import Rows
-from drpu.classifier.base import RatioClassifier
-from drpu.classifier.kept import PUClassifier
+from drpu._codec import kept
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.base import RatioClassifier, RatioRecord
+from drpu.classifier.record import Record, Reduction, record_of
 from drpu.core.diagnostics import Performance
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError
-from drpu.functions.saved.allowed import kept_values
-from drpu.functions.saved.read import read_estimators
-from drpu.functions.saved.write import write_estimators
+from drpu.functions.estimators import Estimators
 
 __all__ = [
-    "PIPELINE",
+    "PipelineRecord",
     "adapt",
     "at_prior",
-    "classifier_from_state",
-    "classifier_state",
     "expected_performance",
     "last_step",
-    "pipeline_from_state",
-    "pipeline_state",
 ]
-
-PIPELINE = "Pipeline"  # the kind of the state of a pipeline
 
 
 class AdaptedPipeline(Pipeline):  # type: ignore[misc]
@@ -106,31 +99,6 @@ def last_step(estimator: Any) -> tuple[Pipeline | None, RatioClassifier]:
     return pipeline, classifier
 
 
-def pipeline_state(pipeline: Pipeline, classifier: ModelState) -> ModelState:
-    """The state of a pipeline around the state of its classifier; steps of unknown types are refused."""
-    steps = pipeline.steps[:-1]
-    fitted = [step for _, step in steps if not _passes(step)]
-    config = {
-        "names": [name for name, _ in pipeline.steps],
-        "passes": [_passes(step) for _, step in steps],
-        "kept": kept_values(fitted),
-    }
-    blobs = {"steps": write_estimators(fitted)} if fitted else {}
-    return ModelState(PIPELINE, config, blobs=blobs, parts={"classifier": classifier})
-
-
-def pipeline_from_state(state: ModelState, classifier: Any) -> Pipeline:
-    """The pipeline that gave ``state``, with its classifier."""
-    names, passes = state.config["names"], state.config["passes"]
-    if not all(isinstance(name, str) for name in names) or len(names) != len(passes) + 1:
-        raise DataError("the steps of the pipeline have a wrong form.")
-    fitted = iter(read_estimators(state.blobs["steps"]) if "steps" in state.blobs else [])
-    steps = ["passthrough" if passed else next(fitted, None) for passed in passes]
-    if any(not _passes(step) and not hasattr(step, "transform") for step in steps):
-        raise DataError("a step of the pipeline cannot transform rows.")
-    return AdaptedPipeline(list(zip(names, [*steps, classifier], strict=True)))
-
-
 def _passes(step: Any) -> bool:
     return step is None or step == "passthrough"
 
@@ -141,15 +109,62 @@ def _with_last(pipeline: Pipeline, classifier: Any) -> Pipeline:
     )
 
 
-def classifier_state(classifier: Any) -> ModelState:
-    """The state from which :func:`from_state` restores the fitted classifier."""
-    if not isinstance(classifier, PUClassifier):
-        raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
-    return classifier.state()
+@kept("Pipeline")
+@dataclass(frozen=True)
+class PipelineRecord(Record):
+    """What a file keeps of a pipeline: the record of its classifier, and its other steps."""
+
+    names: tuple[str, ...]
+    passes: tuple[bool, ...]  # for each step before the last, whether it passes rows on unchanged
+    steps: Estimators | None  # the other ones
+    last: RatioRecord
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.passes) + 1 or len(set(self.names)) != len(self.names):
+            raise DataError("the steps of the pipeline must have one name each.")
+        if (self.steps is None) is not all(self.passes):
+            raise DataError("the pipeline must have the steps that it names.")
+
+    def classifier(self, module: Any = None) -> Pipeline:
+        """The fitted pipeline."""
+        fitted = iter(() if self.steps is None else self.steps.estimators)
+        steps = ["passthrough" if passed else next(fitted, None) for passed in self.passes]
+        if any(step != "passthrough" and not hasattr(step, "transform") for step in steps):
+            raise DataError("a step of the pipeline cannot transform rows.")
+        return AdaptedPipeline(list(zip(self.names, [*steps, self.last.classifier(module)], strict=True)))
+
+    def facts(self) -> dict[str, Any]:
+        """What the file keeps of the training rows."""
+        found = self.last.facts()
+        kept_values = {} if self.steps is None else self.steps.keeps
+        return found | {"values_of_rows": found["values_of_rows"] | kept_values}
+
+    def reduced(self, reduction: Reduction) -> PipelineRecord:
+        """The record with fewer values of the training rows."""
+        return replace(self, last=self.last.reduced(reduction))
+
+    def module(self) -> Any:
+        """What makes the torch module that the user gave to the classifier."""
+        return self.last.module()
+
+    def trial(self, classifier: Any) -> FloatArray | None:
+        """Scores of two artificial rows by the last step."""
+        return self.last.trial(classifier[-1])
 
 
-def classifier_from_state(state: ModelState, *, module: Any = None) -> Any:
-    """The classifier restored from ``state``."""
-    if state.kind == PIPELINE:
-        return pipeline_from_state(state, classifier_from_state(state.parts["classifier"], module=module))
-    return class_of("drpu.classifier", state, PUClassifier).from_state(state, module=module)
+@record_of.register
+def _(pipeline: Pipeline) -> PipelineRecord:
+    last = record_of(pipeline[-1])
+    if not isinstance(last, RatioRecord):
+        raise DataTypeError(
+            f"the last step of a pipeline must be a DRPUClassifier or an AdaptedClassifier to be saved, "
+            f"got {type(pipeline[-1]).__name__}."
+        )
+    steps = pipeline.steps[:-1]
+    fitted = [step for _, step in steps if not _passes(step)]
+    return PipelineRecord(
+        tuple(name for name, _ in pipeline.steps),
+        tuple(_passes(step) for _, step in steps),
+        Estimators.of(fitted) if fitted else None,
+        last,
+    )

@@ -17,7 +17,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from drpu._checks import check_choice, check_integer
-from drpu._codec import Items, Kept, Number, Text, Whole, kept
+from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.core.decision import Costs
 from drpu.core.prior.estimate import PriorEstimate
@@ -35,6 +35,7 @@ __all__ = [
     "Recorded",
     "Reduction",
     "parameters_of",
+    "plain_cost",
     "read_parameters",
     "record_of",
 ]
@@ -77,6 +78,11 @@ class Reduction:
 
 class Record(Kept, ABC):
     """Base of the dataclasses at the top of a file."""
+
+    @property
+    def title(self) -> str:
+        """Name of the class of the classifier."""
+        return str(kind_of(type(self)))
 
     @abstractmethod
     def classifier(self, module: Any = None) -> Any:
@@ -185,6 +191,7 @@ class Columns(Kept):
         return {"column_names": self.names is not None, "category_names": named}
 
 
+_LABEL_DTYPE = r"[<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4}"
 _Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(most=10_000)]
 
 
@@ -196,7 +203,7 @@ class Labels(Kept):
     Booleans, numbers, strings of at most 9999 characters, or objects, which are strings or None here.
     """
 
-    dtype: Annotated[str, Text(pattern=r"[<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4}")]
+    dtype: Annotated[str, Text(pattern=_LABEL_DTYPE)]
     values: tuple[_Label, _Label]
 
     def __post_init__(self) -> None:
@@ -223,54 +230,61 @@ class Labels(Kept):
 class Amounts(Kept):
     """A cost that was given as two amounts."""
 
-    false_alarm: Annotated[float, Number(above=0)]
-    miss: Annotated[float, Number(above=0)]
+    false_alarm: int | Annotated[float, Number(above=0)]
+    miss: int | Annotated[float, Number(above=0)]
+
+    def __post_init__(self) -> None:
+        self.costs()  # checks the amounts
 
     def costs(self) -> Costs:
         """The cost."""
         return Costs(self.false_alarm, self.miss)
 
 
-Parameter = None | bool | int | float | str | Amounts | PriorEstimate | tuple[float, ...]
+@kept("learner")
+@dataclass(frozen=True)
+class LearntElsewhere(Kept):
+    """A parameter of a loaded classifier that was an object, such as a learner: its name."""
 
-
-class LearntElsewhere:
-    """The ``model`` of a loaded classifier whose model was given as an object; a file keeps no learners."""
-
-    def __init__(self, description: str) -> None:
-        self.description = description
+    name: str
 
     def __repr__(self) -> str:
-        return f"<{self.description}, loaded>"
+        return f"<{self.name}, not kept in the file>"
 
 
-def parameters_of(classifier: BaseEstimator, *, model: str = "model", **others: Any) -> dict[str, Parameter]:
-    """The constructor parameters of a classifier as plain values.
+Parameter = None | bool | int | float | str | Amounts | PriorEstimate | LearntElsewhere | tuple[float, ...]
 
-    A model that is an object becomes None, and so does a random state that is not an integer. ``others``
-    replace parameters.
+
+def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Parameter]:
+    """The constructor parameters of a classifier as plain values; ``others`` replace parameters.
+
+    A random state that is not an integer becomes None.
     """
     found = classifier.get_params(deep=False) | others
     if not isinstance(found["random_state"], (int, np.integer)):
         found["random_state"] = None
-    if not isinstance(found[model], str):
-        found[model] = None
     return {name: _plain(value) for name, value in found.items()}
+
+
+def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
+    """Arguments of the constructor."""
+    return {
+        name: value.costs() if isinstance(value, Amounts) else value for name, value in parameters.items()
+    }
+
+
+def plain_cost(cost: float) -> float | Amounts:
+    """A cost as it is kept."""
+    return Amounts(_plain(cost.false_alarm), _plain(cost.miss)) if isinstance(cost, Costs) else float(cost)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Costs):
-        return Amounts(float(value.false_alarm), float(value.miss))
-    if isinstance(value, list):
-        return tuple(value)
-    return value.item() if isinstance(value, np.generic) else value
-
-
-def read_parameters(parameters: dict[str, Parameter], *, model: str, learnt: str) -> dict[str, Any]:
-    """Arguments of the constructor; ``learnt`` describes a model that was an object."""
-    found: dict[str, Any] = {
-        name: value.costs() if isinstance(value, Amounts) else value for name, value in parameters.items()
-    }
-    if found.get(model) is None:
-        found[model] = LearntElsewhere(learnt)
-    return found
+        return plain_cost(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str, PriorEstimate, LearntElsewhere)):
+        return value
+    return LearntElsewhere(type(value).__name__)

@@ -9,12 +9,11 @@ import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, logit, ndtri
 
-from drpu._checks import check_prior, check_real, check_scores
+from drpu._checks import check_prior, check_scores
 from drpu._codec import Array, Number, kept
-from drpu._state import ModelState
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DRPUError
+from drpu.exceptions import DataError
 
 __all__ = [
     "Calibration",
@@ -166,34 +165,6 @@ class Calibration:
 
     def _in_population(self, ratio: FloatArray) -> FloatArray:
         return population_ratio(np.minimum(ratio, self.ceiling), self.labelled_share)
-
-    def state(self) -> ModelState:
-        """Arrays and numbers from which :meth:`from_state` makes an equal map."""
-        arrays = {"levels": self.levels, "steps": self.steps, "curve": self.curve}
-        config = {"ceiling": self.ceiling, "labelled_share": self.labelled_share}
-        return ModelState("calibration", config, arrays)
-
-    @classmethod
-    def from_state(cls, state: ModelState) -> Calibration:
-        """The map restored from ``state``; raises ``DataError`` if it is invalid."""
-        try:
-            levels, steps, curve = (
-                check_scores(name, state.arrays[name]) for name in ("levels", "steps", "curve")
-            )
-            ceiling = check_real("ceiling", state.config["ceiling"], low=1.0, high=1e100)
-            share = check_prior("labelled_share", state.config["labelled_share"])
-        except (KeyError, TypeError, DRPUError) as error:
-            raise DataError(f"the state of a calibration is damaged: {error}") from error
-        for name, values in (("steps", steps), ("curve", curve)):
-            if len(values) != len(levels) + 1 or values[0] < 0 or (values[1:] < values[:-1]).any():
-                raise DataError(
-                    f"the {name} of a calibration must be one more than its levels, and must not decrease."
-                )
-            if not np.isfinite(values[-1]):
-                raise DataError(f"the {name} of a calibration must be finite.")
-        if (levels[1:] <= levels[:-1]).any() or share >= 1:
-            raise DataError("the levels of a calibration must ascend, and its labelled share be below 1.")
-        return cls(levels, steps, curve, ceiling, share)
 
 
 def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -> Calibration:

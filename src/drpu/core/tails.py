@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
-from drpu._checks import check_integer, check_real, check_scores, check_weights
+from drpu._checks import check_integer, check_scores, check_weights
 from drpu._codec import Array, Number, Whole, kept
-from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray
-from drpu.exceptions import DataError, DRPUError
+from drpu.exceptions import DataError
 
 if TYPE_CHECKING:
     from drpu.core.prior.estimate import PriorEstimate
@@ -383,52 +382,6 @@ class ScoreTails:
             self.levels, self.positive_counts, self.counts, self.n_positive, self.copies,
             counted.weight_squares, counted.cluster_squares, self.columns,
         )  # fmt: skip
-
-    def state(self) -> ModelState:
-        """Arrays and numbers from which :meth:`from_state` makes equal tails."""
-        return ModelState(
-            "tails",
-            {
-                "n_positive": self.n_positive,
-                "copies": self.copies,
-                "weight_squares": self._counted.weight_squares,
-                "cluster_squares": self._counted.cluster_squares,
-            },
-            {
-                "levels": self.levels,
-                "positive_counts": self.positive_counts,
-                "counts": self.counts,
-            }
-            | ({} if self.columns is None else {"columns": self.columns}),
-        )
-
-    @classmethod
-    def from_state(cls, state: ModelState) -> ScoreTails:
-        """Tails restored from ``state``; raises ``DataError`` if it is invalid."""
-        try:
-            levels = check_scores("levels", state.arrays["levels"]).copy()
-            positive = check_counts("positive_counts", state.arrays["positive_counts"], len(levels))
-            counts = check_counts("counts", state.arrays["counts"], len(levels))
-            n_positive = check_real("n_positive", state.config["n_positive"], low=0.0, high=MOST)
-            squares = check_real("weight_squares", state.config["weight_squares"], low=0.0, high=1e300)
-            clusters = check_real(
-                "cluster_squares", state.config.get("cluster_squares", 0.0), low=0.0, high=1e300
-            )
-            copies = check_integer("copies", state.config["copies"], low=1)
-            columns = check_columns(state.arrays.get("columns"))
-        except (AttributeError, KeyError, TypeError, DRPUError) as error:
-            raise DataError(f"the state of tails is damaged: {error}") from error
-        if (levels[1:] <= levels[:-1]).any():
-            raise DataError("the state of tails is damaged: levels must ascend.")
-        if positive[0] != 0 or not 0 < n_positive <= most_rows(positive):
-            raise DataError("the state of tails is damaged: positive_counts and n_positive do not agree.")
-        if counts.dtype != np.int64 and counts.any() != (squares > 0):
-            raise DataError("the state of tails is damaged: counts and weight_squares do not agree.")
-        tails = object.__new__(cls)
-        tails.levels, tails.positive_counts = levels, positive
-        tails.n_positive, tails.copies = n_positive, copies
-        tails._counted = Counted(counts, squares, clusters, columns)
-        return tails
 
     def _check_same_cells(self, other: ScoreTails) -> None:
         if not isinstance(other, ScoreTails) or not self.same_cells(other):

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Self
 import narwhals as nw
 import numpy as np
 
-from drpu._checks import check_real
 from drpu._codec import Items, NotKept, Number, Text, Whole, kept
 from drpu._typing import FloatArray
 from drpu.core.shift.columns import RANGES, RARE, Cells
@@ -141,23 +140,6 @@ class ColumnPlan:
         total = sum(n for n in self.rows if n > FEWEST_ROWS) / max(1 - self.rare, 1e-9)
         rare = min(1.0, self.rare + sum(n for n in self.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
         return replace(self, levels=self.levels[:keep], rows=self.rows[:keep], rare=rare)
-
-    def state(self) -> dict[str, Any]:
-        """The plan as plain data."""
-        levels = {"levels": list(self.levels), "rare": self.rare} if self.levels else {}
-        return {"name": self.name, "kind": self.kind} | levels
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The plan that gave ``state``."""
-        name, kind, levels = state["name"], state["kind"], state.get("levels", [])
-        texts = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
-        if not isinstance(name, str) or kind not in (NUMBER, DATE, CATEGORY, LEFT_OUT) or not texts:
-            raise DataError(f"a column of a table encoder has a wrong form: {name!r}.")
-        if len(set(levels)) != len(levels) or len(levels) > MOST_LEVELS:
-            raise DataError(f"the levels of column {name!r} have a wrong form.")
-        rare = check_real("rare", state.get("rare", 0.0), low=0.0, high=1.0)  # older files do not have it
-        return cls(name, kind, tuple(levels), rare=rare)
 
     def _codes(self) -> dict[str, int]:
         return {level: FIRST + position for position, level in enumerate(self.levels)}
@@ -295,32 +277,6 @@ class Indicators:
         for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
             found += [j] * (len(codes) + rest)
         return found
-
-    def state(self) -> dict[str, Any]:
-        """The indicators as plain data."""
-        return {
-            "n_columns": self.n_columns,
-            "categories": list(self.categories),
-            "codes": [list(codes) for codes in self.codes],
-            "rest": list(self.rest),
-        }
-
-    @classmethod
-    def from_state(cls, state: Any) -> Self:
-        """The indicators that gave ``state``."""
-        try:
-            n_columns = int(state["n_columns"])
-            categories = tuple(int(j) for j in state["categories"])
-            codes = tuple(tuple(int(code) for code in kept) for kept in state["codes"])
-            rest = tuple(bool(shared) for shared in state["rest"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"state is not that of indicators: {error!r}.") from error
-        inside = all(0 <= j < n_columns for j in categories) and len(set(categories)) == len(categories)
-        if not inside or not len(codes) == len(rest) == len(categories) or not all(codes):
-            raise DataError("the categories of indicators have a wrong form.")
-        if any(list(kept) != sorted(set(kept)) for kept in codes):
-            raise DataError("the codes of indicators must be sorted and different.")
-        return cls(n_columns, categories, codes, rest)
 
 
 MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
@@ -496,33 +452,6 @@ class TableEncoder:
     def kept_values(self) -> dict[str, int]:
         """Number of values that each category column keeps."""
         return {plan.name: len(plan.levels) for plan in self.used if plan.levels}
-
-    def state(self) -> dict[str, Any]:
-        """The encoder as plain data."""
-        columns = [plan.state() for plan in self.columns]
-        state = {"columns": columns, "named": self.named, "salt": self.salt}
-        return state if self.indicators is None else state | {"indicators": self.indicators.state()}
-
-    @classmethod
-    def from_state(cls, state: Any) -> Self:
-        """The encoder that gave ``state``."""
-        try:
-            plans = tuple(ColumnPlan.from_state(column) for column in state["columns"])
-            salt = state["salt"]
-            if (
-                not plans
-                or not (salt is None or isinstance(salt, str))
-                or not isinstance(state["named"], bool)
-            ):
-                raise DataError("the columns of a table encoder have a wrong form.")
-            if len({plan.name for plan in plans}) != len(plans):
-                raise DataError("a table encoder names a column twice.")
-            if all(plan.kind == LEFT_OUT for plan in plans):
-                raise DataError("a table encoder leaves all columns out.")
-            indicators = Indicators.from_state(state["indicators"]) if "indicators" in state else None
-            return cls(plans, state["named"], salt, indicators)
-        except (KeyError, TypeError) as error:
-            raise DataError(f"state is not that of a TableEncoder: {error!r}.") from error
 
     def _expanded(self, matrix: FloatArray) -> FloatArray:
         return matrix if self.indicators is None else self.indicators(matrix)
