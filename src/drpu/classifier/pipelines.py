@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Annotated, Any
 
 from sklearn.pipeline import Pipeline
 
-from drpu._codec import kept
+from drpu._codec import Blob, Items, NotKept, kept
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.record import Record, Reduction, record_of
 from drpu.core.diagnostics import Performance
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError
-from drpu.functions.estimators import Estimators
+from drpu.functions.estimators import kept_values, read_estimators, write_estimators
 
 __all__ = [
     "PipelineRecord",
@@ -114,30 +114,34 @@ def _with_last(pipeline: Pipeline, classifier: Any) -> Pipeline:
 class PipelineRecord(Record):
     """What a file keeps of a pipeline: the record of its classifier, and its other steps."""
 
-    names: tuple[str, ...]
-    passes: tuple[bool, ...]  # for each step before the last, whether it passes rows on unchanged
-    steps: Estimators | None  # the other ones
     last: RatioRecord
+    names: Annotated[tuple[str, ...], Items(1)]
+    passes: tuple[bool, ...]  # for each step before the last, whether it passes rows on unchanged
+    row_values: dict[str, str]  # parts of the other steps that contain values of training rows
+    archive: Annotated[bytes, Blob("estimators-{}.skops")] | None = None  # the other steps
+    live: Annotated[tuple[Any, ...], NotKept] = ()  # the other steps if they were fitted in this process
 
     def __post_init__(self) -> None:
         if len(self.names) != len(self.passes) + 1 or len(set(self.names)) != len(self.names):
             raise DataError("the steps of the pipeline must have one name each.")
-        if (self.steps is None) is not all(self.passes):
-            raise DataError("the pipeline must have the steps that it names.")
+
+    def for_file(self) -> PipelineRecord:
+        """The same with an archive of the steps."""
+        return replace(self, archive=write_estimators(self.live)) if self.live else self
 
     def classifier(self, module: Any = None) -> Pipeline:
         """The fitted pipeline."""
-        fitted = iter(() if self.steps is None else self.steps.estimators)
-        steps = ["passthrough" if passed else next(fitted, None) for passed in self.passes]
-        if any(step != "passthrough" and not hasattr(step, "transform") for step in steps):
-            raise DataError("a step of the pipeline cannot transform rows.")
+        fitted = self.live if self.archive is None else read_estimators(self.archive)
+        if len(fitted) != self.passes.count(False) or not all(hasattr(step, "transform") for step in fitted):
+            raise DataError("the pipeline must have the steps that it names, which transform rows.")
+        rest = iter(fitted)
+        steps = ["passthrough" if passed else next(rest) for passed in self.passes]
         return AdaptedPipeline(list(zip(self.names, [*steps, self.last.classifier(module)], strict=True)))
 
     def facts(self) -> dict[str, Any]:
         """What the file keeps of the training rows."""
         found = self.last.facts()
-        kept_values = {} if self.steps is None else self.steps.keeps
-        return found | {"values_of_rows": found["values_of_rows"] | kept_values}
+        return found | {"values_of_rows": found["values_of_rows"] | self.row_values}
 
     def reduced(self, reduction: Reduction) -> PipelineRecord:
         """The record with fewer values of the training rows."""
@@ -163,8 +167,9 @@ def _(pipeline: Pipeline) -> PipelineRecord:
     steps = pipeline.steps[:-1]
     fitted = [step for _, step in steps if not _passes(step)]
     return PipelineRecord(
+        last,
         tuple(name for name, _ in pipeline.steps),
         tuple(_passes(step) for _, step in steps),
-        Estimators.of(fitted) if fitted else None,
-        last,
+        kept_values(fitted),
+        live=tuple(fitted),
     )
