@@ -53,7 +53,7 @@ from drpu.core.diagnostics import mixture_test
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DRPUWarning, LabelledSampleWarning, ParameterError
+from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -218,9 +218,7 @@ def _test_bound(
 
 def _without_answers(tails: ScoreTails, reference: ScoreTails | None, level: float) -> PriorEstimate:
     """The prior estimated from labelled and unlabeled rows without answers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)  # the upper limit is valid in spite of them
-        return prior_from_tails(tails, reference=reference, level=level)
+    return prior_from_tails(tails, reference=reference, level=level, warn=False)
 
 
 def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
@@ -369,9 +367,7 @@ def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level
 
 def rough_prior(fitted: FittedRatio, counts: ScoreTails, level: float) -> PriorEstimate:
     """Prior of the rows without answers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)  # these warnings recommend an audit
-        return fitted.prior_of(counts, level=level)
+    return fitted.prior_of(counts, level=level, warn=False)
 
 
 def adapt_to_answers(

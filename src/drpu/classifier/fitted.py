@@ -211,11 +211,12 @@ class FittedRatio:
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
     def prior_of(
-        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None
+        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None, warn: bool = True
     ) -> PriorEstimate:
         """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
 
-        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs.
+        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs. ``warn`` is whether to warn if
+        the prior is not identified.
         """
         base = self.unlabeled_prior
         if self.adapt_method == KERNEL_MATCHING:
@@ -228,6 +229,7 @@ class FittedRatio:
             level=level,
             reference=self.tails,
             train_prior=base,
+            warn=warn,
         )
 
     def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
