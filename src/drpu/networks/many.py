@@ -15,7 +15,7 @@ from drpu.core.risks import PUObjective
 from drpu.exceptions import DataError, ParameterError
 from drpu.networks.learner import NetworkRatio
 from drpu.networks.score import NetworkScore
-from drpu.ratios.base import as_rows
+from drpu.functions.base import as_rows
 
 if TYPE_CHECKING:
     from drpu.networks.training import Watch

@@ -19,7 +19,8 @@ from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.networks.generative import ClassGenerators, Game
-from drpu.ratios.scores import ScoreModel, resolve_score
+from drpu.classifier.models import resolve_score
+from drpu.functions.base import Function
 from drpu.rivals.base import ScoredRival
 
 __all__ = ["GenPUClassifier"]
@@ -79,7 +80,7 @@ class GenPUClassifier(ScoredRival):
         Prior that the classifier was trained for.
     generators_ : ClassGenerators
         The two generators.
-    model_ : ScoreModel
+    model_ : Function
         The fitted classifier.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
@@ -289,7 +290,7 @@ def _unless_auto(given: int | str, auto: int) -> int:
     return auto if isinstance(given, str) else int(given)
 
 
-def _fitting(rows: Rows, model: ScoreModel) -> Rows:
+def _fitting(rows: Rows, model: Function) -> Rows:
     """The rows, flattened if the classifier does not accept images."""
     return rows if model.accepts_nd or rows.ndim == 2 else rows.reshape(len(rows), -1)
 
