@@ -36,7 +36,7 @@ from .files.verify import Verified as Verified
 from .files.verify import verify as verify
 from .networks.distributed import DistributedNetwork as DistributedNetwork
 from .networks.learner import NetworkRatio as NetworkRatio
-from .ratios.base import RatioModel as RatioModel
+from .ratios.base import RatioLearner as RatioLearner
 from .ratios.boosted import BoostedRatio as BoostedRatio
 from .ratios.classifier import ClassifierRatio as ClassifierRatio
 from .ratios.kernel import KernelRatio as KernelRatio

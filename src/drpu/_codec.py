@@ -83,6 +83,10 @@ class Kept:
         names = (field.name for field in dataclasses.fields(self))  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names}
 
+    def for_file(self) -> Any:
+        """The object that is written in place of this one; a class may fill fields only then."""
+        return self
+
 
 def kept(kind: str) -> Callable[[_Class], _Class]:
     """A decorator that registers a frozen dataclass as the class of ``kind``."""
@@ -454,6 +458,8 @@ class _Object:
     tags: ClassVar[tuple[str, ...]] = ("object",)
 
     def convert(self, value: Any, walk: _Walk) -> Any:
+        if walk.writes and isinstance(value, Kept):
+            value = value.for_file()
         kind = kind_of(type(value)) if walk.writes else value["kind"]
         cls: Any = KINDS.get(kind) if isinstance(kind, str) else None
         if cls is None or not any(base in cls.__mro__ for base in self.bases):

@@ -12,9 +12,9 @@ from scipy.special import expit
 from drpu._arrays import softplus
 from drpu._typing import FloatArray
 
-__all__ = ["LINKS", "Link", "exact_product", "log_above_floor", "rounded_factor", "row_step"]
+__all__ = ["FLOOR", "LINKS", "Link", "exact_product", "log_above_floor", "rounded_factor", "row_step"]
 
-_FLOOR = 0.01
+FLOOR = 0.01
 _REACH = 30.0  # arguments of exp are clipped here to avoid overflow and underflow
 
 
@@ -109,8 +109,8 @@ def log_above_floor(ratio: FloatArray) -> FloatArray:
     Fitted values below zero become ratios close to 0 and keep their order. The error of
     a ratio is less than 0.004.
     """
-    above = np.maximum(ratio, _FLOOR)
-    return np.asarray(np.log(above) + np.minimum(ratio - _FLOOR, 0) / _FLOOR)
+    above = np.maximum(ratio, FLOOR)
+    return np.asarray(np.log(above) + np.minimum(ratio - FLOOR, 0) / FLOOR)
 
 
 _MANTISSA = 53  # bits of a float64
