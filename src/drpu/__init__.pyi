@@ -34,7 +34,6 @@ from .files.store import load as load
 from .files.store import save as save
 from .files.verify import Verified as Verified
 from .files.verify import verify as verify
-from .networks.distributed import DistributedNetwork as DistributedNetwork
 from .networks.learner import NetworkRatio as NetworkRatio
 from .ratios.base import RatioLearner as RatioLearner
 from .ratios.boosted import BoostedRatio as BoostedRatio
