@@ -637,9 +637,9 @@ class RatioRecord(Record):
         return replace(self, columns=self.columns.reduced(reduction), fitted=self.fitted.reduced(reduction))
 
     def trial(self, classifier: RatioClassifier) -> FloatArray | None:
-        """Log-ratios of two artificial rows; None if the model reads data frames or very long rows."""
+        """Scores of two artificial rows; None if the model reads data frames or very long rows."""
         model = classifier.fitted_.model
         if model.accepts_frames or math.prod(model.row_shape) > MOST_VALUES:
             return None
         rows = np.stack([np.zeros(model.row_shape), np.ones(model.row_shape)])
-        return classifier.fitted_.log_ratio(rows)
+        return model.scores(rows)

@@ -12,65 +12,104 @@ from sklearn.base import clone
 from drpu._checks import check_choice
 from drpu.classifier.record import LearntElsewhere
 from drpu.exceptions import ParameterError
-from drpu.ratios.base import RatioLearner
+from drpu.ratios.base import RatioLearner, ScoreLearner
+from drpu.ratios.clusters import FrameLearner
 
-__all__ = ["MODELS", "resolve_model", "seeded"]
+__all__ = ["RATIOS", "SCORES", "resolve_model", "resolve_score", "seeded"]
 
-# Values of ``model`` and where their learners are; a module is imported when it is used.
-MODELS = {
+# Names of learners, with the module and the class, which is imported when it is first used.
+RATIOS = {
     "auto": "drpu.ratios.auto:AutoRatio",
     "boosted": "drpu.ratios.boosted:BoostedRatio",
     "classifier": "drpu.ratios.classifier:ClassifierRatio",
     "kernel": "drpu.ratios.kernel:KernelRatio",
     "network": "drpu.networks.learner:NetworkRatio",
 }
+SCORES = {
+    "kernel": "drpu.ratios.scores:KernelScore",
+    "linear": "drpu.ratios.scores:LinearScore",
+    "network": "drpu.networks.score:NetworkScore",
+}
 
 
-def resolve_model(model: Any) -> RatioLearner:
-    """A learner: by name, given, or from a classifier of scikit-learn or a torch module."""
+def resolve_model(model: Any) -> RatioLearner | FrameLearner:
+    """A learner of density ratios: by name, a copy of the given one, or of a classifier or torch module."""
     if isinstance(model, str):
-        return _make(check_choice("model", model, sorted(MODELS)))
-    if isinstance(model, RatioLearner):
+        return _make(RATIOS[check_choice("model", model, RATIOS)])
+    if isinstance(model, (RatioLearner, FrameLearner)):
         return _copy(model)
-    if isinstance(model, LearntElsewhere):
-        raise ParameterError(
-            "model must be set before this classifier is fitted again, for example by "
-            "set_params(model='auto'): it was loaded from a file, which keeps a fitted model and not how a "
-            f"{model.name} learns."
-        )
+    _refuse_learnt(model)
     if isinstance(model, type):
         raise ParameterError(
             f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
         )
     if hasattr(model, "predict_proba") and hasattr(model, "fit"):
-        return _make("classifier", model)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        return _make("network", model)
+        return _make(RATIOS["classifier"], model)
+    if _is_module(model):
+        return _make(RATIOS["network"], model)
     raise ParameterError(
         f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
         f"or a torch module, got {model!r}."
     )
 
 
-def seeded(model: RatioLearner, rng: np.random.RandomState) -> RatioLearner:
-    """A clone in which random states that are None are seeded, also inner ones."""
+def resolve_score(model: Any, **options: Any) -> ScoreLearner:
+    """A learner of scores: by name, a copy of the given one, or of a torch module or a NetworkRatio.
+
+    ``options`` are the training options of a network given by name or as a bare module.
+    """
+    if isinstance(model, str) and model in SCORES:
+        return _make(SCORES[model], **(options if model == "network" else {}))
+    if isinstance(model, ScoreLearner):
+        return _copy(model)
+    if _is_module(model):
+        return _make(SCORES["network"], model, **options)
+    if isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
+        found: ScoreLearner = import_module("drpu.networks.score").from_ratio(model)
+        return found
+    _refuse_learnt(model)
+    raise ParameterError(
+        f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with its "
+        f"options, got {model!r}."
+    )
+
+
+def _refuse_learnt(model: Any) -> None:
+    """Raise for the model of a loaded classifier, which was an object when the file was written."""
+    if isinstance(model, LearntElsewhere):
+        raise ParameterError(
+            "model must be set before this classifier is fitted again, for example by "
+            "set_params(model='auto'): it was loaded from a file, which keeps a fitted model and not how a "
+            f"{model.name} learns."
+        )
+
+
+def seeded(model: Any, rng: np.random.RandomState) -> Any:
+    """A copy in which random states that are None are seeded, also inner ones."""
     model = _copy(model)
     free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
     model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
     return model
 
 
-def _copy(model: RatioLearner) -> RatioLearner:
-    unfitted: RatioLearner = clone(model)
-    return unfitted
+def _class(place: str) -> type[Any]:
+    module, _, name = place.partition(":")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
+
+
+def _make(place: str, *arguments: Any, **options: Any) -> Any:
+    return _class(place)(*arguments, **options)
+
+
+def _copy(model: Any) -> Any:
+    return clone(model)
+
+
+def _is_module(model: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
 
 
 def _is_seed(name: str) -> bool:
     return name == "random_state" or name.endswith("__random_state")
-
-
-def _make(name: str, *arguments: Any) -> RatioLearner:
-    module, _, learner = MODELS[name].partition(":")
-    model: RatioLearner = getattr(import_module(module), learner)(*arguments)
-    return model

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from drpu._checks import check_integer
 from drpu._optional import require
@@ -14,8 +15,9 @@ from drpu._schema import Number, Optional
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ParameterError
+from drpu.functions._bridge import OldNetwork
 from drpu.networks.state import check_row_shape, network_from_state, network_schema, network_state
-from drpu.ratios.base import RatioModel
+from drpu.ratios.base import RatioLearner
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["NetworkRatio"]
 
 
-class NetworkRatio(RatioModel, kind="network", named=True):
+class NetworkRatio(RatioLearner):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
 
     A step uses a batch of positive and a batch of unlabeled rows, and an epoch uses every row once. The
@@ -141,6 +143,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     Examples
     --------
     >>> import numpy as np
+    from sklearn.base import clone
     >>> rng = np.random.default_rng(0)
     >>> positive = rng.normal(1, 1, (200, 2))
     >>> unlabeled = np.concatenate([rng.normal(1, 1, (400, 2)), rng.normal(-1, 1, (600, 2))])
@@ -150,6 +153,7 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     True
     """
 
+    kind: ClassVar[str] = "network"
     accepts_sparse: ClassVar[bool] = False
     schema = network_schema("NetworkRatio", alpha=Number(0, 1), bound=Optional(Number(above=0)))
     accepts_nd: ClassVar[bool] = True
@@ -216,6 +220,12 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         self.random_state = random_state
         self.verbose = verbose
 
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> OldNetwork:
+        """The density ratio of checked samples."""
+        model = clone(self)
+        model._fit(pair, holdout)
+        return OldNetwork(model)
+
     def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
         require("torch", extra="torch", for_="NetworkRatio")
         from drpu.networks.training import fit_together
@@ -261,11 +271,6 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         return score_rows(
             self.module_, X, self.scaling_, self.head, self.bound_, augment=augment, dtype=dtype
         )
-
-    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.functions.onnx import network_scores
-
-        return network_scores(graph, self, X)
 
     def state(self) -> ModelState:
         """The state from which :meth:`from_state` makes a model with the same scores.

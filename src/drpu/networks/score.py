@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 from drpu._optional import require
@@ -14,10 +15,11 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.risks import PUObjective
 from drpu.exceptions import ParameterError
+from drpu.functions._bridge import OldNetwork
+from drpu.functions.base import as_rows
 from drpu.networks.learner import NetworkRatio
 from drpu.networks.state import check_row_shape, network_from_state, network_schema, network_state
-from drpu.ratios.base import as_rows
-from drpu.ratios.scores import ScoreModel
+from drpu.ratios.base import ScoreLearner
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -30,7 +32,7 @@ __all__ = ["NetworkScore", "from_ratio"]
 _RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers", "rounds", "students", "mixup")
 
 
-class NetworkScore(ScoreModel, kind="network-score"):
+class NetworkScore(ScoreLearner):
     """Score from a neural network, trained for an objective by paired batches.
 
     The classifiers of nnPU, PUa and VPU use it. With :func:`drpu.networks.many.fit_many` several of them can
@@ -47,6 +49,7 @@ class NetworkScore(ScoreModel, kind="network-score"):
         ``risk`` and, if rows were held out, ``holdout_risk`` by epoch.
     """
 
+    kind: ClassVar[str] = "network-score"
     schema = network_schema("NetworkScore")
     accepts_sparse: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = True
@@ -96,13 +99,14 @@ class NetworkScore(ScoreModel, kind="network-score"):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit_score(self, pair: SamplePair, objective: PUObjective) -> Self:  # noqa: D102
+    def fit_score(self, pair: SamplePair, objective: PUObjective) -> OldNetwork:  # noqa: D102
         require("torch", extra="torch", for_="a network")
         from drpu.networks.risk import fit_stack
 
-        (fitted,) = fit_stack([self._task(pair, None)], [objective])
-        self._take(fitted, pair.positive.rows.shape[1:])
-        return self
+        model = clone(self)
+        (fitted,) = fit_stack([model._task(pair, None)], [objective])
+        model._take(fitted, pair.positive.rows.shape[1:])
+        return OldNetwork(model)
 
     def score(self, X: Rows) -> FloatArray:
         """Outputs of the network, one float64 per row."""
