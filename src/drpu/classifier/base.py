@@ -311,9 +311,10 @@ class RatioClassifier(PUClassifier):
                 "cost=Costs(false_alarm=5, miss=200) to adapt or at_prior."
             )
         unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
-        low, high = self.expected_range()
-        value = unit * self.expected_performance().cost
-        return Figure(value, min(unit * low.cost, value), max(unit * high.cost, value))
+        value, low, high = (
+            unit * float(figures.cost) for figures in (self.expected_performance(), *self.expected_range())
+        )
+        return Figure(value, min(low, value), max(high, value))
 
     def contributions(self, X: Rows) -> FloatArray:
         """How much each column adds to the score of each row, for models with trees.

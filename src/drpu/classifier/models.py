@@ -34,23 +34,26 @@ SCORES = {
 
 def resolve_model(model: Any) -> RatioLearner | FrameLearner:
     """A learner of density ratios: by name, a copy of the given one, or of a classifier or torch module."""
-    if isinstance(model, str):
-        return _make(RATIOS[check_choice("model", model, RATIOS)])
-    if isinstance(model, (RatioLearner, FrameLearner)):
-        return _copy(model)
     _refuse_learnt(model)
-    if isinstance(model, type):
+    learner: RatioLearner | FrameLearner
+    if isinstance(model, str):
+        learner = _class(RATIOS[check_choice("model", model, RATIOS)])()
+    elif isinstance(model, (RatioLearner, FrameLearner)):
+        learner = clone(model)
+    elif isinstance(model, type):
         raise ParameterError(
             f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
         )
-    if hasattr(model, "predict_proba") and hasattr(model, "fit"):
-        return _make(RATIOS["classifier"], model)
-    if _is_module(model):
-        return _make(RATIOS["network"], model)
-    raise ParameterError(
-        f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
-        f"or a torch module, got {model!r}."
-    )
+    elif hasattr(model, "predict_proba") and hasattr(model, "fit"):
+        learner = _class(RATIOS["classifier"])(model)
+    elif _is_module(model):
+        learner = _class(RATIOS["network"])(model)
+    else:
+        raise ParameterError(
+            f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
+            f"or a torch module, got {model!r}."
+        )
+    return learner
 
 
 def resolve_score(model: Any, **options: Any) -> ScoreLearner:
@@ -58,20 +61,22 @@ def resolve_score(model: Any, **options: Any) -> ScoreLearner:
 
     ``options`` are the training options of a network given by name or as a bare module.
     """
-    if isinstance(model, str) and model in SCORES:
-        return _make(SCORES[model], **(options if model == "network" else {}))
-    if isinstance(model, ScoreLearner):
-        return _copy(model)
-    if _is_module(model):
-        return _make(SCORES["network"], model, **options)
-    if isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
-        found: ScoreLearner = import_module("drpu.networks.score").from_ratio(model)
-        return found
     _refuse_learnt(model)
-    raise ParameterError(
-        f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with its "
-        f"options, got {model!r}."
-    )
+    learner: ScoreLearner
+    if isinstance(model, str) and model in SCORES:
+        learner = _class(SCORES[model])(**(options if model == "network" else {}))
+    elif isinstance(model, ScoreLearner):
+        learner = clone(model)
+    elif _is_module(model):
+        learner = _class(SCORES["network"])(model, **options)
+    elif isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
+        learner = import_module("drpu.networks.score").from_ratio(model)
+    else:
+        raise ParameterError(
+            f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with "
+            f"its options, got {model!r}."
+        )
+    return learner
 
 
 def _refuse_learnt(model: Any) -> None:
@@ -86,7 +91,7 @@ def _refuse_learnt(model: Any) -> None:
 
 def seeded(model: Any, rng: np.random.RandomState) -> Any:
     """A copy in which random states that are None are seeded, also inner ones."""
-    model = _copy(model)
+    model = clone(model)
     free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
     model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
     return model
@@ -96,14 +101,6 @@ def _class(place: str) -> type[Any]:
     module, _, name = place.partition(":")
     found: type[Any] = getattr(import_module(module), name)
     return found
-
-
-def _make(place: str, *arguments: Any, **options: Any) -> Any:
-    return _class(place)(*arguments, **options)
-
-
-def _copy(model: Any) -> Any:
-    return clone(model)
 
 
 def _is_module(model: Any) -> bool:

@@ -11,7 +11,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -41,7 +41,6 @@ __all__ = [
 ]
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
-_Table = TypeVar("_Table", TableEncoder, None)
 
 
 @dataclass(frozen=True)
@@ -63,10 +62,10 @@ class Reduction:
         if self.levels is not None:
             check_integer("levels", self.levels, low=1)
 
-    def table(self, table: _Table) -> _Table:
+    def table(self, table: TableEncoder | None) -> TableEncoder | None:
         """The table to write; warns if it keeps column values without the consent of the user."""
         if table is None:
-            return table
+            return None
         if self.rare_values is not None:
             table = table.without_rare(self.rare_values)
         if self.column_values == "hash":

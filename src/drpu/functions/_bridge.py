@@ -43,7 +43,9 @@ class OldNetwork(Function):
         return float(getattr(self.model, "alpha_", 0.0))
 
     def _score(self, X: Rows) -> FloatArray:
-        found: FloatArray = self.model._log_ratio(X) if hasattr(self.model, "_log_ratio") else self.model.score(X)
+        found: FloatArray = (
+            self.model._log_ratio(X) if hasattr(self.model, "_log_ratio") else self.model.score(X)
+        )
         return found
 
     def onnx(self, graph: Any, X: str) -> str:

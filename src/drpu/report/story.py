@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu.classifier.adapted import OTHER_SHIFT
+from drpu.classifier.profiles import OTHER_SHIFT
 from drpu.core.budget import budget_outlook, gain_curve
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
