@@ -28,7 +28,7 @@ RATIOS = {
 SCORES = {
     "kernel": "drpu.ratios.scores:KernelScore",
     "linear": "drpu.ratios.scores:LinearScore",
-    "network": "drpu.networks.score:NetworkScore",
+    "network": "drpu.networks.learner:NetworkScore",
 }
 
 
@@ -70,7 +70,7 @@ def resolve_score(model: Any, **options: Any) -> ScoreLearner:
     elif _is_module(model):
         learner = _class(SCORES["network"])(model, **options)
     elif isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
-        learner = import_module("drpu.networks.score").from_ratio(model)
+        learner = import_module("drpu.networks.learner").from_ratio(model)
     else:
         raise ParameterError(
             f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with "

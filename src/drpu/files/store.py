@@ -43,9 +43,9 @@ KIND_MODULES = (
     "drpu.functions.features",
     "drpu.functions.folds",
     "drpu.functions.trees",
-    # "drpu.networks.function",
-    # "drpu.networks.generative",
-    # "drpu.rivals.base",
+    "drpu.networks.function",
+    "drpu.networks.generative",
+    "drpu.rivals.base",
 )
 
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from

@@ -16,7 +16,7 @@ from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import VariationalRisk
 from drpu.exceptions import ParameterError
-from drpu.networks.score import NetworkScore
+from drpu.networks.learner import NetworkScore
 from drpu.rivals.base import PosteriorRival, ScoredRival
 
 __all__ = ["VPUClassifier"]
