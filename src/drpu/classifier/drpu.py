@@ -432,7 +432,8 @@ class DRPUClassifier(RatioClassifier):
         # Rows with the smaller label are unlabeled, not negative: for two separated classes the
         # correct prior is 0, so accuracy is not meaningful.
         tags.classifier_tags.poor_score = True
-        model = resolve_model(self.model)
+        # a loaded classifier has a fitted model, and may have no learner
+        model = self.fitted_.model if hasattr(self, "fitted_") else resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
 

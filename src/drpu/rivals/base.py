@@ -141,7 +141,7 @@ class PURival(PUClassifier):
         tags.classifier_tags.multi_class = False
         # Rows with the smaller label are unlabeled, not negative.
         tags.classifier_tags.poor_score = True
-        intake = self._intake()
+        intake = self.model_ if hasattr(self, "model_") else self._intake()
         tags.input_tags.sparse, tags.input_tags.allow_nan = intake.accepts_sparse, intake.accepts_nan
         return tags
 
