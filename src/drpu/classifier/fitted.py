@@ -89,8 +89,8 @@ class FittedRatio:
     Attributes
     ----------
     model : Folds
-        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold function, and one by a function
-        of all rows if there is one.
+        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold function, and one by a
+        function of all rows if there is one.
     calibration : Calibration or None
         Maps scores to ratios relative to the training population.
     tails : ScoreTails

@@ -34,40 +34,39 @@ SCORES = {
 }
 
 
-def resolve_model(model: Any) -> RatioLearner | FrameLearner:
+def resolve_model(model: Any) -> Any:
     """A learner of density ratios: by name, a copy of the given one, or of a classifier or torch module."""
     if isinstance(model, str):
-        return _make(RATIOS[check_choice("model", model, RATIOS)])
+        return _class(RATIOS[check_choice("model", model, RATIOS)])()
     if isinstance(model, (RatioLearner, FrameLearner)):
-        return _copy(model)
+        return clone(model)
     if isinstance(model, type):
         raise ParameterError(
             f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
         )
     if hasattr(model, "predict_proba") and hasattr(model, "fit"):
-        return _make(RATIOS["classifier"], model)
+        return _class(RATIOS["classifier"])(model)
     if _is_module(model):
-        return _make(RATIOS["network"], model)
+        return _class(RATIOS["network"])(model)
     raise ParameterError(
         f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
         f"or a torch module, got {model!r}."
     )
 
 
-def resolve_score(model: Any, **options: Any) -> ScoreLearner:
+def resolve_score(model: Any, **options: Any) -> Any:
     """A learner of scores: by name, a copy of the given one, or of a torch module or a NetworkRatio.
 
     ``options`` are the training options of a network given by name or as a bare module.
     """
     if isinstance(model, str) and model in SCORES:
-        return _make(SCORES[model], **(options if model == "network" else {}))
+        return _class(SCORES[model])(**(options if model == "network" else {}))
     if isinstance(model, ScoreLearner):
-        return _copy(model)
+        return clone(model)
     if _is_module(model):
-        return _make(SCORES["network"], model, **options)
+        return _class(SCORES["network"])(model, **options)
     if isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
-        found: ScoreLearner = import_module("drpu.networks.score").from_ratio(model)
-        return found
+        return import_module("drpu.networks.score").from_ratio(model)
     raise ParameterError(
         f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with its "
         f"options, got {model!r}."
@@ -109,24 +108,15 @@ class LostLearner(RatioLearner, ScoreLearner):
 
 def seeded(model: Any, rng: np.random.RandomState) -> Any:
     """A copy in which random states that are None are seeded, also inner ones."""
-    model = _copy(model)
+    model = clone(model)
     free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
     model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
     return model
 
 
-def _class(place: str) -> type[Any]:
+def _class(place: str) -> Any:
     module, _, name = place.partition(":")
-    found: type[Any] = getattr(import_module(module), name)
-    return found
-
-
-def _make(place: str, *arguments: Any, **options: Any) -> Any:
-    return _class(place)(*arguments, **options)
-
-
-def _copy(model: Any) -> Any:
-    return clone(model)
+    return getattr(import_module(module), name)
 
 
 def _is_module(model: Any) -> bool:

@@ -26,7 +26,7 @@ from drpu.exceptions import (
     ParameterError,
     PositiveLabelWarning,
 )
-from drpu.functions.base import is_images
+from drpu.functions.base import Accepts, is_images
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
@@ -189,7 +189,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     )
 
 
-def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioLearner, reset: bool) -> list[Rows]:
+def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames in the form that ``model`` accepts, with the columns of training.
 
     Parameters
@@ -198,7 +198,7 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioLearner, re
         Stores the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
     parts : sequence of data frames
         Tables with the same columns; in training their rows are read together.
-    model : RatioLearner
+    model : learner or function
         Determines which rows are accepted.
     reset : bool
         Whether the columns are those of training.
@@ -252,7 +252,7 @@ def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
         del estimator.feature_names_in_
 
 
-def _checked(estimator: Any, matrix: Any, model: RatioLearner) -> Rows:
+def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
     try:
         return check_array(
             matrix,
@@ -271,7 +271,7 @@ SCENARIOS = ("case-control", "single-sample")
 
 
 def split_pu(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioLearner, groups: Any = None
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: Accepts, groups: Any = None
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples from rows and labels, and the two labels.
 
@@ -282,7 +282,7 @@ def split_pu(
     X, y, sample_weight, groups : array-like
         Arguments of ``fit``. Weights are scaled to mean 1 here, so that their scale has no
         effect.
-    model : RatioLearner
+    model : learner or function
         Determines which rows are accepted.
     """
     if y is None:
@@ -310,7 +310,7 @@ def pair_pu(
     positive_weight: Any,
     unlabeled_weight: Any,
     *,
-    model: RatioLearner,
+    model: Accepts,
     positive_groups: Any = None,
     unlabeled_groups: Any = None,
 ) -> tuple[SamplePair, Classes]:
@@ -384,7 +384,7 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     return np.asarray(codes, dtype=np.int64)
 
 
-def check_rows(estimator: Any, X: Any, *, model: RatioLearner, reset: bool = False, name: str = "X") -> Rows:
+def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, name: str = "X") -> Rows:
     """Rows in the form that the model accepts, with the columns of training.
 
     They are a float array or CSR matrix, or a data frame if the model accepts one.
@@ -424,7 +424,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioLearner, reset: bool = Fal
     return X if table is None else table.transform_array(X)
 
 
-def _is_plain(estimator: Any, X: Any, model: RatioLearner) -> bool:
+def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
     """Whether the checks would return ``X`` itself; then they are skipped to score single rows faster."""
     return (
         type(X) is np.ndarray

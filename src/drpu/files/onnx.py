@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from drpu._codec import kind_of
 from drpu._output import write_output
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.calibration import Calibration
 from drpu.exceptions import ArtifactError, DataTypeError
-from drpu._codec import kind_of
 from drpu.functions.base import LOG_LIMIT, Exportable, Function
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.tables.columns import CATEGORY

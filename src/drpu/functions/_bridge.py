@@ -43,7 +43,8 @@ class OldNetwork(Function):
         return float(getattr(self.model, "alpha_", 0.0))
 
     def _score(self, X: Rows) -> FloatArray:
-        found: FloatArray = self.model._log_ratio(X) if hasattr(self.model, "_log_ratio") else self.model.score(X)
+        score = getattr(self.model, "_log_ratio", None) or self.model.score
+        found: FloatArray = score(X)
         return found
 
     def onnx(self, graph: Any, X: str) -> str:

@@ -137,6 +137,7 @@ class Trees(Kept):
             np.where(children >= 0, children, splits + ~children), minlength=splits + len(self.value)
         )
         reached[self._roots] += 1
+        reached[splits + self._leaf_start[:-1][self.leaves == 1]] += 1
         _need(bool((reached == 1).all()), "every split and leaf must be reached once")
         _need(len(self._levels) <= MOST_DEPTH, f"a tree must not be deeper than {MOST_DEPTH} splits")
 
@@ -533,55 +534,49 @@ def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
 
     The operator sums in float64 and rounds the sum to float32. Each leaf value is therefore split into a
     multiple of a power of two, whose sums are exact in float32, and a small remainder, summed separately.
-    Nodes are numbered within a tree, the splits first.
     """
-    splits, leaves = len(trees.feature), len(trees.value)
-    categorical = trees.decision & _CATEGORICAL == 1
+    leaves, categorical = len(trees.value), trees.decision & _CATEGORICAL == 1
     if (trees.decision[~categorical] & _ZERO).any():
         raise ArtifactError("these trees treat zeros as missing values, which ONNX export cannot do.")
     feature, X = _onnx_columns(graph, trees, categorical, X)
-    of_split = np.repeat(np.arange(len(trees)), trees.leaves - 1)
-    of_leaf = np.repeat(np.arange(len(trees)), trees.leaves)
-    in_tree = np.arange(leaves) - trees._leaf_start[of_leaf] + trees.leaves[of_leaf] - 1
+    of_split, of_leaf = (np.repeat(np.arange(len(trees)), n) for n in (trees.leaves - 1, trees.leaves))
+    of_node = np.concatenate([of_split, of_leaf])
+    order = np.argsort(of_node, kind="stable")  # nodes of a tree are together, the splits first
+    leaf = (trees.leaves - 1)[of_leaf] + np.arange(leaves) - trees._leaf_start[of_leaf]
+
+    def nodes(of_splits: NDArray[Any], of_leaves: NDArray[Any] | None = None) -> list[Any]:
+        rest = np.zeros(leaves, of_splits.dtype) if of_leaves is None else of_leaves
+        return list(np.concatenate([of_splits, rest])[order].tolist())
 
     def node(child: NDArray[Any]) -> NDArray[Any]:
-        return np.where(child >= 0, child, trees.leaves[of_split] - 1 + ~child)
+        return np.where(child >= 0, child, (trees.leaves - 1)[of_split] + ~child)
 
-    # A category of the set is 1 in its column, which is not at most 0.5: it goes left in LightGBM.
-    yes, no = (
-        node(np.where(categorical, trees.right, trees.left)),
-        node(np.where(categorical, trees.left, trees.right)),
-    )
+    def tensor(numbers: Any, name: str) -> Any:
+        return graph.onnx.numpy_helper.from_array(np.asarray(numbers, dtype=np.float64), name)
+
+    # A code of the set is 1 in its column, so it is not at most 0.5; LightGBM sends it to the left.
+    yes, no = (np.where(categorical, trees.right, trees.left), np.where(categorical, trees.left, trees.right))
     # If training had no missing values, LightGBM treats a later one as 0.
-    missing = (
-        np.where(trees.decision & _NAN > 0, trees.decision & _LEFT > 0, trees.threshold >= 0) & ~categorical
-    )
-    values = np.where(categorical, 0.5, np.minimum(trees.threshold, 1e300))
-    whole, rest = _exact_parts(trees)
-
-    def column(of_splits: NDArray[Any]) -> list[int]:
-        return [*of_splits.tolist(), *[0] * leaves]
-
-    def tensor(numbers: FloatArray, name: str) -> Any:
-        return graph.onnx.numpy_helper.from_array(numbers, name)
-
+    to_left = np.where(trees.decision & _NAN > 0, trees.decision & _LEFT > 0, trees.threshold >= 0)
     sums = graph.op(
         "TreeEnsembleRegressor",
         X,
         domain="ai.onnx.ml",
         n_targets=2,
-        nodes_treeids=[*of_split.tolist(), *of_leaf.tolist()],
-        nodes_nodeids=[*(np.arange(splits) - trees._split_start[of_split]).tolist(), *in_tree.tolist()],
-        nodes_featureids=column(feature),
-        nodes_modes=["BRANCH_LEQ"] * splits + ["LEAF"] * leaves,
-        nodes_truenodeids=column(yes),
-        nodes_falsenodeids=column(no),
-        nodes_missing_value_tracks_true=column(missing.astype(np.int64)),
-        nodes_values_as_tensor=tensor(np.concatenate([values, np.zeros(leaves)]), "values"),
+        nodes_treeids=of_node[order].tolist(),
+        nodes_nodeids=nodes(np.arange(len(feature)) - trees._split_start[of_split], leaf),
+        nodes_featureids=nodes(feature),
+        nodes_modes=nodes(np.full(len(feature), "BRANCH_LEQ"), np.full(leaves, "LEAF")),
+        nodes_truenodeids=nodes(node(yes)),
+        nodes_falsenodeids=nodes(node(no)),
+        nodes_missing_value_tracks_true=nodes((to_left & ~categorical).astype(np.int64)),
+        nodes_values_as_tensor=tensor(
+            nodes(np.where(categorical, 0.5, np.minimum(trees.threshold, 1e300))), "values"
+        ),
         target_treeids=of_leaf.tolist() * 2,
-        target_nodeids=in_tree.tolist() * 2,
+        target_nodeids=leaf.tolist() * 2,
         target_ids=[0] * leaves + [1] * leaves,
-        target_weights_as_tensor=tensor(np.concatenate([whole, rest]), "weights"),
+        target_weights_as_tensor=tensor(np.concatenate(_exact_parts(trees)), "weights"),
     )
     return graph.total(graph.double(sums))
 

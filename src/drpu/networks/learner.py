@@ -15,8 +15,8 @@ from drpu._schema import Number, Optional
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ParameterError
-from drpu.networks.state import check_row_shape, network_from_state, network_schema, network_state
 from drpu.functions._bridge import OldNetwork
+from drpu.networks.state import check_row_shape, network_from_state, network_schema, network_state
 from drpu.ratios.base import RatioLearner
 
 if TYPE_CHECKING:
@@ -143,7 +143,7 @@ class NetworkRatio(RatioLearner):
     Examples
     --------
     >>> import numpy as np
-from sklearn.base import clone
+    from sklearn.base import clone
     >>> rng = np.random.default_rng(0)
     >>> positive = rng.normal(1, 1, (200, 2))
     >>> unlabeled = np.concatenate([rng.normal(1, 1, (400, 2)), rng.normal(-1, 1, (600, 2))])

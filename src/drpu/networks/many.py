@@ -13,9 +13,9 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import Rows
 from drpu.core.risks import PUObjective
 from drpu.exceptions import DataError, ParameterError
+from drpu.functions.base import as_rows
 from drpu.networks.learner import NetworkRatio
 from drpu.networks.score import NetworkScore
-from drpu.functions.base import as_rows
 
 if TYPE_CHECKING:
     from drpu.networks.training import Watch

@@ -15,10 +15,10 @@ from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.core.risks import PUObjective
 from drpu.exceptions import ParameterError
-from drpu.networks.learner import NetworkRatio
-from drpu.networks.state import check_row_shape, network_from_state, network_schema, network_state
 from drpu.functions._bridge import OldNetwork
 from drpu.functions.base import as_rows
+from drpu.networks.learner import NetworkRatio
+from drpu.networks.state import check_row_shape, network_from_state, network_schema, network_state
 from drpu.ratios.base import ScoreLearner
 
 if TYPE_CHECKING:

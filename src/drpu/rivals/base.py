@@ -22,11 +22,11 @@ from drpu.classifier.kept import (
     read_prior,
     write_classes,
 )
+from drpu.classifier.models import LostLearner, resolve_score
 from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
 from drpu.classifier.validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError
-from drpu.classifier.models import LostLearner, resolve_score
 from drpu.functions._bridge import function_of, state_of
 from drpu.functions.base import Function
 from drpu.ratios.base import ScoreLearner

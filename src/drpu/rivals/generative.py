@@ -15,12 +15,12 @@ from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.kept import read_prior
+from drpu.classifier.models import resolve_score
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import DataError, ParameterError, PriorError
-from drpu.networks.generative import ClassGenerators, Game
-from drpu.classifier.models import resolve_score
 from drpu.functions.base import Function
+from drpu.networks.generative import ClassGenerators, Game
 from drpu.rivals.base import ScoredRival
 
 __all__ = ["GenPUClassifier"]

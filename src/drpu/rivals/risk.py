@@ -13,12 +13,12 @@ from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.kept import read_prior
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.validation import check_rows, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import ParameterError, PriorError
-from drpu.classifier.models import resolve_score
 from drpu.ratios.base import ScoreLearner
 from drpu.rivals.base import ScoredRival
 

@@ -11,12 +11,12 @@ from drpu._checks import check_fraction, check_real
 from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import LostLearner, resolve_score
 from drpu.classifier.priors import check_prior_parameter, estimate_population
 from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import VariationalRisk
 from drpu.exceptions import ParameterError
-from drpu.classifier.models import LostLearner, resolve_score
 from drpu.networks.score import NetworkScore
 from drpu.ratios.base import ScoreLearner
 from drpu.rivals.base import PosteriorRival, ScoredRival

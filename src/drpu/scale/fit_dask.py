@@ -221,7 +221,9 @@ class DaskRows:
             for make, tail, dtype in makers
         ]
 
-    def positive_scores(self, function: BoostedFunction, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+    def positive_scores(
+        self, function: BoostedFunction, fold: int, most: int
+    ) -> tuple[FloatArray, FloatArray]:
         shared = self.client.scatter(function, broadcast=True, hash=False)
         held = max(1, int(self.sizes[:, fold, 1].sum()))
         found = self.client.gather(

@@ -201,7 +201,9 @@ class SparkRows:
         raw = grown.get_booster().save_raw("json")
         return trees_from_xgboost(raw, self.table.width)
 
-    def positive_scores(self, function: BoostedFunction, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+    def positive_scores(
+        self, function: BoostedFunction, fold: int, most: int
+    ) -> tuple[FloatArray, FloatArray]:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 1))
         n = max(1, int(self.sizes[fold, 1]))
