@@ -26,6 +26,7 @@ from drpu.classifier.record import (
     Reduction,
     parameters_of,
     read_parameters,
+    try_rows,
 )
 from drpu.classifier.validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate
@@ -242,6 +243,10 @@ class RivalRecord(Record):
                 f"levels must be None for a {self.name}, which keeps no scores of held-out positives."
             )
         return replace(self, columns=self.columns.reduced(reduction))
+
+    def trial(self, classifier: PURival) -> FloatArray | None:
+        """Scores of two artificial rows."""
+        return try_rows(classifier.model_)
 
     def module(self) -> Any:
         """What makes the torch module that the user gave."""
