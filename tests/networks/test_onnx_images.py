@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -12,8 +14,9 @@ pytest.importorskip("onnx")
 import torch
 from torch import nn
 
-from drpu import DRPUClassifier, NetworkRatio, export_onnx
+from drpu import NetworkRatio
 from drpu.exceptions import ArtifactError
+from drpu.functions.base import LOG_LIMIT
 from drpu.functions.onnx import Graph
 from drpu.networks.modules import Ensemble, ResNet9
 
@@ -32,7 +35,9 @@ def pictures(n: int, positive, seed: int, shape=(16, 18)) -> np.ndarray:
     return images
 
 
-def fitted(shape=(16, 18), prior=0.4, **changes) -> DRPUClassifier:
+def fitted(shape=(16, 18), prior=0.4, **changes):
+    from drpu import DRPUClassifier
+
     images = np.concatenate(
         [pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, seed=1, shape=shape)]
     )
@@ -40,15 +45,15 @@ def fitted(shape=(16, 18), prior=0.4, **changes) -> DRPUClassifier:
     return clf.fit(images, np.arange(len(images)) < 100)
 
 
-def graph_scores(model: NetworkRatio, X: np.ndarray) -> np.ndarray:
-    """Log-ratios of a model by its graph, without calibration."""
+def graph_scores(function, X: np.ndarray) -> np.ndarray:
+    """Log-ratios of a function by its graph, without calibration."""
     graph = Graph()
-    scores = model.onnx_scores(graph, "X")
+    scores = function.onnx(graph, "X")
     column = graph.constant([1], np.int64)
     graph.op("Squeeze", scores, column, output="ratio")
     made = graph.model({"X": ["rows", *X.shape[1:]]}, {"ratio": graph.onnx.TensorProto.DOUBLE}, {})
     session = runtime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
-    pixels = X / 255 if model.scaling_ is None else X.astype(np.float64)  # a perceptron scales them itself
+    pixels = X / 255 if function.scaling is None else X.astype(np.float64)  # a perceptron scales them itself
     return session.run(["ratio"], {"X": pixels})[0]
 
 
@@ -70,6 +75,8 @@ def test_the_graph_has_the_scores_of_python(shape, changes):
 
 
 def test_a_classifier_of_images_is_exported_with_its_calibration(tmp_path):
+    from drpu import export_onnx
+
     clf = fitted()
     export_onnx(clf, tmp_path / "images.onnx")
     session = runtime.InferenceSession(tmp_path / "images.onnx", providers=["CPUExecutionProvider"])
@@ -85,15 +92,30 @@ def test_a_classifier_of_images_is_exported_with_its_calibration(tmp_path):
 
 def test_a_network_of_usual_size_keeps_the_precision():
     """Errors of float32 do not grow with the width: 6.6 million random weights."""
+    shape = (3, 16, 16)
+    rows = pictures(20, True, 0, shape), pictures(40, False, 1, shape)
+    small = NetworkRatio(**NETWORK).fit_ratio(*rows)
     torch.manual_seed(0)
-    model = NetworkRatio(network="resnet9")
-    model.module_, model.scaling_, model.bound_ = ResNet9((3, 16, 16)).eval(), None, np.inf
-    model.input_shape_ = (3, 16, 16)
-    test = pictures(3, False, 0, (3, 16, 16))
-    assert_allclose(graph_scores(model, test), model._scores(test), rtol=1e-5, atol=1e-5)
+    state = ResNet9(shape).state_dict()
+    weights = {k: v.numpy() for k, v in state.items() if not k.endswith("num_batches_tracked")}
+    function = replace(small, widths=(64,), weights=weights)
+    test = pictures(3, False, 0, shape)
+    assert_allclose(graph_scores(function, test), function.log_ratio(test), rtol=1e-5, atol=1e-5)
+
+
+def test_the_identity_is_cut_at_zero_in_the_graph_too():
+    shape = (16, 18)
+    rows = pictures(100, True, 0, shape), pictures(150, np.arange(150) < 60, 1, shape)
+    learner = NetworkRatio(**NETWORK | {"head": "identity", "generator": "lsif"})
+    function = learner.fit_ratio(*rows)
+    test = pictures(40, np.arange(40) < 20, 2, shape)
+    found = np.clip(graph_scores(function, test), -LOG_LIMIT, LOG_LIMIT)
+    assert_allclose(found, function.log_ratio(test), rtol=1e-5, atol=1e-4)
 
 
 def test_networks_of_other_kinds_are_refused_with_the_way_out(tmp_path):
+    from drpu import export_onnx
+
     def convolution():
         return nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(2 * 14 * 16, 1))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -13,17 +13,16 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from drpu import DRPUClassifier, NetworkRatio, load, save
+from drpu import NetworkRatio
+from drpu._samples import Sample, SamplePair
 from drpu.exceptions import DataError, ParameterError
 from drpu.networks.augment import AUGMENTATIONS, make_augment
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import private_random
-from drpu.networks.many import fit_many
+from drpu.networks.fit import Network, check_options, fit_networks
+from drpu.networks.learner import NetworkScore
+from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats
 from drpu.networks.modules import ResNet9, image_shape
-from drpu.networks.pooling import MaxPool2
-from drpu.networks.pools import Batch, Pool, as_floats, shared_positions, take_batch
-from drpu.networks.score import NetworkScore
-from drpu.networks.state import network_from_state
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
 
@@ -40,7 +39,7 @@ POSITIVE, UNLABELED = pictures(40, True), pictures(150, np.arange(150) < 60, see
 TEST, LABELS = pictures(60, np.arange(60) < 30, seed=2), np.arange(60) < 30
 
 
-def fitted(**changes) -> NetworkRatio:
+def fitted(**changes):
     return NetworkRatio(**SMALL | changes).fit_ratio(POSITIVE, UNLABELED)
 
 
@@ -50,12 +49,12 @@ def residual():
 
 
 def test_images_get_a_residual_network_and_other_rows_a_perceptron(residual):
-    assert isinstance(residual.module_, ResNet9)
-    assert residual.scaling_ is None
+    assert isinstance(residual.torch_module, ResNet9)
+    assert residual.scaling is None
     small = NetworkRatio(**SMALL).fit_ratio(POSITIVE[:, :8, :8], UNLABELED[:, :8, :8])
     flat = NetworkRatio(**SMALL).fit_ratio(POSITIVE.reshape(40, -1), UNLABELED.reshape(150, -1))
     named = fitted(network="perceptron")
-    assert all(isinstance(model.module_, nn.Sequential) for model in (small, flat, named))
+    assert all(isinstance(model.torch_module, nn.Sequential) for model in (small, flat, named))
 
 
 def test_the_residual_network_ranks_images(residual):
@@ -102,8 +101,8 @@ def test_a_network_of_the_user_gets_images_as_they_come():
 
 
 def test_eight_bits_stay_so_until_a_batch_is_taken():
-    pool = Pool(torch.as_tensor(UNLABELED), torch.arange(150)[None], dtype=torch.float64)
-    rows, _ = pool.take(torch.tensor([[3, 5]]))
+    pool = Pool(torch.as_tensor(UNLABELED), dtype=torch.float64)
+    rows = pool.take(torch.tensor([[3, 5]]))
     assert pool.rows.dtype == torch.uint8
     assert rows.dtype == torch.float64
     assert_allclose(rows[0, 0], UNLABELED[3] / 255)
@@ -114,27 +113,9 @@ def test_a_row_has_one_score_in_any_batch(residual):
     assert_allclose(alone, residual.log_ratio(TEST)[:10], rtol=1e-10)
 
 
-def test_state_of_the_residual_network_gives_the_same_scores(residual):
-    state = residual.state()
-    json.dumps(state.config)
-    restored = NetworkRatio.from_state(state)
-    assert_array_equal(restored.log_ratio(TEST), residual.log_ratio(TEST))
-    assert len(restored.module_.mean) == 1
-
-
-def test_files_of_earlier_versions_hold_perceptrons():
-    model = fitted(network="perceptron")
-    state = model.state()
-    new = ("network", "widths", "members")
-    for name in new:
-        del state.config[name]
-    for name in ("network", "augment", "average_views", "rounds", "students", "mixup"):
-        del state.config["params"][name]
-    restored = network_from_state(NetworkRatio, state, None)
-    assert isinstance(restored.module_, nn.Sequential)
-
-
 def test_a_classifier_of_images_saves_and_adapts(tmp_path):
+    from drpu import DRPUClassifier, load, save
+
     images = np.concatenate([pictures(120, True, seed=3), UNLABELED])
     labels = np.arange(len(images)) < 120
     clf = DRPUClassifier(NetworkRatio(**SMALL), prior=0.4, holdout=0.3, random_state=0).fit(images, labels)
@@ -215,7 +196,6 @@ def test_augmentation_changes_training_rows_alone():
     model.log_ratio(TEST)
     assert len(seen) == before
     assert max(seen) < 100  # batches, not all rows
-    json.dumps(model.state().config)
 
 
 def test_equal_seeds_augment_equally():
@@ -230,10 +210,10 @@ def test_scores_are_averaged_over_views():
     model = fitted(augment="shift-flip", average_views=True)
     views = views_of("shift-flip")
     assert len(views) == 10
-    plain = model.set_params(average_views=False)
+    plain = replace(model, views=None)
     images = torch.as_tensor(TEST)
     outputs = [plain.log_ratio(view(images).numpy()) for view in views]
-    averaged = model.set_params(average_views=True).log_ratio(TEST)
+    averaged = model.log_ratio(TEST)
     assert (averaged > np.min(outputs, axis=0) - 1e-9).all()
     assert (averaged < np.max(outputs, axis=0) + 1e-9).all()
     assert not np.allclose(averaged, outputs[0])
@@ -241,19 +221,6 @@ def test_scores_are_averaged_over_views():
     assert_allclose(mirrored, averaged, rtol=1e-9)
     with pytest.raises(ParameterError, match="average_views must be False"):
         fitted(average_views=True)
-
-
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="the kernels need a GPU")
-@pytest.mark.parametrize("sides", [(6, 4), (7, 5)])
-def test_pooling_has_the_gradient_of_torch(sides):
-    images = torch.rand(2, 3, *sides, device="cuda", requires_grad=True)
-    expected = torch.nn.functional.max_pool2d(images, 2)
-    weight = torch.rand_like(expected)
-    (slope,) = torch.autograd.grad((expected * weight).sum(), images)
-    found = MaxPool2()(images)
-    (own,) = torch.autograd.grad((found * weight).sum(), images)
-    assert torch.equal(found, expected)
-    assert torch.equal(own, slope)
 
 
 @pytest.mark.parametrize(
@@ -286,34 +253,32 @@ def test_parameters_that_cannot_be_are_refused(changes, message):
 
 
 def test_shared_rows_are_taken_once_with_both_weights():
-    weights = torch.tensor([[1.0, 2, 0, 4]]), torch.tensor([[0.0, 1, 1, 1]])
-    index = torch.arange(4)[None]
-    pools = [Pool(torch.arange(4.0)[:, None], index, weight) for weight in weights]
-    parts = list(shared_positions(4, 2, [torch.Generator().manual_seed(0)]))
-    seen = torch.cat([unlabeled[0] for _, unlabeled in parts])
-    assert sorted(seen.tolist()) == [0, 1, 2, 3]
-    batch = take_batch(*pools, *parts[0])
+    weights = torch.tensor([1.0, 2, 0, 4]), torch.tensor([0.0, 1, 1, 1])
+    positive, unlabeled = (Pool(torch.arange(4.0)[:, None], weight) for weight in weights)
+    rows = TrainingRows(positive, unlabeled, shared=True)
+    parts = list(rows.epoch(2, [torch.Generator().manual_seed(0)]))
+    assert sorted(torch.cat([own[0] for _, own in parts]).tolist()) == [0, 1, 2, 3]
+    batch = rows.batch(*parts[0])
     assert batch.shared
     chosen = parts[0][0]
-    assert torch.equal(batch.positive_weight, weights[0].gather(1, chosen))
-    assert torch.equal(batch.unlabeled_weight, weights[1].gather(1, chosen))
+    assert torch.equal(batch.positive_weight, weights[0][chosen])
+    assert torch.equal(batch.unlabeled_weight, weights[1][chosen])
 
 
 def test_shared_rows_fit_what_pairs_of_batches_fit():
     """With one batch an epoch the two are the same risk, up to the statistics of batch norm."""
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(80, 3))
-    weight = rng.random(80)
-    line = lambda: nn.Linear(3, 1)  # noqa: E731
-    models = [
-        NetworkRatio(line, alpha=0.0, epochs=5, batch_size=80, dtype="float64", random_state=0, holdout=0.2)
-        for _ in range(2)
-    ]
-    for model, same in zip(models, (False, True), strict=True):
-        fit_many([model.set_params(early_stopping=False)], rows, rows, positive_weight=weight, same_rows=same)
-    assert_allclose(models[0].log_ratio(rows), models[1].log_ratio(rows), rtol=1e-9)
-    with pytest.raises(ParameterError, match="same_rows must be False"):
-        fit_many([models[0]], rows, rows.copy(), same_rows=True)
+    sample = SamplePair(Sample(rows, rng.random(80)), Sample(rows))
+    learner = NetworkRatio(
+        lambda: nn.Linear(3, 1), alpha=0.0, epochs=5, batch_size=80, dtype="float64", early_stopping=False
+    )
+    options = check_options(learner, (3,), 80)
+    pair, once = (
+        fit_networks(options, sample, None, [Network(0, 0.0)], shared=shared)[0].log_ratio(rows)
+        for shared in (False, True)
+    )
+    assert_allclose(pair, once, rtol=1e-9)
 
 
 def test_mixed_rows_are_averages_with_averaged_weights():
@@ -339,7 +304,9 @@ def test_scores_have_the_same_options():
         device="cpu",
         random_state=0,
     )
-    fit_many([model], POSITIVE, UNLABELED, objectives=ShiftedRisk(0.4, 0.4, corrected=True))
-    assert isinstance(model.module_, ResNet9)
-    restored = NetworkScore.from_state(model.state())
-    assert_array_equal(restored.score(TEST), model.score(TEST))
+    pair = SamplePair(Sample(POSITIVE), Sample(UNLABELED))
+    score = model.fit_score(pair, ShiftedRisk(0.4, 0.4, corrected=True))
+    assert isinstance(score.torch_module, ResNet9)
+    assert (score.head, score.alpha, score.views) == ("score", None, "flip")
+    mirrored = np.ascontiguousarray(TEST[:, :, ::-1])
+    assert_allclose(score.score(mirrored), score.score(TEST), rtol=1e-9)

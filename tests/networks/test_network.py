@@ -1,8 +1,7 @@
-"""Laws of NetworkRatio and fit_many."""
+"""Laws of NetworkRatio and of the functions that it returns."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 
@@ -12,16 +11,13 @@ import torch
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.exceptions import NotFittedError
 from torch import nn
 
-from drpu._samples import Sample, SamplePair
 from drpu.core.bregman import bregman_risk
-from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.networks.fit import ALPHAS, FALLBACK_ALPHA, check_options
+from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
-from drpu.networks.many import fit_many
-from drpu.networks.tasks import ALPHAS, FALLBACK_ALPHA, make_task
-from drpu.ratios.base import model_from_state
 
 PRIOR = 0.4
 
@@ -60,10 +56,17 @@ def image_net() -> nn.Module:
 POSITIVE, UNLABELED = gaussians(60, 200)
 
 
+def test_a_fit_returns_a_function_and_leaves_the_learner_as_it_is():
+    learner = light()
+    before = dict(vars(learner))
+    assert isinstance(learner.fit_ratio(POSITIVE, UNLABELED), NetworkFunction)
+    assert vars(learner) == before
+
+
 def test_learns_the_ratio_of_two_gaussians():
     positive, unlabeled = gaussians(500, 2000)
-    model = NetworkRatio(hidden=(32, 32), alpha=0.3, epochs=20, batch_size=100, random_state=0)
-    model.fit_ratio(positive, unlabeled)
+    learner = NetworkRatio(hidden=(32, 32), alpha=0.3, epochs=20, batch_size=100, random_state=0)
+    model = learner.fit_ratio(positive, unlabeled)
 
     test_positive, test_unlabeled = gaussians(5000, 20_000, seed=1)
     truth, scores = true_log_ratio(test_unlabeled), model.log_ratio(test_unlabeled)
@@ -92,100 +95,55 @@ def test_every_generator_and_head_ranks_the_classes(generator, head):
     assert scores[0] > scores[1]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_a_stack_fits_what_its_models_fit_alone(dtype):
-    models = [
-        light(dtype=dtype, random_state=seed, alpha=alpha, learning_rate=rate)
-        for seed, alpha, rate in [(0, 0.1, 0.003), (1, 0.3, 0.01), (1, "auto", 0.01)]
-    ]
-    together = fit_many([clone(model) for model in models], POSITIVE, UNLABELED)
-    for stacked, model in zip(together, models, strict=True):
-        alone = model.fit_ratio(POSITIVE, UNLABELED)
-        rtol = 1e-9 if dtype == "float64" else 0.02  # rounding grows from step to step
-        assert_allclose(stacked.log_ratio(UNLABELED), alone.log_ratio(UNLABELED), rtol=rtol, atol=rtol)
-        assert_allclose(stacked.history_["holdout_risk"], alone.history_["holdout_risk"], rtol=rtol)
-        assert dtype == "float32" or stacked.best_epoch_ == alone.best_epoch_
-
-
-def test_a_stack_takes_a_sample_for_each_model():
-    samples = [gaussians(30, 90, seed) for seed in range(2)]
-    weights = [np.ones(30), np.arange(1.0, 31)]
-    together = fit_many(
-        [light(module=lambda: nn.Linear(2, 1), hidden=None, dtype="float64") for _ in samples],
-        [positive for positive, _ in samples],
-        [unlabeled for _, unlabeled in samples],
-        holdout=[samples[1], samples[0]],
-        positive_weight=weights,
-    )
-    for i, model in enumerate(together):
-        alone = clone(model).fit_ratio(*samples[i], holdout=samples[1 - i], positive_weight=weights[i])
-        assert_allclose(model.log_ratio(UNLABELED), alone.log_ratio(UNLABELED), rtol=1e-9)
-
-
-def test_models_of_a_stack_must_be_alike():
-    with pytest.raises(ParameterError, match="epochs must be the same in all models"):
-        fit_many([light(), light(epochs=4)], POSITIVE, UNLABELED)
-    with pytest.raises(ParameterError, match="equally many rows"):
-        fit_many([light(), light()], [POSITIVE, POSITIVE[1:]], UNLABELED)
-    with pytest.raises(ParameterError, match="one for each of 2 models, got 3"):
-        fit_many([light(), light()], [POSITIVE] * 3, UNLABELED)
-    with pytest.raises(ParameterError, match="at least one"):
-        fit_many([], POSITIVE, UNLABELED)
-
-
 def test_auto_alpha_is_the_one_with_the_lowest_holdout_risk():
     options = {"dtype": "float64", "learning_rate": 0.1, "epochs": 10}
     model = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED)
     risks = {}
     for alpha in ALPHAS:
         fixed = light(alpha=alpha, **options).fit_ratio(POSITIVE, UNLABELED)
-        risks[alpha] = fixed.history_["holdout_risk"].min()
+        risks[alpha] = fixed.history["holdout_risk"].min()
     assert max(risks.values()) > min(risks.values()) + 0.01
-    assert_allclose(model.history_["holdout_risk"].min(), min(risks.values()))
-    assert_allclose(risks[model.alpha_], min(risks.values()))
+    assert_allclose(model.history["holdout_risk"].min(), min(risks.values()))
+    assert_allclose(risks[model.alpha], min(risks.values()))
 
 
 def test_without_early_stopping_holdout_rows_only_choose_alpha():
     options = {"dtype": "float64", "learning_rate": 0.1, "epochs": 10, "early_stopping": False}
     model = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED)
-    assert model.best_epoch_ == 10
+    assert model.best_epoch == 10
     held = gaussians(50, 100, seed=3)
     last = [
-        light(alpha=alpha, **options)
-        .fit_ratio(POSITIVE, UNLABELED, holdout=held)
-        .history_["holdout_risk"][-1]
+        light(alpha=alpha, **options).fit_ratio(POSITIVE, UNLABELED, holdout=held).history["holdout_risk"][-1]
         for alpha in ALPHAS
     ]
     chosen = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED, holdout=held)
-    assert_allclose(chosen.history_["holdout_risk"][-1], min(last))
-    assert "holdout_risk" not in light(**options).fit_ratio(POSITIVE, UNLABELED).history_
+    assert_allclose(chosen.history["holdout_risk"][-1], min(last))
+    assert "holdout_risk" not in light(**options).fit_ratio(POSITIVE, UNLABELED).history
 
 
 def test_too_few_rows_train_to_the_last_epoch():
     model = light(alpha="auto").fit_ratio(POSITIVE[:5], UNLABELED[:5])
-    assert (model.alpha_, model.best_epoch_) == (FALLBACK_ALPHA, 3)
-    assert "holdout_risk" not in model.history_
+    assert (model.alpha, model.best_epoch) == (FALLBACK_ALPHA, 3)
+    assert "holdout_risk" not in model.history
     assert np.isfinite(light().fit_ratio(POSITIVE[:1], UNLABELED[:1]).log_ratio(UNLABELED)).all()
 
 
 def test_short_runs_are_made_longer_by_default():
     model = light(epochs="auto", hidden=(2,), early_stopping=False).fit_ratio(POSITIVE[:10], UNLABELED)
-    assert len(model.history_["risk"]) * (200 // 40) >= 300
+    assert len(model.history["risk"]) * (200 // 40) >= 300
 
 
 @pytest.mark.parametrize(("n", "batch_size"), [(10, 100), (20_000, 200), (10**6, 500)])
 def test_batches_grow_with_the_rows(n, batch_size):
-    rows = np.zeros((n, 1))
-    task = make_task(NetworkRatio(), SamplePair(Sample(rows[:5]), Sample(rows)), None)
-    assert task.settings.batch_size == batch_size
+    assert check_options(NetworkRatio(), (1,), n).settings.batch_size == batch_size
 
 
 def test_holdout_rows_given_choose_the_epoch():
     held = gaussians(50, 100, seed=3)
     model = light(epochs=8).fit_ratio(POSITIVE, UNLABELED, holdout=held)
     risk = bregman_risk(model.log_ratio(held[0]), model.log_ratio(held[1]), generator="bkl", log=True)
-    assert_allclose(model.history_["holdout_risk"][model.best_epoch_ - 1], risk, rtol=1e-5)
-    assert model.best_epoch_ == model.history_["holdout_risk"].argmin() + 1
+    assert_allclose(model.history["holdout_risk"][model.best_epoch - 1], risk, rtol=1e-5)
+    assert model.best_epoch == model.history["holdout_risk"].argmin() + 1
 
 
 def test_same_seed_same_scores_and_torch_random_numbers_left_alone():
@@ -204,8 +162,8 @@ def test_same_seed_same_scores_and_torch_random_numbers_left_alone():
 
 def test_a_row_has_one_score_in_any_batch():
     rng = np.random.default_rng(0)
-    model = NetworkRatio(epochs=2, random_state=0)
-    fit_many([model], rng.normal(1, 1, (80, 5)), rng.normal(0, 1, (400, 5)))
+    learner = NetworkRatio(epochs=2, random_state=0)
+    model = learner.fit_ratio(rng.normal(1, 1, (80, 5)), rng.normal(0, 1, (400, 5)))
     rows = rng.normal(0, 1, (50, 5))
     alone = np.concatenate([model.log_ratio(rows[i : i + 1]) for i in range(len(rows))])
     assert_allclose(alone, model.log_ratio(rows), rtol=1e-10)
@@ -214,23 +172,22 @@ def test_a_row_has_one_score_in_any_batch():
 def test_a_module_given_is_a_start_and_stays_as_it_was():
     module = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
     before = {name: value.clone() for name, value in module.state_dict().items()}
-    model = light(module=module, hidden=None, learning_rate=0.0, ema=None).fit_ratio(POSITIVE, UNLABELED)
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-    assert torch.equal(model.module_[0].weight, module[0].weight)
-    model.set_params(learning_rate=0.01).fit_ratio(POSITIVE, UNLABELED)
-    assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
-    assert not torch.equal(model.module_[0].weight, module[0].weight)
+    for rate in (0.0, 0.01):
+        learner = light(module=module, hidden=None, learning_rate=rate, ema=None)
+        trained = learner.fit_ratio(POSITIVE, UNLABELED).torch_module
+        assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+        assert torch.equal(trained[0].weight, module[0].weight) is (rate == 0)
 
 
 def test_integer_weights_are_repeated_rows():
     rng = np.random.default_rng(0)
     times_p, times_u = rng.integers(0, 4, 60), rng.integers(0, 4, 200)
     line = lambda: nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))  # noqa: E731
-    model = light(
+    learner = light(
         module=line, hidden=None, batch_size=10_000, early_stopping=False, epochs=5, dtype="float64"
     )
-    weighted = model.fit_ratio(POSITIVE, UNLABELED, positive_weight=times_p, unlabeled_weight=times_u)
-    repeated = clone(model).fit_ratio(np.repeat(POSITIVE, times_p, 0), np.repeat(UNLABELED, times_u, 0))
+    weighted = learner.fit_ratio(POSITIVE, UNLABELED, positive_weight=times_p, unlabeled_weight=times_u)
+    repeated = clone(learner).fit_ratio(np.repeat(POSITIVE, times_p, 0), np.repeat(UNLABELED, times_u, 0))
     assert_allclose(weighted.log_ratio(UNLABELED), repeated.log_ratio(UNLABELED), rtol=1e-9)
 
 
@@ -238,8 +195,9 @@ def test_images_keep_their_shape():
     rng = np.random.default_rng(0)
     positive, unlabeled = rng.normal(1, 1, (40, 1, 4, 4)), rng.normal(0, 1, (120, 1, 4, 4))
     for change in ({"module": image_net, "hidden": None}, {}):
-        models = [light(alpha=alpha, epochs=10, learning_rate=0.03, **change) for alpha in (0.1, 0.2)]
-        for model in fit_many(models, positive, unlabeled):
+        for alpha in (0.1, "auto"):
+            learner = light(alpha=alpha, epochs=10, learning_rate=0.03, **change)
+            model = learner.fit_ratio(positive, unlabeled)
             assert model.log_ratio(positive).mean() > model.log_ratio(unlabeled).mean()
             with pytest.raises(DataError, match=r"rows of shape \(1, 4, 4\)"):
                 model.log_ratio(positive[..., :3])
@@ -251,37 +209,6 @@ def test_torch_tensors_are_rows_too():
         light().fit_ratio(*tensors).log_ratio(tensors[1]),
         light().fit_ratio(POSITIVE, UNLABELED).log_ratio(UNLABELED),
     )
-
-
-@pytest.mark.parametrize("head", ["softplus", "bounded"])
-def test_state_of_the_default_network_gives_the_same_scores(head):
-    model = light(head=head).fit_ratio(POSITIVE, UNLABELED)
-    state = model.state()
-    json.dumps(state.config)
-    restored = model_from_state(state)
-    assert_allclose(restored.log_ratio(UNLABELED), model.log_ratio(UNLABELED), rtol=1e-12)
-    assert_array_equal(restored.history_["risk"], model.history_["risk"])
-    assert restored.get_params()["hidden"] == (8,)
-
-
-def test_state_of_a_users_network_needs_the_network():
-    rows = np.random.default_rng(0).normal(size=(50, 1, 4, 4))
-    model = light(module=image_net, hidden=None).fit_ratio(rows[:20] + 1, rows)
-    state = model.state()
-    restored = NetworkRatio.from_state(state, module=image_net)
-    assert_allclose(restored.log_ratio(rows), model.log_ratio(rows), rtol=1e-12)
-    with pytest.raises(ArtifactError, match="Pass module=YourNetwork"):
-        NetworkRatio.from_state(state)
-    with pytest.raises(ArtifactError, match="must be the network that was fitted"):
-        NetworkRatio.from_state(state, module=lambda: nn.Linear(16, 1))
-
-
-def test_state_holds_no_row():
-    state = light().fit_ratio(POSITIVE, UNLABELED).state()
-    written = b"".join(array.tobytes() for array in state.arrays.values())
-    for row in np.vstack([POSITIVE, UNLABELED]):
-        assert row.tobytes() not in written
-        assert row.astype(np.float32).tobytes() not in written
 
 
 @pytest.mark.parametrize(
@@ -329,9 +256,9 @@ def test_rows_that_cannot_be_used_are_refused():
     with pytest.raises(DataTypeError, match="sparse"):
         light().fit_ratio(sparse.csr_array(POSITIVE), UNLABELED)
     with pytest.raises(DataError, match="same columns"):
-        fit_many([light()], POSITIVE[:, :1], UNLABELED)
-    with pytest.raises(NotFittedError):
-        light().log_ratio(UNLABELED)
+        light().fit_ratio(POSITIVE[:, :1], UNLABELED)
+    with pytest.raises(DataError, match="2 columns"):
+        light().fit_ratio(POSITIVE, UNLABELED).log_ratio(POSITIVE[:, :1])
 
 
 def test_progress_shows_when_asked(capsys):
@@ -343,7 +270,8 @@ def test_progress_shows_when_asked(capsys):
 
 def test_torch_is_not_imported_before_a_fit():
     code = (
-        "import sys; from drpu import NetworkRatio; from drpu.networks.many import fit_many; "
+        "import sys; from drpu.networks.learner import NetworkRatio, NetworkScore; "
+        "import drpu.networks.function, drpu.networks.generative; "
         "model = NetworkRatio(hidden=(3,)); model.get_params(); print('torch' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

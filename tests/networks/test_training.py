@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from drpu.core.bregman import Risk
+from drpu.core.bregman import Risk, get_generator
 from drpu.exceptions import ParameterError
 from drpu.functions.features import Scaling
 from drpu.networks import device as devices
@@ -22,11 +22,18 @@ from drpu.networks.device import (
     precision,
     private_random,
 )
-from drpu.networks.heads import RatioObjective, make_head
-from drpu.networks.loop import Settings, Training, on_outputs
-from drpu.networks.optimizer import HALVE_EVERY, Adam, Average, rate_factors
-from drpu.networks.pools import Batch, Pool, count_steps, paired_positions
-from drpu.networks.stack import Stack
+from drpu.networks.loop import (
+    HALVE_EVERY,
+    Batch,
+    Pool,
+    Settings,
+    Stack,
+    Training,
+    TrainingRows,
+    count_steps,
+    rate_factors,
+)
+from drpu.networks.objectives import RatioObjective, log_ratio_of, on_outputs, ratio_of
 
 CPU = torch.device("cpu")
 ONE = torch.ones(1, 1, dtype=torch.float64)
@@ -54,33 +61,35 @@ def conv_net(seed: int = 0) -> nn.Module:
     )
 
 
-def pool(rows: np.ndarray, models: int = 1, weight: np.ndarray | None = None) -> Pool:
-    index = torch.arange(len(rows)).expand(models, -1)
-    weights = None if weight is None else torch.as_tensor(weight).expand(models, -1)
-    return Pool(torch.as_tensor(rows), index, weights)
+def pool(rows: np.ndarray) -> Pool:
+    return Pool(torch.as_tensor(rows), dtype=torch.float64)
+
+
+def objective_of(generator: str, head: str, alpha: float, n: int = 1) -> RatioObjective:
+    strengths = torch.full((n,), alpha, dtype=torch.float64)
+    return RatioObjective(get_generator(generator), head, strengths, ONE)
 
 
 def training(stack: Stack, *, alpha=0.2, generator="bkl", head="exp", holdout=False, seeds=None, **changes):
     rng = np.random.default_rng(0)
     n = len(stack)
-    objective = RatioObjective(generator, make_head(head, ONE), torch.full((n,), alpha, dtype=torch.float64))
-    options = {
-        "epochs": 3,
-        "batch_size": 16,
-        "learning_rate": [0.01] * n,
-        "weight_decay": [0.1] * n,
-    } | changes
-    held = (pool(rng.normal(1, 1, (20, 3)), n), pool(rng.normal(0, 1, (40, 3)), n)) if holdout else None
+    objective = objective_of(generator, head, alpha, n)
+    options = {"epochs": 3, "batch_size": 16, "learning_rate": 0.01, "weight_decay": 0.1} | changes
+    held = (pool(rng.normal(1, 1, (20, 3))), pool(rng.normal(0, 1, (40, 3)))) if holdout else None
     return Training(
         stack,
-        pool(rng.normal(1, 1, (17, 3)), n),
-        pool(rng.normal(0, 1, (50, 3)), n),
+        TrainingRows(pool(rng.normal(1, 1, (17, 3))), pool(rng.normal(0, 1, (50, 3)))),
         on_outputs(objective.risk),
         Settings(**options),
-        list(range(n)) if seeds is None else seeds,
+        seeds=list(range(n)) if seeds is None else seeds,
         holdout=held,
         criterion=objective.criterion,
     )
+
+
+def paired_positions(n_positive, n_unlabeled, steps, own):
+    rows = TrainingRows(pool(np.zeros((n_positive, 1))), pool(np.zeros((n_unlabeled, 1))))
+    return rows.epoch(steps, own)
 
 
 @given(n_positive=st.integers(1, 40), n_unlabeled=st.integers(1, 120), batch_size=st.integers(1, 50))
@@ -116,41 +125,33 @@ def test_orders_differ_between_epochs():
     assert not torch.equal(first[0][1], second[0][1])
 
 
-@pytest.mark.parametrize("decoupled", [True, False])
+@pytest.mark.parametrize("optimizer", ["adamw", "adam"])
 @pytest.mark.parametrize("accumulate", [True, False])
-@pytest.mark.parametrize("recordable", [True, False])
-def test_each_line_moves_as_under_torch_adam(decoupled, accumulate, recordable):
-    rng = np.random.default_rng(0)
-    start, rates, decays = rng.normal(size=(2, 4)), [0.01, 0.1], [0.3, 0.05]
-    gradients = rng.normal(size=(6, 2, 4))
-    column = lambda values: torch.tensor(values, dtype=torch.float64)[:, None]  # noqa: E731
-
-    weights = torch.tensor(start)
-    adam = Adam(
-        weights,
-        np.ones(6),
-        learning_rate=column(rates),
-        weight_decay=column(decays),
+def test_each_network_moves_as_under_torch_adam(optimizer, accumulate):
+    """The weights after a run are those of a plain loop over the same batches."""
+    modules = [small_net(seed).double() for seed in range(2)]
+    run = training(
+        Stack(modules, device=CPU, dtype=torch.float64),
+        optimizer=optimizer,
+        accumulate_gradients=accumulate,
+        decay="constant",
         betas=(0.5, 0.99),
-        decoupled=decoupled,
-        accumulate=accumulate,
     )
-    if recordable:  # the code path of a GPU, run on the CPU
-        adam._fused = adam._recordable
-    for step, gradient in enumerate(gradients):
-        adam.step(torch.tensor(gradient), torch.tensor([step]))
-
-    for line in range(2):
-        parameter = nn.Parameter(torch.tensor(start[line]))
-        kind = torch.optim.AdamW if decoupled else torch.optim.Adam
-        reference = kind([parameter], lr=rates[line], betas=(0.5, 0.99), weight_decay=decays[line])
-        parameter.grad = torch.zeros_like(parameter)
-        for gradient in gradients[:, line]:
-            if not accumulate:
-                parameter.grad.zero_()
-            parameter.grad += torch.tensor(gradient)
-            reference.step()
-        assert_allclose(weights[line], parameter.detach(), rtol=1e-10)
+    outcome = run.run()
+    kind = torch.optim.AdamW if optimizer == "adamw" else torch.optim.Adam
+    for i, module in enumerate(modules):
+        rows, own = run.rows, generators(i)
+        plain = kind(module.parameters(), lr=0.01, betas=(0.5, 0.99), weight_decay=0.1)
+        loss = on_outputs(objective_of("bkl", "exp", 0.2).risk)
+        for _ in range(3):
+            for positions in rows.epoch(run.n_steps, own):
+                if not accumulate:
+                    plain.zero_grad()
+                risk = loss(lambda x: module(x[0])[:, 0][None], rows.batch(*positions))  # noqa: B023
+                risk.objective.sum().backward()
+                plain.step()
+        for name, value in outcome.module(i).named_parameters():
+            assert_allclose(value.detach(), dict(module.named_parameters())[name].detach(), rtol=1e-7)
 
 
 def test_rates_follow_their_formulas():
@@ -163,17 +164,17 @@ def test_rates_follow_their_formulas():
 
 
 def test_average_follows_its_recursion():
-    weights, count = torch.zeros(1, 2, dtype=torch.float64), torch.zeros(1, dtype=torch.int64)
-    average = Average(weights, {"count": count}, 0.4, n_steps=8)
-    expected = np.zeros(2)
-    for step in range(8):
-        weights += torch.tensor([[1.0, -2.0]])
-        count += 1
-        average.update(torch.tensor([step]))
-        decay = min(0.4, (2 + step) / (11 + step))
-        expected = decay * expected + (1 - decay) * weights[0].numpy()
-    assert_allclose(average.weights[0], expected)
-    assert int(average.fixed["count"]) == 8
+    stack = Stack([small_net()], device=CPU, dtype=torch.float64)
+    run = training(stack, ema=0.4, epochs=2)
+    seen = [stack.weights.clone()]
+    step, run.step = run.step, lambda *pair: (step(*pair), seen.append(stack.weights.clone()))
+    outcome = run.run()
+    expected = seen[0]
+    for t, weights in enumerate(seen[1:]):
+        decay = min(0.4, (2 + t) / (11 + t))
+        expected = decay * expected + (1 - decay) * weights
+    assert_allclose(outcome.weights, expected)
+    assert int(outcome.fixed["1.num_batches_tracked"]) == 2 * run.n_steps == len(seen) - 1
 
 
 @pytest.mark.parametrize("make", [small_net, conv_net])
@@ -181,7 +182,7 @@ def test_average_follows_its_recursion():
 def test_a_stack_gives_what_its_modules_give(make, train):
     modules = [make(seed).double().train(train) for seed in range(3)]
     stack = Stack(modules, device=CPU, dtype=torch.float64)
-    stack.train(train)
+    stack.module.train(train)
     shape = (3,) if make is small_net else (1, 4, 4)
     rows = torch.randn(3, 7, *shape, generator=generators(0)[0], dtype=torch.float64)
 
@@ -231,7 +232,8 @@ def test_gradient_of_a_stack_has_the_lines_of_its_weights():
     rows = torch.randn(2, 4, 3, generator=generators(0)[0], dtype=torch.float64)
     for batched in (True, False):
         stack.batched = batched
-        gradient = stack.gradient((stack(rows) * torch.tensor([[1.0], [5.0]])).sum())
+        stack.backward((stack(rows) * torch.tensor([[1.0], [5.0]])).sum())
+        gradient = stack.slopes
         assert_array_equal(gradient[:, :6], 0)  # of the unused layer
         expected = torch.stack([rows[0].sum(0), 5 * rows[1].sum(0)])
         assert_allclose(gradient[:, 6:9], expected, rtol=1e-12)
@@ -253,8 +255,7 @@ def test_gradient_of_both_branches_is_that_of_the_objective(generator, alpha, co
     rng = np.random.default_rng(1)
     module = nn.Linear(3, 1).double()
     stack = Stack([module], device=CPU, dtype=torch.float64)
-    objective = RatioObjective(generator, make_head("softplus", ONE), torch.tensor([alpha]))
-    loss = on_outputs(objective.risk)
+    loss = on_outputs(objective_of(generator, "softplus", alpha).risk)
     batch = Batch(torch.tensor(rng.normal(1, 1, (1, 6, 3))), torch.tensor(rng.normal(-1, 1, (1, 9, 3))))
 
     def risk(weights: torch.Tensor) -> Risk:
@@ -277,15 +278,11 @@ def test_a_stacked_run_equals_the_runs_alone(ema):
     options = {"ema": ema, "epochs": 4, "holdout": True}
     together = training(
         Stack(modules, device=CPU, dtype=torch.float64),
-        learning_rate=[0.01, 0.02, 0.05],
-        weight_decay=[0.1, 0.0, 0.5],
         **options,
     ).run()
     for i, module in enumerate(modules):
         alone = training(
             Stack([module], device=CPU, dtype=torch.float64),
-            learning_rate=[[0.01, 0.02, 0.05][i]],
-            weight_decay=[[0.1, 0.0, 0.5][i]],
             seeds=[i],
             **options,
         ).run()
@@ -298,7 +295,7 @@ def test_a_stacked_run_equals_the_runs_alone(ema):
 @pytest.mark.parametrize("ema", [None, 0.9])
 def test_the_epoch_with_the_lowest_holdout_risk_is_kept(ema):
     stack = Stack([small_net(seed) for seed in range(3)], device=CPU, dtype=torch.float64)
-    run = training(stack, epochs=25, alpha=0.0, learning_rate=[0.05] * 3, holdout=True, ema=ema)
+    run = training(stack, epochs=25, alpha=0.0, learning_rate=0.05, holdout=True, ema=ema)
     outcome = run.run()
     assert_array_equal(outcome.best_epoch, outcome.holdout_risk.argmin(axis=0) + 1)
     assert (outcome.best_epoch < 25).all()  # without a correction they overfit: the choice matters
@@ -326,16 +323,18 @@ def test_accumulated_gradients_change_the_run():
 
 @pytest.mark.parametrize("head", ["softplus", "exp", "bounded"])
 def test_heads_agree_on_ratio_and_logarithm(head):
-    link = make_head(head, torch.tensor(2.5, dtype=torch.float64))
+    bound = torch.tensor(2.5, dtype=torch.float64)
     output = torch.linspace(-700, 30, 200, dtype=torch.float64)
-    log_ratio = link.log_ratio(output)
-    assert_allclose(log_ratio.exp(), link.ratio(output), rtol=1e-7)  # torch's softplus is linear from 20 on
+    log_ratio = log_ratio_of(head, output, bound)
+    assert_allclose(
+        log_ratio.exp(), ratio_of(head, output, bound), rtol=1e-7
+    )  # torch's softplus is linear from 20 on
     assert (log_ratio.diff() > 0)[output[1:] < 20].all()
 
 
 def test_softplus_scores_keep_their_order_far_below():
     output = torch.tensor([-1e4, -500.0, -15.0 - 1e-9, -15.0 + 1e-9, 0.0], dtype=torch.float64)
-    log_ratio = make_head("softplus", ONE).log_ratio(output)
+    log_ratio = log_ratio_of("softplus", output, ONE)
     assert_allclose(log_ratio[:2], output[:2])
     assert_allclose(log_ratio[2:4], output[2:4] - np.exp(-15.0) / 2, atol=1e-12)
     assert_allclose(log_ratio[4], np.log(np.log(2)))
@@ -344,7 +343,7 @@ def test_softplus_scores_keep_their_order_far_below():
 @pytest.mark.parametrize("generator", ["lsif", "ukl", "bkl"])
 @pytest.mark.parametrize("head", ["softplus", "exp", "bounded"])
 def test_gradients_stay_finite_at_extreme_outputs(generator, head):
-    objective = RatioObjective(generator, make_head(head, ONE), torch.tensor([0.3]))
+    objective = objective_of(generator, head, 0.3)
     output = torch.tensor([[-80.0, -20.0, 0.0, 20.0]], requires_grad=True)
     (gradient,) = torch.autograd.grad(objective.risk(output, output, None, None).objective.sum(), output)
     assert torch.isfinite(gradient).all()
