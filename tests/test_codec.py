@@ -1,0 +1,447 @@
+"""The codec: what is written is read back, and nothing else is read."""
+
+import copy
+import json
+import math
+import pickle
+import subprocess
+import sys
+import tracemalloc
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Annotated, Any, Literal, Protocol
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays_of
+
+from codec_laws import JUNK, check_kept, round_trip, same
+from drpu._codec import (
+    KINDS,
+    Array,
+    Blob,
+    Items,
+    Kept,
+    NotKept,
+    Number,
+    Text,
+    Whole,
+    decode,
+    encode,
+    kept,
+    kind_of,
+    rules_of,
+)
+from drpu._typing import FloatArray, IntArray
+from drpu.exceptions import ArtifactError, DataError
+
+Share = Annotated[float, Number(0, 1)]
+
+
+class Function(Protocol):
+    def score(self) -> float: ...
+
+
+@kept("test-leaf")
+@dataclass(frozen=True)
+class Leaf(Kept, Function):
+    weights: Annotated[FloatArray, Array("md")]
+    scale: Annotated[FloatArray, Array("d", above=0)]
+    counts: Annotated[IntArray, Array("m", dtype="int", low=0, high=100)]
+    rows: Annotated[int, Whole(low=0, dim="m")]
+
+    @cached_property
+    def made(self):
+        return object()
+
+    def score(self):
+        return float(self.weights.sum())
+
+
+@kept("test-constant")
+@dataclass(frozen=True)
+class Constant(Kept, Function):
+    value: float
+
+    def score(self):
+        return self.value
+
+
+@kept("test-plain")
+@dataclass(frozen=True)
+class Plain(Kept):
+    flag: bool
+    number: float
+    end: Annotated[float, Number(-math.inf, math.inf, nan=True)]
+    whole: int
+    text: str
+    way: Literal["up", "down", 3]
+    either: bool | int | float | str | tuple[Share, ...] | None
+    pair: tuple[int, str]
+    names: Annotated[tuple[str, ...], Items(high=5)]
+    shares: Annotated[dict[str, Share], Items(high=4)]
+
+
+@kept("test-top")
+@dataclass(frozen=True)
+class Top(Kept):
+    function: Function
+    folds: Annotated[tuple[Leaf | Constant, ...], Items(1, 4)]
+    values: dict[str, Annotated[np.ndarray[Any, Any], Array("...", dtype="any", finite=False, nan=True)]]
+    plain: Plain | None = None
+    archive: Annotated[bytes, Blob("estimators-{}.skops")] | None = None
+    low: Share = 0.0
+    high: Share = 1.0
+    helper: Annotated[Any, NotKept] = field(default=None, compare=False)
+
+    def __post_init__(self):
+        if self.low > self.high:
+            raise DataError(f"low must be at most high, got {self.low} and {self.high}.")
+
+
+def _leaf(seed=0, rows=3, columns=2):
+    rng = np.random.default_rng(seed)
+    counts = rng.integers(0, 100, rows)
+    return Leaf(rng.normal(size=(rows, columns)), rng.uniform(1, 2, columns), counts, rows)
+
+
+def _plain(**values):
+    start = {
+        "flag": True,
+        "number": 0.1,
+        "end": math.inf,
+        "whole": -3,
+        "text": "ä\n",
+        "way": "up",
+        "either": None,
+    }
+    return Plain(
+        **(start | {"pair": (1, "x"), "names": ("a", "b"), "shares": {"a.b": 0.5, "": 1.0}} | values)
+    )
+
+
+def _top(**values):
+    given = {"x/y": np.array([1.5, np.nan]), "ä": np.eye(2, dtype="float32"), "n": np.array(3)}
+    start = {"function": _leaf(), "folds": (Constant(1.0), _leaf(1, 2, 4)), "values": given}
+    return Top(**(start | {"plain": _plain(), "archive": b"PK", "helper": object()} | values))
+
+
+def _text():
+    return st.text(max_size=6)  # Hypothesis makes no halves of surrogate pairs
+
+
+shares = st.floats(0, 1)
+numbers = st.floats(-1e100, 1e100)
+leaves = st.builds(_leaf, st.integers(0, 99), st.integers(0, 4), st.integers(0, 3))
+functions = leaves | st.builds(Constant, numbers)
+plains = st.builds(
+    Plain,
+    flag=st.booleans(),
+    number=numbers,
+    end=st.floats(),
+    whole=st.integers(-(2**63), 2**63 - 1),
+    text=_text(),
+    way=st.sampled_from(["up", "down", 3]),
+    either=st.none() | st.booleans() | st.integers(-9, 9) | numbers | _text() | st.tuples(shares, shares),
+    pair=st.tuples(st.integers(-9, 9), _text()),
+    names=st.lists(_text(), max_size=5).map(tuple),
+    shares=st.dictionaries(_text(), shares, max_size=4),
+)
+any_arrays = st.sampled_from(["float16", "float32", "float64", "int8", "uint64", "bool"]).flatmap(
+    lambda dtype: arrays_of.arrays(dtype, arrays_of.array_shapes(min_dims=0, min_side=0, max_side=3))
+)
+tops = st.builds(
+    Top,
+    function=functions,
+    folds=st.lists(functions, min_size=1, max_size=4).map(tuple),
+    values=st.dictionaries(_text(), any_arrays, max_size=3),
+    plain=st.none() | plains,
+    archive=st.none() | st.binary(max_size=9),
+    low=st.floats(0, 0.5),
+    high=st.floats(0.5, 1),
+)
+
+
+@given(tops)
+def test_every_object_is_read_as_it_was_written(top):
+    found = round_trip(top)
+    assert same(found, top)
+    assert found.plain is None or repr(found.plain) == repr(top.plain)
+
+
+def test_no_edit_of_an_encoded_object_gives_another_error_or_an_object_that_is_not_valid():
+    assert check_kept(_top()) > 20  # other shares, texts and flags are valid
+    assert check_kept(_plain(either=(0.1, 0.9), end=math.nan)) > 20
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(codec=None), max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=4)
+        | st.dictionaries(
+            st.sampled_from(["kind", "fields", "array", "items", "float", "low", "x"]), inner, max_size=4
+        )
+        | st.fixed_dictionaries({"kind": st.sampled_from(["test-top", "test-plain", "x"]), "fields": inner})
+    ),
+    max_leaves=20,
+)
+
+
+@given(json_values)
+def test_any_json_is_refused_with_an_artifact_error(tree):
+    with pytest.raises(ArtifactError):
+        decode(tree, {}, {}, Top)
+
+
+@given(st.sampled_from(sorted(encode(_plain()).tree["fields"])), json_values)
+def test_any_json_in_a_field_is_refused_or_gives_a_valid_object(name, value):
+    tree = encode(_plain()).tree
+    tree["fields"][name] = value
+    try:
+        found = decode(tree, {}, {}, Plain)
+    except ArtifactError as caught:
+        found, message = None, str(caught)
+    assert same(round_trip(found), found) if found else message.startswith(name)
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda tree: tree["folds"][1]["fields"].update(rows=9), "folds[1].rows: must be of length 2"),
+        (lambda tree: tree["folds"][0]["fields"].update(value=True), "folds[0].value: must be a number"),
+        (lambda tree: tree["folds"][0].update(kind="x"), "folds[0]: its kind must be one of test-constant"),
+        (lambda tree: tree["folds"][0]["fields"].clear(), "folds[0]: must have the fields value"),
+        (lambda tree: tree["plain"]["fields"]["pair"].append(1), "plain.pair: must be of 2 items"),
+        (lambda tree: tree["plain"]["fields"].update(way=3.0), "plain.way: must be a text or an integer"),
+        (lambda tree: tree["plain"]["fields"]["shares"]["items"].update(k=2), "plain.shares['k']: must be"),
+        (lambda tree: tree["values"]["items"].update({"ä": {"array": "values.0"}}), "values['ä']: must have"),
+        (lambda tree: tree.update(low=1, high=0.5), "the object: low must be at most high"),
+        (lambda tree: tree.update(archive={"blob": "archive"}), "archive: must have the name"),
+    ],
+)
+def test_an_error_names_the_place(edit, message):
+    tree, arrays, blobs = encode(_top())
+    edit(tree["fields"])
+    with pytest.raises(ArtifactError) as caught:
+        decode(tree, arrays, blobs, Top)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("values", "place"),
+    [
+        ({"number": math.inf}, "number"),
+        ({"number": math.nan}, "number"),
+        ({"number": 1e101}, "number"),
+        ({"whole": True}, "whole"),
+        ({"whole": 2**63}, "whole"),
+        ({"text": "\ud800"}, "text"),
+        ({"text": "x" * 100_001}, "text"),
+        ({"names": ["a"]}, "names"),
+        ({"names": ("a", "\udfff")}, "names[1]"),
+        ({"shares": {1: 0.5}}, "shares"),
+        ({"shares": {"\ud800": 0.5}}, "shares"),
+        ({"either": np.array([1.0])}, "either"),
+        ({"either": np.datetime64("2020-01-01")}, "either"),
+    ],
+)
+def test_a_value_that_violates_its_rule_is_not_written(values, place):
+    with pytest.raises(ArtifactError, match=rf"^{place}[\[:]".replace("[1]", r"\[1\]")):
+        encode(_plain(**values))
+
+
+def test_numbers_of_numpy_become_numbers_of_python():
+    found = round_trip(_plain(flag=np.True_, number=np.float32(0.5), whole=np.int8(3), text=np.str_("x")))
+    assert [type(value) for value in (found.flag, found.number, found.whole, found.text)] == [
+        bool,
+        float,
+        int,
+        str,
+    ]
+    assert type(round_trip(_plain(number=1)).number) is float
+    assert type(round_trip(_plain(either=1)).either) is int
+
+
+def test_masked_arrays_are_not_written():
+    with pytest.raises(ArtifactError, match="values"):
+        encode(_top(values={"x": np.ma.masked_array([1.0], mask=[True])}))
+
+
+def test_arrays_in_any_memory_order_are_written():
+    big = np.arange(6, dtype=">f8").reshape(2, 3).T
+    found = round_trip(_top(values={"x": big})).values["x"]
+    assert found.dtype == np.dtype("<f8")
+    assert (found == big).all()
+
+
+def test_an_array_with_the_name_of_a_blob_is_refused():
+    tree, arrays, blobs = encode(_top())
+    with pytest.raises(ArtifactError, match=r"the array 'estimators-archive\.skops' belongs to no field"):
+        decode(tree, arrays | {"estimators-archive.skops": np.ones(1)}, blobs, Top)
+
+
+def test_a_class_that_is_no_subclass_of_the_field_is_refused():
+    encoded = encode(_plain())
+    with pytest.raises(
+        ArtifactError, match="its kind must be one of test-constant, test-leaf, got 'test-plain'"
+    ):
+        decode(*encoded, Function)
+    with pytest.raises(ArtifactError, match="kind"):
+        encode(_top(function=_plain()))
+    assert same(decode(*encoded, Plain | Constant), _plain())
+
+
+@kept("test-chain")
+@dataclass(frozen=True)
+class Chain(Kept):
+    inner: "Chain | None"
+
+
+@pytest.mark.parametrize("depth", [101, 5000])
+def test_nesting_is_bounded(depth):
+    tree = None
+    for _ in range(depth):
+        tree = {"kind": "test-chain", "fields": {"inner": tree}}
+    with pytest.raises(ArtifactError, match="nested deeper than 100"):
+        decode(tree, {}, {}, Chain)
+
+
+def test_a_deep_call_stack_is_an_artifact_error():
+    tree = None
+    for _ in range(90):
+        tree = {"kind": "test-chain", "fields": {"inner": tree}}
+
+    def below(depth):
+        return decode(tree, {}, {}, Chain) if depth == 0 else below(depth - 1)
+
+    with pytest.raises(ArtifactError):
+        below(sys.getrecursionlimit() - 150)
+
+
+def test_blobs_are_taken_only_when_a_field_needs_them():
+    taken = []
+
+    class Blobs(dict):
+        def __getitem__(self, name):
+            taken.append(name)
+            return super().__getitem__(name)
+
+    tree, arrays, blobs = encode(_top())
+    assert list(blobs) == ["estimators-archive.skops"]
+    lazy = Blobs(blobs)
+    tree["fields"]["low"] = 2
+    with pytest.raises(ArtifactError, match="low"):
+        decode(tree, arrays, lazy, Top)
+    assert taken == ["estimators-archive.skops"]
+    taken.clear()
+    tree["fields"]["function"] = None
+    with pytest.raises(ArtifactError, match="function"):
+        decode(tree, arrays, lazy, Top)
+    assert taken == []
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {
+            "kind": "test-leaf",
+            "fields": {"weights": {"array": "a"}, "scale": {"array": "b"}, "counts": 1, "rows": 10**10},
+        },
+        [[]] * 200_000,
+        {str(i): [] for i in range(50_000)},
+        "x" * 2_000_000,
+    ],
+)
+def test_reading_takes_no_more_memory_than_the_input(value):
+    size = len(json.dumps(value)) + 100_000
+    tree = encode(_top()).tree
+    tree["fields"]["function"] = tree["fields"]["values"] = value
+    tree["fields"]["plain"] = value
+    tracemalloc.start()
+    for name in JUNK_FIELDS:
+        with pytest.raises(ArtifactError):
+            decode(
+                {"kind": "test-plain", "fields": encode(_plain()).tree["fields"] | {name: value}},
+                {},
+                {},
+                Plain,
+            )
+    with pytest.raises(ArtifactError):
+        decode(tree, {}, {}, Top)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20 * size
+
+
+JUNK_FIELDS = ("flag", "number", "whole", "text", "way", "either", "pair", "names", "shares")
+
+
+def test_checking_an_array_makes_no_copy_of_it():
+    arrays = {"values.0": np.ones(2_000_000)}
+    tree = {"kind": "test-top", "fields": encode(_top(values={}, plain=None, archive=None)).tree["fields"]}
+    tree["fields"]["values"] = {"items": {"x": {"array": "values.0"}}}
+    arrays |= encode(_top(values={}, plain=None, archive=None)).arrays
+    tracemalloc.start()
+    found = decode(tree, arrays, {}, Top)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.values["x"] is arrays["values.0"]
+    assert peak < 1_000_000
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_errors_of_any_value_are_short(junk):
+    with pytest.raises(ArtifactError) as caught:
+        decode([junk] * 1000, {}, {}, Top)
+    assert len(str(caught.value)) < 1000
+    assert str(caught.value).encode()
+
+
+def test_copies_and_pickles_drop_what_was_made_on_first_use():
+    leaf = _leaf()
+    made = leaf.made
+    assert leaf.made is made
+    for other in (copy.copy(leaf), copy.deepcopy(leaf), pickle.loads(pickle.dumps(leaf))):
+        assert "made" not in vars(other)
+        assert same(other, leaf)
+
+
+def test_a_field_that_is_not_kept_has_its_default():
+    assert round_trip(_top()).helper is None
+    assert "helper" not in rules_of(Top)
+
+
+def test_a_kind_belongs_to_one_frozen_dataclass():
+    assert kind_of(Leaf) == "test-leaf"
+    assert kind_of(int) is None
+    with pytest.raises(TypeError, match="is that of"):
+        kept("test-leaf")(Plain)
+    with pytest.raises(TypeError, match="frozen"):
+        kept("test-x")(dataclass(type("Thawed", (), {})))
+    with pytest.raises(TypeError, match="frozen"):
+        kept("test-x")(type("Inherits", (Plain,), {}))
+    assert "test-x" not in KINDS
+
+
+@pytest.mark.parametrize(
+    "hint",
+    [
+        *(list[int], set, Any, object, np.ndarray, FloatArray, tuple, dict[int, str]),
+        *(tuple[int, ...] | tuple[str, ...], str | Literal["a"], Annotated[float | None, Number()]),
+        *(Annotated[int, Number()], Annotated[bool, Whole()], Annotated[str, Text(), Text()]),
+    ],
+)
+def test_an_annotation_without_a_rule_is_an_error_of_the_class(hint):
+    cls = dataclass(frozen=True)(type("Odd", (), {"__annotations__": {"field": hint}}))
+    with pytest.raises(TypeError, match="Odd"):
+        rules_of(cls)
+
+
+def test_the_codec_imports_no_backend():
+    code = (
+        "import sys, drpu._codec; print({'sklearn', 'lightgbm', 'torch'} & {*sys.modules})"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
