@@ -17,7 +17,7 @@ from drpu._typing import FloatArray, IntArray
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Budget", "Gain", "Range", "budget_outlook", "gain_curve", "share_limits"]
+__all__ = ["Budget", "Gain", "Range", "budget_outlook", "gain_curve", "negative_survival", "share_limits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +84,15 @@ def share_limits(share: float, n: float, level: float) -> tuple[float, float]:
     >>> low, round(high, 3)
     (0.0, 0.168)
     """
-    alpha, k = (1 - check_fraction("level", level)) / 2, share * n
-    low = float(betaincinv(k, n - k + 1, alpha)) if k > 0 else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - alpha)) if k < n else 1.0
+    low, high = _all_limits(np.array([share]), n, level)
+    return float(low[0]), float(high[0])
+
+
+def _all_limits(shares: FloatArray, n: float, level: float) -> tuple[FloatArray, FloatArray]:
+    """The limits of :func:`share_limits` for each of several shares."""
+    alpha, k = (1 - check_fraction("level", level)) / 2, shares * n
+    low = np.where(k > 0, betaincinv(np.maximum(k, 1e-300), n - k + 1, alpha), 0.0)
+    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1e-300), 1 - alpha), 1.0)
     return low, high
 
 
@@ -168,6 +174,12 @@ class Gain:
         return np.divide(self.recall, self.share, out=np.ones_like(self.recall), where=self.share > 0)
 
 
+def negative_survival(reference: ScoreTails, train_prior: float) -> FloatArray:
+    """Share of the negatives at each level or above it, from unlabeled rows of this prior."""
+    a, b = reference.survival, reference.positive_survival
+    return np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+
+
 def gain_curve(
     reference: ScoreTails, train_prior: float, prior: PriorEstimate, *, new: ScoreTails | None = None
 ) -> Gain:
@@ -195,9 +207,7 @@ def gain_curve(
     if new is not None:
         depth = np.concatenate(([1.0], new.survival, [0.0]))[::-1]
     else:
-        a = np.concatenate(([1.0], reference.survival, [0.0]))[::-1]
-        wrong = np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+        wrong = np.concatenate(([1.0], negative_survival(reference, train_prior), [0.0]))[::-1]
         depth = prior.value * b + (1 - prior.value) * wrong
     depth = np.maximum.accumulate(depth)
-    limits = np.array([share_limits(float(share), reference.n_positive, prior.level) for share in b])
-    return Gain(depth, b, limits[:, 0], limits[:, 1], prior.value)
+    return Gain(depth, b, *_all_limits(b, reference.n_positive, prior.level), prior.value)
