@@ -32,7 +32,8 @@ def held_mebibytes() -> float:
 
 def warm_up() -> None:
     """Import everything that a fit imports, so that imports do not count as part of the fit."""
-    from drpu import DRPUClassifier, make_gaussian_pu
+    from drpu._codec import Encoded, encode
+from drpu import DRPUClassifier, make_gaussian_pu
 
     data = make_gaussian_pu(60, 200, prior=0.4, separation=3, random_state=0)
     DRPUClassifier(random_state=0).fit_pu(data.positive, data.unlabeled).predict(data.unlabeled)
@@ -93,7 +94,7 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
     facts: Task = {"rounds": max(took, default=0), "described": clf.model_.describe()}
     facts |= {"prior": clf.prior_.value, "levels": len(clf.tails_.levels)}
     if hasattr(clf, "fitted_"):  # older versions do not have it
-        facts |= {"state_bytes": _size(clf.fitted_.state())}
+        facts |= {"state_bytes": _size(encode(clf.fitted_.record()))}
     return Scores(clf), facts
 
 
@@ -115,10 +116,11 @@ class Scores:
         return dict(zip(names, models[0].member_scores(rows).T, strict=True))
 
 
-def _size(state: Any) -> int:
-    """Bytes of a state, which is sent to each worker once."""
-    own = sum(array.nbytes for array in state.arrays.values()) + sum(map(len, state.blobs.values()))
-    return int(own) + sum(_size(part) for part in state.parts.values())
+def _size(encoded: Encoded) -> int:
+    """Bytes of the arrays and texts that a file would keep."""
+    arrays = sum(array.nbytes for array in encoded.arrays.values())
+    return arrays + sum(map(len, encoded.blobs.values())) + len(json.dumps(encoded.tree))
+
 
 
 def judged(score: Any, new: Any, truth: Any) -> Task:
