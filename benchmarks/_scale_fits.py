@@ -32,8 +32,7 @@ def held_mebibytes() -> float:
 
 def warm_up() -> None:
     """Import everything that a fit imports, so that imports do not count as part of the fit."""
-    from drpu._codec import Encoded, encode
-from drpu import DRPUClassifier, make_gaussian_pu
+    from drpu import DRPUClassifier, make_gaussian_pu
 
     data = make_gaussian_pu(60, 200, prior=0.4, separation=3, random_state=0)
     DRPUClassifier(random_state=0).fit_pu(data.positive, data.unlabeled).predict(data.unlabeled)
@@ -94,6 +93,8 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
     facts: Task = {"rounds": max(took, default=0), "described": clf.model_.describe()}
     facts |= {"prior": clf.prior_.value, "levels": len(clf.tails_.levels)}
     if hasattr(clf, "fitted_"):  # older versions do not have it
+        from drpu._codec import encode
+
         facts |= {"state_bytes": _size(encode(clf.fitted_.record()))}
     return Scores(clf), facts
 
@@ -116,11 +117,10 @@ class Scores:
         return dict(zip(names, models[0].member_scores(rows).T, strict=True))
 
 
-def _size(encoded: Encoded) -> int:
+def _size(encoded: Any) -> int:
     """Bytes of the arrays and texts that a file would keep."""
     arrays = sum(array.nbytes for array in encoded.arrays.values())
-    return arrays + sum(map(len, encoded.blobs.values())) + len(json.dumps(encoded.tree))
-
+    return int(arrays) + sum(map(len, encoded.blobs.values())) + len(json.dumps(encoded.tree))
 
 
 def judged(score: Any, new: Any, truth: Any) -> Task:

@@ -47,8 +47,13 @@ def verify(
     from drpu.files.store import verify as check
 
     try:
-        found = check(artifact, expected_sha256=sha256, signature=signature, public_key=public_key,
-            max_bytes=MAX_BYTES if max_bytes is None else max_bytes)
+        found = check(
+            artifact,
+            expected_sha256=sha256,
+            signature=signature,
+            public_key=public_key,
+            max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
+        )
     except ArtifactError as error:
         raise error if str(artifact) in str(error) else ArtifactError(f"{artifact}: {error}") from error
     if json:
