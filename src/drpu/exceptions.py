@@ -16,6 +16,7 @@
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
     ├── FewRowsWarning                   few-rows
+    ├── LateLabelsWarning                late-labels
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
@@ -51,6 +52,7 @@ __all__ = [
     "ExtraColumnsWarning",
     "FewPositivesWarning",
     "FewRowsWarning",
+    "LateLabelsWarning",
     "IdColumnWarning",
     "ImputationWarning",
     "KeptValuesWarning",
@@ -124,6 +126,10 @@ class FewPositivesWarning(DRPUWarning):
     """There are too few labelled positives for a reliable split, prior or interval."""
 
     code = "few-positives"
+
+
+class LateLabelsWarning(DRPUWarning):
+    """Fewer labels have arrived for new rows than expected; they may be late."""
 
 
 class FewRowsWarning(DRPUWarning):

@@ -15,6 +15,7 @@ from drpu.exceptions import (
     AlphaWarning,
     FewPositivesWarning,
     FewRowsWarning,
+    LateLabelsWarning,
     ParameterError,
     SeenPositivesWarning,
 )
@@ -54,6 +55,16 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
             SeenPositivesWarning,
             stacklevel=4,
         )
+
+
+def warn_of_late_labels() -> None:
+    """Warn that fewer labels have arrived than rows and past suggest."""
+    warnings.warn(
+        "far fewer labels have arrived than the rows suggest: if labels arrive late, give label_delay=1, and "
+        "these labels are used as a lower bound only.",
+        LateLabelsWarning,
+        stacklevel=4,
+    )
 
 
 def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:

@@ -89,8 +89,21 @@ def moved_columns(
     return tuple(found.values())
 
 
-def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stacklevel: int = 3) -> None:
-    """Warn if the scores or some columns changed more than the prior explains."""
+# What was done about it, and what helps.
+_DONE = {
+    "prior": "The prior and the labels were adapted all the same, because shift='prior' was given: neither "
+    "can be trusted.",
+    "kept": "The labels stay as trained, and the prior is a rough reading.",
+    "supported": "The prior and the labels were moved as far as the backtest or labels that arrived support.",
+    "answers": "The answers were used for these rows only.",
+}
+_HELP = "Two things help: answers for 50 rows (plan_audit), or a new fit with recent rows."
+
+
+def warn_of_other_shift(
+    test: MixtureTest, moved: Sequence[ColumnShift], *, done: str, stacklevel: int = 3
+) -> None:
+    """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
     if test.p_value >= OTHER_SHIFT and not moved:
         return
     names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
@@ -107,8 +120,7 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stac
         seen = f"columns moved more than a new prior explains: {names}"
         columns = ""
     warnings.warn(
-        f"{seen}: more than the prior has changed, and neither the prior found here nor the labels can be "
-        f"trusted.{columns}",
+        f"{seen}: more than the prior has changed.{columns} {_DONE[done]} {_HELP}",
         ShiftWarning,
         stacklevel=stacklevel + 1,
     )

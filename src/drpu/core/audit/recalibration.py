@@ -16,11 +16,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit, ndtri
 
+from drpu._codec import Kept, Number, kept
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.design import stratified_share
 from drpu.core.audit.results import Answers
@@ -51,8 +53,9 @@ _STEPS = 100  # of Newton's method, which needs about ten
 # -- the map ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LogOddsMap:
+@kept("map")
+@dataclass(frozen=True)
+class LogOddsMap(Kept):
     r"""The map a + b z of trained log-odds, with its uncertainty.
 
     Attributes
@@ -74,10 +77,10 @@ class LogOddsMap:
     """
 
     intercept: float = 0.0
-    slope: float = 1.0
+    slope: Annotated[float, Number(above=0)] = 1.0
     covariance: tuple[float, float, float] = (INTERCEPT_SPREAD**2, 0.0, SLOPE_SPREAD**2)
     information: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    n: float = 0.0
+    n: Annotated[float, Number(0)] = 0.0
 
     def log_odds(self, z: FloatArray | Sequence[float]) -> FloatArray:
         """Log-odds after the map; trained ones are clipped at :data:`FARTHEST`."""
