@@ -15,6 +15,7 @@
 
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
+    ├── BacktestWarning                  backtest
     ├── FewRowsWarning                   few-rows
     ├── LateLabelsWarning                late-labels
     ├── PriorBoundaryWarning             prior-boundary
@@ -51,6 +52,7 @@ __all__ = [
     "DataTypeError",
     "ExtraColumnsWarning",
     "FewPositivesWarning",
+    "BacktestWarning",
     "FewRowsWarning",
     "LateLabelsWarning",
     "IdColumnWarning",
@@ -126,6 +128,10 @@ class FewPositivesWarning(DRPUWarning):
     """There are too few labelled positives for a reliable split, prior or interval."""
 
     code = "few-positives"
+
+
+class BacktestWarning(DRPUWarning):
+    """Past periods or their labels are too few for a backtest, or seem incomplete."""
 
 
 class LateLabelsWarning(DRPUWarning):

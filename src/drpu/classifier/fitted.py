@@ -463,5 +463,9 @@ def _carried(
 
 
 def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
-    value, low, high = (min(max(shift + scale * x, 0.0), 1.0) for x in (prior.value, prior.low, prior.high))
-    return replace(prior, value=value, low=low, high=high)
+    def moved(share: float) -> float:
+        return min(max(shift + scale * share, 0.0), 1.0)
+
+    value, low, high = (moved(share) for share in (prior.value, prior.low, prior.high))
+    upper = None if prior.upper is None else moved(prior.upper)
+    return replace(prior, value=value, low=low, high=high, upper=upper)

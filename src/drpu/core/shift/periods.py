@@ -4,10 +4,10 @@ All moves are differences of log-odds of a prior, so that readings of different 
 compared. Let :math:`\pi` be the prior of the training population.
 
 *What moved.* If the scores and the columns of new rows are mixtures of the two training classes, only the
-prior moved, and :func:`drpu.core.prior.estimate.prior_from_tails` reads it. Otherwise nothing in the
-rows tells how far the prior moved. If P(positive | x) stayed as it was, the mean probability m of the rows is their prior.
-It is compared with the mean :math:`m_0` over held-out training rows, which removes the error of the
-calibration: the reading is :math:`r = \operatorname{logit} m - \operatorname{logit} m_0`.
+prior moved, and :func:`drpu.core.prior.estimate.prior_from_tails` reads it. Otherwise nothing in the rows
+tells how far the prior moved. If P(positive | x) stayed as it was, the mean probability m of the rows is
+their prior. It is compared with the mean :math:`m_0` over held-out training rows, which removes the error
+of the calibration: the reading is :math:`r = \operatorname{logit} m - \operatorname{logit} m_0`.
 
 *The past.* Where labels are given at a constant rate, the share of labelled rows is proportional to the
 prior, so labelled shares of past periods show by how much the prior moved, without true labels. Compared
