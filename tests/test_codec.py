@@ -440,8 +440,6 @@ def test_an_annotation_without_a_rule_is_an_error_of_the_class(hint):
 
 
 def test_the_codec_imports_no_backend():
-    code = (
-        "import sys, drpu._codec; print({'sklearn', 'lightgbm', 'torch'} & {*sys.modules})"
-    )
+    code = "import sys, drpu._codec; print({'sklearn', 'lightgbm', 'torch'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"

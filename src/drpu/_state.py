@@ -66,7 +66,6 @@ def declared(package: str) -> dict[str, type[Any]]:
 
 # Where the classes of a package are declared, beside its own modules; the other modules need torch.
 _ALSO = {
-    "drpu.ratios": ("drpu.networks.learner", "drpu.networks.score", "drpu.networks.generative"),
     "drpu.classifier": tuple(
         f"drpu.rivals.{name}" for name in ("elkan_noto", "generative", "margin", "risk", "variational")
     ),

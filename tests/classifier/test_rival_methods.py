@@ -29,7 +29,7 @@ from drpu.exceptions import (
     ParameterError,
     PriorError,
 )
-from drpu.networks.score import NetworkScore
+from drpu.networks.learner import NetworkScore
 from drpu.ratios.scores import KernelScore, LinearScore
 from drpu.rivals.generative import LARGEST_BATCH, MOST_STEPS
 

@@ -37,7 +37,7 @@ class Adaptable(DecisionMethods, ExpectedMethods, Auditable):
     @property
     def keeps_rows(self) -> bool:
         """Whether the model contains training rows."""
-        return self._checked().model.keeps_rows
+        return bool(self._checked().model.keeps)
 
     def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
         """Counts of the scores of rows, which :meth:`adapt` accepts in place of rows.

@@ -426,7 +426,7 @@ class Auditable(RatioDecision):
 
 def mark_of(fitted: FittedRatio) -> str:
     """Mark of the classifier that an audit belongs to; adapting and saving do not change it."""
-    return classifier_mark(fitted.tails, len(fitted.model.models))
+    return classifier_mark(fitted.tails, len(fitted.model.functions))
 
 
 def resolve_audit(

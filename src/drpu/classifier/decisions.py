@@ -24,7 +24,7 @@ from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
-from drpu.ratios.base import LOG_LIMIT
+from drpu.functions.base import LOG_LIMIT
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -415,7 +415,7 @@ class ExpectedMethods(RatioDecision):
             at,
             self.threshold_ if self._made_by_counts() else None,
             fitted.labelled_fraction,
-            len(fitted.model.models),
+            len(fitted.model.functions),
             self._batch_size,
         )
         return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)

@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
@@ -20,6 +19,7 @@ from drpu.classifier.adapted import Adaptable
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
 from drpu.classifier.kept import plain_parameters, read_parameters
+from drpu.classifier.models import LostLearner, resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.classifier.profiles import profiles_of, profiles_of_ranges
@@ -46,11 +46,11 @@ from drpu.exceptions import (
     PriorBoundaryWarning,
     PriorError,
 )
-from drpu.ratios.base import RatioModel
-from drpu.ratios.clusters import FrameRatio
+from drpu.functions.folds import Folds
+from drpu.ratios.base import RatioLearner
+from drpu.ratios.clusters import FrameLearner
+from drpu.ratios.crossfit import cross_fit, resolve_holdout
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
-from drpu.ratios.folds import FoldedRatio, cross_fit, resolve_holdout
-from drpu.ratios.resolve import resolve_model, seeded
 
 __all__ = ["DRPUClassifier"]
 
@@ -68,7 +68,7 @@ class DRPUClassifier(Adaptable):
 
     Parameters
     ----------
-    model : str, RatioModel, scikit-learn classifier or torch module, default="auto"
+    model : str, RatioLearner, scikit-learn classifier or torch module, default="auto"
         How the ratio is learnt. ``"auto"`` averages different kinds of models, with weights from
         held-out rows if there are many positives; ``"kernel"``, ``"boosted"``, ``"network"``
         and ``"classifier"`` are single kinds.
@@ -121,8 +121,8 @@ class DRPUClassifier(Adaptable):
         Ratio above which a row is flagged.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
-    model_ : FoldedRatio
-        The fitted models, one per fold.
+    model_ : Folds
+        The fitted functions, one per fold.
     tails_ : ScoreTails
         Held-out positive scores, and the unlabeled training rows counted over them.
     fitted_ : FittedRatio
@@ -209,7 +209,7 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        if isinstance(model, FrameRatio):
+        if isinstance(model, FrameLearner):
             if groups is not None:
                 raise ParameterError(
                     f"groups must be None with {type(model).__name__}: give it key, the name of a column "
@@ -264,7 +264,7 @@ class DRPUClassifier(Adaptable):
         )
         return self._fit(model, *pair)
 
-    def _fit(self, model: RatioModel, pair: SamplePair, classes: Classes) -> Self:
+    def _fit(self, model: RatioLearner, pair: SamplePair, classes: Classes) -> Self:
         rng = check_random_state(self.random_state)
         pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
@@ -287,7 +287,7 @@ class DRPUClassifier(Adaptable):
         columns = profiles_of(self, pair.positive.rows, pair.unlabeled.rows)
         return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng, columns)
 
-    def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
+    def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
         found = model.fit_frame(
             frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label, warn=False)
@@ -308,7 +308,7 @@ class DRPUClassifier(Adaptable):
 
     def _settle(
         self,
-        folds: FoldedRatio,
+        folds: Folds,
         tails: ScoreTails,
         grid: GridCounts | None,
         labelled_fraction: float,
@@ -351,8 +351,8 @@ class DRPUClassifier(Adaptable):
         return FeatureMeans.of(pair)
 
     @property
-    def model_(self) -> FoldedRatio:
-        """The fitted models, one per fold."""
+    def model_(self) -> Folds:
+        """The fitted functions, one per fold."""
         self._check_fitted()
         return self.fitted_.model
 
@@ -387,8 +387,8 @@ class DRPUClassifier(Adaptable):
     def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
         fitted = FittedRatio.from_state(state.parts["fitted"], module=module)
         parameters = read_parameters(state.config["parameters"])
-        if parameters["model"] is None:  # it was an object: use a clone of the fitted model
-            parameters["model"] = clone(fitted.model.models[0])
+        if parameters["model"] is None:  # it was an object, of which the function was kept
+            parameters["model"] = LostLearner(fitted.model)
         classifier = cls(**parameters)
         classifier.fitted_ = fitted
         classifier._read_columns(state.config)

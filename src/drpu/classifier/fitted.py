@@ -11,7 +11,7 @@ import numpy as np
 from drpu._checks import check_choice
 from drpu._samples import Sample, n_rows
 from drpu._schema import Number, Schema
-from drpu._state import ModelState, class_of
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.kept import read_classes, read_prior, write_classes
@@ -28,9 +28,10 @@ from drpu.core.reduction import GridCounts, Protection
 from drpu.core.shift.columns import ColumnProfile, ColumnShift
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
-from drpu.ratios.base import LOG_LIMIT, check_model_state
+from drpu.functions._bridge import function_of, state_of
+from drpu.functions.base import LOG_LIMIT
+from drpu.functions.folds import Folds
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
-from drpu.ratios.folds import FoldedRatio
 
 __all__ = ["ADAPT_METHODS", "FittedRatio", "ScoredRows", "score_once", "with_labelled", "without_labelled"]
 
@@ -87,9 +88,9 @@ class FittedRatio:
 
     Attributes
     ----------
-    model : FoldedRatio
-        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold model, and one by a model of
-        all rows if there is one.
+    model : Folds
+        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold function, and one by a
+        function of all rows if there is one.
     calibration : Calibration or None
         Maps scores to ratios relative to the training population.
     tails : ScoreTails
@@ -124,7 +125,7 @@ class FittedRatio:
     10.0
     """
 
-    model: FoldedRatio
+    model: Folds
     calibration: Calibration | None
     tails: ScoreTails
     train_prior: PriorEstimate
@@ -182,7 +183,7 @@ class FittedRatio:
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row is counted once per fold model."""
-        return self.tails.empty(copies=len(self.model.models))
+        return self.tails.empty(copies=len(self.model.functions))
 
     def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
         """Counts of the scores of new rows."""
@@ -279,13 +280,13 @@ class FittedRatio:
         }
         if self.protection is not None:
             config["protection"] = asdict(self.protection)
-        parts = {"model": self.model.state(), "tails": self.tails.state()}
+        parts = {"model": state_of(self.model), "tails": self.tails.state()}
         if self.calibration is not None:
             parts["calibration"] = self.calibration.state()
         if self.grid is not None:
             parts["grid"] = self.grid.state()
         if self.means is not None:
-            parts["means"] = self.means.state()
+            parts["means"] = state_of(self.means)
         if self.columns:
             parts["columns"] = profiles_state(self.columns)
         return ModelState("fitted-ratio", config, parts=parts)
@@ -303,7 +304,7 @@ class FittedRatio:
         if not tails.counts.any():
             raise DataError("the tails of a classifier must count its unlabeled training rows.")
         return cls(
-            class_of("drpu.ratios", parts["model"], FoldedRatio).from_state(parts["model"], module=module),
+            function_of(parts["model"], Folds, module=module),
             calibration,
             tails,
             read_prior(config["train_prior"]),
@@ -312,7 +313,7 @@ class FittedRatio:
             check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS),
             GridCounts.from_state(parts["grid"]) if "grid" in parts else None,
             Protection.from_state(config["protection"]) if "protection" in config else None,
-            means=FeatureMeans.from_state(parts["means"]) if "means" in parts else None,
+            means=function_of(parts["means"], FeatureMeans) if "means" in parts else None,
             columns=profiles_from_state(parts["columns"]) if "columns" in parts else (),
         )
 
@@ -321,14 +322,16 @@ class FittedRatio:
         """Raise unless :meth:`from_state` could read ``state``; no model is made."""
         _check(state)
         config, parts = state.config, state.parts
-        check_model_state(parts["model"], FoldedRatio)
+        function_of(parts["model"], Folds)
         ScoreTails.from_state(parts["tails"])
         read_prior(config["train_prior"])
         read_classes(config["classes"])
         check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS)
-        for name, kind in (("calibration", Calibration), ("grid", GridCounts), ("means", FeatureMeans)):
+        for name, kind in (("calibration", Calibration), ("grid", GridCounts)):
             if name in parts:
                 kind.from_state(parts[name])
+        if "means" in parts:
+            function_of(parts["means"], FeatureMeans)
         if "columns" in parts:
             profiles_from_state(parts["columns"])
         if "protection" in config:

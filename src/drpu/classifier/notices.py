@@ -18,17 +18,17 @@ from drpu.exceptions import (
     ParameterError,
     SeenPositivesWarning,
 )
+from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
-from drpu.ratios.folds import FoldedRatio
 
 __all__ = ["adapted_html", "count_there", "warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
 
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 
-def warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
+def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
     """Warn if alpha exceeds the prior of the unlabeled rows, because the correction is then wrong."""
-    alpha = max(getattr(model, "alpha_", None) or 0.0 for model in folds.models)
+    alpha = max(getattr(function, "alpha", 0.0) for function in folds.functions)
     if alpha > prior.high:
         warnings.warn(
             f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "

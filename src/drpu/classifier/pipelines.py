@@ -13,9 +13,7 @@ from drpu.classifier.kept import KeptClassifier
 from drpu.core.diagnostics import Performance
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError
-from drpu.functions.saved.allowed import kept_values
-from drpu.functions.saved.read import read_estimators
-from drpu.functions.saved.write import write_estimators
+from drpu.functions.estimators import kept_values, read_estimators, write_estimators
 
 __all__ = [
     "PIPELINE",

@@ -19,7 +19,8 @@ from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import PriorBoundaryWarning, PriorError
 from drpu.functions.features import Scaling
-from drpu.ratios.folds import FoldedRatio, cross_fit, resolve_holdout
+from drpu.functions.folds import Folds
+from drpu.ratios.crossfit import cross_fit, resolve_holdout
 from drpu.ratios.fourier import FourierRatio
 from drpu.ratios.kernel import KernelRatio
 
@@ -116,7 +117,7 @@ def kernel_mean_prior(
     return estimator.estimate(_scaled(P, scale), _scaled(U, scale))
 
 
-def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRatio, ScoreTails]:
+def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[Folds, ScoreTails]:
     """A cross-fitted smooth density ratio, and the tails of its held-out scores."""
     pair = SamplePair(_flat(pair.positive), _flat(pair.unlabeled))
     kind = KernelRatio if sparse.issparse(pair.positive.rows) else FourierRatio

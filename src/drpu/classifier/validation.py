@@ -26,7 +26,8 @@ from drpu.exceptions import (
     ParameterError,
     PositiveLabelWarning,
 )
-from drpu.ratios.base import RatioModel, is_images
+from drpu.functions.base import Accepts, is_images
+from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
@@ -188,7 +189,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     )
 
 
-def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, reset: bool) -> list[Rows]:
+def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames in the form that ``model`` accepts, with the columns of training.
 
     Parameters
@@ -197,7 +198,7 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, rese
         Stores the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
     parts : sequence of data frames
         Tables with the same columns; in training their rows are read together.
-    model : RatioModel
+    model : learner or function
         Determines which rows are accepted.
     reset : bool
         Whether the columns are those of training.
@@ -219,7 +220,7 @@ def accepts(model: Any, rows: str) -> bool:
     return bool(getattr(model, f"accepts_{rows}", False))
 
 
-def with_categories(model: RatioModel, table: TableEncoder | None) -> RatioModel:
+def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLearner:
     """The model with the positions of the encoded columns that hold category codes."""
     if table is None or not accepts(model, "categories") or not table.categories:
         return model
@@ -228,7 +229,7 @@ def with_categories(model: RatioModel, table: TableEncoder | None) -> RatioModel
             "categories of the model must be empty for a table, whose own categories are found: declare "
             "further columns as categories in the table."
         )
-    told: RatioModel = model.set_params(categories=table.categories)
+    told: RatioLearner = model.set_params(categories=table.categories)
     return told
 
 
@@ -251,7 +252,7 @@ def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
         del estimator.feature_names_in_
 
 
-def _checked(estimator: Any, matrix: Any, model: RatioModel) -> Rows:
+def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
     try:
         return check_array(
             matrix,
@@ -270,7 +271,7 @@ SCENARIOS = ("case-control", "single-sample")
 
 
 def split_pu(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioModel, groups: Any = None
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: Accepts, groups: Any = None
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples from rows and labels, and the two labels.
 
@@ -281,7 +282,7 @@ def split_pu(
     X, y, sample_weight, groups : array-like
         Arguments of ``fit``. Weights are scaled to mean 1 here, so that their scale has no
         effect.
-    model : RatioModel
+    model : learner or function
         Determines which rows are accepted.
     """
     if y is None:
@@ -309,7 +310,7 @@ def pair_pu(
     positive_weight: Any,
     unlabeled_weight: Any,
     *,
-    model: RatioModel,
+    model: Accepts,
     positive_groups: Any = None,
     unlabeled_groups: Any = None,
 ) -> tuple[SamplePair, Classes]:
@@ -383,7 +384,7 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     return np.asarray(codes, dtype=np.int64)
 
 
-def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:
+def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, name: str = "X") -> Rows:
     """Rows in the form that the model accepts, with the columns of training.
 
     They are a float array or CSR matrix, or a data frame if the model accepts one.
@@ -423,7 +424,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
     return X if table is None else table.transform_array(X)
 
 
-def _is_plain(estimator: Any, X: Any, model: RatioModel) -> bool:
+def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
     """Whether the checks would return ``X`` itself; then they are skipped to score single rows faster."""
     return (
         type(X) is np.ndarray

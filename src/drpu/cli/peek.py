@@ -51,7 +51,7 @@ def _facts(state: ModelState) -> dict[str, Any]:
     threshold = math.exp(float(cut[0])) if cut else ratio_threshold(train["value"], prior["value"], cost=cost)
     return {
         "kind": state.kind,
-        "model": f"{len(model.parts)} x {model.parts['0'].kind}",
+        "model": _model(model),
         "n_columns": int(state.config["columns"]),
         "columns": state.config.get("names"),
         "classes": fitted.config["classes"]["values"],
@@ -75,6 +75,13 @@ def _position(state: ModelState, train: dict[str, Any]) -> tuple[dict[str, Any],
         return train, _cost(parameters["cost"])
     known = {"value": given, "low": given, "high": given, "level": 0.95, "method": "given"}
     return _prior(given if isinstance(given, dict) else known), _cost(parameters["cost"])
+
+
+def _model(state: ModelState) -> str:
+    if state.kind == "folds":
+        return f"{len(state.parts)} x {state.parts['0'].kind}"
+    functions = state.config["tree"]["fields"]["functions"]
+    return f"{len(functions)} x {functions[0]['kind']}"
 
 
 def _prior(config: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from drpu._codec import kind_of
 from drpu._optional import require
 from drpu._output import check_output, output_file
 from drpu.cli.reading import ARROW, JSON_LINES, KNOWN, PARQUET, PIPE, ending_of
@@ -86,7 +87,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
     names = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
-        "model": f"{len(core.model.models)} x {core.model.models[0].kind}",
+        "model": f"{len(core.model.functions)} x {kind_of(type(core.model.functions[0])) or 'network'}",
         "n_columns": classifier.n_features_in_,
         "columns": None if names is None else names.tolist(),
         "classes": classifier.classes_,

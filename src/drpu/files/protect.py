@@ -200,14 +200,13 @@ def _warn_of_values(kept: dict[str, int]) -> None:
 
 # Values that each kind of model keeps, all learnt from many rows.
 _STATISTICS = {
-    "auto": "medians of the columns",
+    "average": "medians of the columns",
     "boosted": "thresholds of splits and values of leaves",
-    "classifier": "coefficients, splits and statistics of scikit-learn estimators",
+    "estimators": "coefficients, splits and statistics of scikit-learn estimators",
     "forest": "thresholds of splits and values of leaves",
     "fourier": "means and standard deviations of the columns, coefficients",
     "kernel": "means and standard deviations of the columns, centres of clusters of rows, coefficients",
-    "kernel-score": "means and standard deviations of the columns, coefficients",
-    "linear-score": "means and standard deviations of the columns, coefficients",
+    "linear": "means and standard deviations of the columns, coefficients",
     "network": "means and standard deviations of the columns, weights of networks",
     "network-score": "means and standard deviations of the columns, weights of networks",
     "generators": "weights of networks that generate rows",
@@ -239,18 +238,17 @@ def contents(classifier: Any, state: ModelState) -> dict[str, Any]:
 
 def kept_values(classifier: Any) -> dict[str, str]:
     """Parts of the classifier that keep values of training rows, and what they keep."""
-    models = classifier.fitted_.model.all_models if hasattr(classifier, "fitted_") else [classifier.model_]
-    kept: dict[str, str] = {}
-    waiting = list(models)
-    while waiting:
-        model = waiting.pop()
-        waiting.extend(getattr(model, "members_", ()))
-        if hasattr(model, "kept_values"):
-            kept |= model.kept_values
-        elif getattr(model, "keeps_rows", False):
-            kept[type(model).__name__] = "training rows"
-    return dict(sorted(kept.items()))
+    function = classifier.fitted_.model if hasattr(classifier, "fitted_") else classifier.model_
+    return dict(sorted(function.keeps.items()))
 
 
 def _kinds(state: ModelState) -> set[str]:
-    return {state.kind}.union(*(_kinds(part) for part in state.parts.values()))
+    own = {state.kind} | _tree_kinds(state.config.get("tree"))
+    return own.union(*(_kinds(part) for part in state.parts.values()))
+
+
+def _tree_kinds(tree: Any) -> set[str]:
+    """Kinds of all objects in a tree of the codec."""
+    values = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    own = {tree["kind"]} if isinstance(tree, dict) and "kind" in tree and "fields" in tree else set()
+    return own.union(*map(_tree_kinds, values))

@@ -51,10 +51,8 @@ def try_out(classifier: Any) -> FloatArray | None:
     None if such rows cannot be made: for tables with names, and for very long rows.
     """
     model = _model(classifier)
-    shape = getattr(model, "input_shape_", None) or (
-        getattr(model, "n_features_in_", None) or classifier.n_features_in_,
-    )
-    if getattr(model, "accepts_frames", False) or math.prod(shape) > MOST_VALUES:
+    shape = model.row_shape
+    if model.accepts_frames or math.prod(shape) > MOST_VALUES:
         return None
     table = classifier.table_
     if not hasattr(classifier, "fitted_") and table is not None and not table.plain:
@@ -95,14 +93,13 @@ def compare(before: FloatArray | None, after: FloatArray | None) -> None:
 
 def own_module(classifier: Any) -> Any:
     """The torch module that the user gave to the classifier, or None."""
-    model = _model(classifier)
-    return getattr(getattr(model, "models", [model])[0], "module", None)
+    return getattr(getattr(_model(classifier), "model", None), "module", None)
 
 
 def _model(classifier: Any) -> Any:
     if hasattr(classifier, "fitted_"):
-        return classifier.fitted_.model.models[0]
-    return getattr(classifier, "model_", None)
+        return classifier.fitted_.model.functions[0]
+    return classifier.model_
 
 
 _DTYPES = frozenset(

@@ -16,8 +16,7 @@ from drpu.exceptions import ArtifactError
 from drpu.files.container import MAX_BYTES, read_bytes
 from drpu.files.signature import check_signature
 from drpu.files.store import read_state
-from drpu.ratios.base import check_model_state
-from drpu.ratios.scores import ScoreModel
+from drpu.functions._bridge import function_of
 
 __all__ = ["Verified", "verify"]
 
@@ -132,10 +131,8 @@ def _check_classifier(state: ModelState) -> None:
     for name, part in state.parts.items():
         if name == "fitted":
             FittedRatio.check_state(part)
-        elif name == "model" and state.kind != "ElkanNotoClassifier":
-            check_model_state(part, ScoreModel)
         elif name == "model":
-            check_model_state(part)
+            function_of(part)
 
 
 def _texts(found: Any) -> dict[str, str]:

@@ -50,7 +50,7 @@ def explorer_json(view: View) -> str:
         "newRows": None if view.log_ratios is None else _rows(view.log_ratios - view.fitted.tie_break),
         "flagged": view.flagged,
         "batch": view.current._batch_size,
-        "models": len(view.fitted.model.models),
+        "models": len(view.fitted.model.functions),
         "rows": view.rows,
         "budget": default_budget(view),
         "trainPrior": _prior(view.train),

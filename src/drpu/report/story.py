@@ -254,7 +254,7 @@ def facts(view: View) -> list[tuple[str, str]]:
         else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
     )
     found = [
-        ("Model", f"{type(fitted.model.models[0]).__name__}, {len(fitted.model.models)} fold models"),
+        ("Model", fitted.model.describe()),
         ("Columns", columns),
         ("Positives held out", f"{fitted.tails.n_positive:,.0f}"),
         ("Unlabeled training rows counted", f"{fitted.tails.n:,.0f}"),

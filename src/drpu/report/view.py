@@ -49,7 +49,7 @@ def judged(
         ratio if math.isinf(ratio) else fitted.score_above(ratio),
         ratio if fitted.calibration is not None else None,
         fitted.labelled_fraction,
-        len(fitted.model.models),
+        len(fitted.model.functions),
     )
     return expect(decision, fitted.unlabeled_prior, prior, cost=cost, judge=judge)
 

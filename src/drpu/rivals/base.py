@@ -7,7 +7,6 @@ from dataclasses import asdict
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
@@ -23,11 +22,14 @@ from drpu.classifier.kept import (
     read_prior,
     write_classes,
 )
+from drpu.classifier.models import LostLearner, resolve_score
 from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
 from drpu.classifier.validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError
-from drpu.ratios.scores import ScoreModel, resolve_score, score_from_state
+from drpu.functions._bridge import function_of, state_of
+from drpu.functions.base import Function
+from drpu.ratios.base import ScoreLearner
 
 __all__ = ["PURival", "PosteriorRival", "ScoredRival"]
 
@@ -203,16 +205,16 @@ class PosteriorRival(PURival):
 
 
 class ScoredRival(PURival):
-    """A method whose fitted part is one score model, ``model_``."""
+    """A method whose fitted part is one score, ``model_``."""
 
     model: Any
-    model_: ScoreModel
+    model_: Function
 
     def _intake(self) -> Any:
         return resolve_score(self.model)
 
-    def _seeded(self, rng: np.random.RandomState) -> ScoreModel:
-        model: ScoreModel = self._intake()
+    def _seeded(self, rng: np.random.RandomState) -> ScoreLearner:
+        model: ScoreLearner = self._intake()
         if model.random_state is None:
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
         return model
@@ -222,9 +224,9 @@ class ScoredRival(PURival):
         return self.model_.score(self._rows(X, self.model_))
 
     def _parts(self) -> dict[str, ModelState]:
-        return {"model": self.model_.state()}
+        return {"model": state_of(self.model_)}
 
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        self.model_ = score_from_state(parts["model"], module=module)
-        if self.model is None:  # it was an object: use a clone of the fitted model
-            self.model = clone(self.model_)
+        self.model_ = function_of(parts["model"], module=module)
+        if self.model is None:  # it was an object, of which the function was kept
+            self.model = LostLearner(self.model_)

@@ -11,13 +11,15 @@ from sklearn.ensemble import ExtraTreesClassifier
 from drpu._checks import check_fraction
 from drpu._samples import SamplePair
 from drpu._schema import Flag, Number, Schema
-from drpu._state import ModelState, class_of
+from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.priors import check_prior_parameter, estimate_population, off_the_edge
 from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
+from drpu.functions._bridge import function_of, state_of
+from drpu.functions.estimators import EstimatorFunction
 from drpu.ratios.classifier import ClassifierRatio
-from drpu.ratios.folds import cross_fit, resolve_holdout
+from drpu.ratios.crossfit import cross_fit, resolve_holdout
 from drpu.rivals.base import PosteriorRival
 
 __all__ = ["ElkanNotoClassifier"]
@@ -110,7 +112,7 @@ class ElkanNotoClassifier(PosteriorRival):
     @property
     def keeps_rows(self) -> bool:
         """Whether the fitted classifier contains training rows."""
-        return bool(self.model_.keeps_rows)
+        return bool(self.model_.keeps)
 
     def _log_posterior(self, X: Rows) -> FloatArray:
         self._check_fitted()
@@ -168,11 +170,11 @@ class ElkanNotoClassifier(PosteriorRival):
         return {"constant": self.constant_, "log_odds": self._log_odds, "default": default}
 
     def _parts(self) -> dict[str, ModelState]:
-        return {"model": self.model_.state()}
+        return {"model": state_of(self.model_)}
 
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         _LEARNT.check(ModelState("", learnt))
-        self.model_ = class_of("drpu.ratios", parts["model"], ClassifierRatio).from_state(parts["model"])
+        self.model_ = function_of(parts["model"], EstimatorFunction)
         self.constant_, self._log_odds = float(learnt["constant"]), float(learnt["log_odds"])
         if not learnt["default"]:
-            self.classifier = clone(self.model_.classifier)
+            self.classifier = clone(self.model_.estimators[0])

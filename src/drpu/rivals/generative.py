@@ -15,11 +15,13 @@ from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.kept import read_prior
+from drpu.classifier.models import resolve_score
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.functions._bridge import function_of, state_of
+from drpu.functions.base import Function
 from drpu.networks.generative import ClassGenerators, Game
-from drpu.ratios.scores import ScoreModel, resolve_score
 from drpu.rivals.base import ScoredRival
 
 __all__ = ["GenPUClassifier"]
@@ -79,7 +81,7 @@ class GenPUClassifier(ScoredRival):
         Prior that the classifier was trained for.
     generators_ : ClassGenerators
         The two generators.
-    model_ : ScoreModel
+    model_ : Function
         The fitted classifier.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
@@ -268,11 +270,11 @@ class GenPUClassifier(ScoredRival):
         return {"test_prior": asdict(self.test_prior_)}
 
     def _parts(self) -> dict[str, ModelState]:
-        return super()._parts() | {"generators": self.generators_.state()}
+        return super()._parts() | {"generators": state_of(self.generators_)}
 
     def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
         super()._restore(learnt, parts, module)
-        self.generators_ = ClassGenerators.from_state(parts["generators"])
+        self.generators_ = function_of(parts["generators"], ClassGenerators)
         self.test_prior_ = read_prior(learnt["test_prior"])
 
 
@@ -289,7 +291,7 @@ def _unless_auto(given: int | str, auto: int) -> int:
     return auto if isinstance(given, str) else int(given)
 
 
-def _fitting(rows: Rows, model: ScoreModel) -> Rows:
+def _fitting(rows: Rows, model: Function) -> Rows:
     """The rows, flattened if the classifier does not accept images."""
     return rows if model.accepts_nd or rows.ndim == 2 else rows.reshape(len(rows), -1)
 

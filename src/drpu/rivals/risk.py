@@ -13,12 +13,13 @@ from drpu._samples import Sample, SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.kept import read_prior
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.validation import check_rows, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import ParameterError, PriorError
-from drpu.ratios.scores import ScoreModel, resolve_score
+from drpu.ratios.base import ScoreLearner
 from drpu.rivals.base import ScoredRival
 
 __all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
@@ -86,7 +87,7 @@ class _CorrectedClassifier(_RiskClassifier):
     def _correction(self) -> dict[str, Any]:
         return {"corrected": True, "beta": self.beta, "gamma": self.gamma}
 
-    def _intake(self) -> ScoreModel:
+    def _intake(self) -> ScoreLearner:
         return resolve_score(self.model, **NETWORK)
 
     def _check_parameters(self) -> None:
@@ -125,7 +126,7 @@ class UPUClassifier(_RiskClassifier):
     ----------
     prior_ : PriorEstimate
         Prior of the training population.
-    model_ : ScoreModel
+    model_ : Function
         The fitted score.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.

@@ -11,12 +11,14 @@ from drpu._checks import check_fraction, check_real
 from drpu._samples import SamplePair
 from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import LostLearner, resolve_score
 from drpu.classifier.priors import check_prior_parameter, estimate_population
 from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import VariationalRisk
 from drpu.exceptions import ParameterError
-from drpu.ratios.scores import ScoreModel, resolve_score
+from drpu.networks.learner import NetworkScore
+from drpu.ratios.base import ScoreLearner
 from drpu.rivals.base import PosteriorRival, ScoredRival
 
 __all__ = ["VPUClassifier"]
@@ -60,7 +62,7 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         maximum over the unlabeled training rows.
     prior_ : PriorEstimate
         Mean posterior of the training population, without limits, or the given prior.
-    model_ : ScoreModel
+    model_ : Function
         The fitted network.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
@@ -113,9 +115,9 @@ class VPUClassifier(PosteriorRival, ScoredRival):
     def _log_posterior(self, X: Rows) -> FloatArray:
         return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
 
-    def _intake(self) -> ScoreModel:
+    def _intake(self) -> ScoreLearner:
         model = resolve_score(self.model, **NETWORK)
-        if model.kind != "network-score":
+        if not isinstance(model, (NetworkScore, LostLearner)):
             raise ParameterError(
                 f"model must be a network for VPUClassifier, got {self.model!r}: "
                 "the method needs MixUp, which only networks support."

@@ -15,7 +15,7 @@ from drpu._typing import FloatArray, IntArray
 from drpu.core.shift.columns import Cells, column_quantiles, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError
-from drpu.ratios.boosted import BoostedRatio
+from drpu.functions.trees import BoostedFunction
 from drpu.ratios.clusters import Part, PartCounts
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
@@ -128,20 +128,20 @@ def train_weights(part: Part, without: int, mass: tuple[float, float]) -> FloatA
 
 
 def positive_scores(
-    part: Part, model: BoostedRatio, fold: int, share: float, seed: int
+    part: Part, function: BoostedFunction, fold: int, share: float, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Scores and weights of held-out positives, or of a share of them."""
     chosen = np.flatnonzero((part.fold == fold) & part.positive)
     if share < 1:
         chosen = chosen[np.random.default_rng(seed).random(len(chosen)) < share]
     weight = np.ones(len(chosen)) if part.weight is None else part.weight[chosen]
-    return (model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)), weight
+    return (function.score(part.rows[chosen]) if len(chosen) else np.empty(0)), weight
 
 
-def count(part: Part, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+def count(part: Part, function: BoostedFunction, fold: int, empty: ScoreTails) -> PartCounts:
     """Counts of the unlabeled rows of a fold."""
     chosen = np.flatnonzero((part.fold == fold) & ~part.positive)
-    scores = model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)
+    scores = function.score(part.rows[chosen]) if len(chosen) else np.empty(0)
     return PartCounts.of(empty, scores, None if part.weight is None else part.weight[chosen])
 
 

@@ -7,12 +7,13 @@ import secrets
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import narwhals as nw
 import numpy as np
 
 from drpu._checks import check_real
+from drpu._codec import Items, Whole, kept
 from drpu._typing import FloatArray
 from drpu.core.shift.columns import RANGES, RARE, Cells
 from drpu.exceptions import (
@@ -209,6 +210,7 @@ def _hash(level: str) -> int:
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
 
 
+@kept("indicators")
 @dataclass(frozen=True, slots=True)
 class Indicators:
     """One column of zeros and ones for each frequent code of a category.
@@ -226,10 +228,19 @@ class Indicators:
         codes. Otherwise an unknown code has a 0 in every column of its category.
     """
 
-    n_columns: int
-    categories: tuple[int, ...]
-    codes: tuple[tuple[int, ...], ...]
-    rest: tuple[bool, ...]
+    n_columns: Annotated[int, Whole(1)]
+    categories: Annotated[tuple[int, ...], Items(dim="k")]
+    codes: Annotated[tuple[Annotated[tuple[int, ...], Items(low=1)], ...], Items(dim="k")]
+    rest: Annotated[tuple[bool, ...], Items(dim="k")]
+
+    def __post_init__(self) -> None:
+        inside = all(0 <= j < self.n_columns for j in self.categories)
+        if not inside or len(set(self.categories)) != len(self.categories):
+            raise DataError("the categories of indicators have a wrong form.")
+        if not all(self.codes) or not len(self.codes) == len(self.rest) == len(self.categories):
+            raise DataError("the categories of indicators have a wrong form.")
+        if any(list(codes) != sorted(set(codes)) for codes in self.codes):
+            raise DataError("the codes of indicators must be sorted and different.")
 
     @classmethod
     def of(cls, rows: FloatArray, categories: Sequence[int], most: int = MOST_INDICATORS) -> Self:
@@ -299,11 +310,6 @@ class Indicators:
             rest = tuple(bool(shared) for shared in state["rest"])
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"state is not that of indicators: {error!r}.") from error
-        inside = all(0 <= j < n_columns for j in categories) and len(set(categories)) == len(categories)
-        if not inside or not len(codes) == len(rest) == len(categories) or not all(codes):
-            raise DataError("the categories of indicators have a wrong form.")
-        if any(list(kept) != sorted(set(kept)) for kept in codes):
-            raise DataError("the codes of indicators must be sorted and different.")
         return cls(n_columns, categories, codes, rest)
 
 

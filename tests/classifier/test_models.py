@@ -9,23 +9,28 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from drpu._state import ModelState
-from drpu.exceptions import DataError, ParameterError
+from drpu import NetworkRatio
+from drpu.classifier.models import RATIOS, SCORES, resolve_model, resolve_score, seeded
+from drpu.exceptions import ParameterError
 from drpu.ratios.auto import AutoRatio
-from drpu.ratios.base import RatioModel, model_from_state
+from drpu.ratios.base import RatioLearner, ScoreLearner
 from drpu.ratios.boosted import BoostedRatio
 from drpu.ratios.classifier import ClassifierRatio
 from drpu.ratios.kernel import KernelRatio
-from drpu.ratios.resolve import model_names, resolve_model, seeded
 
 
-@pytest.mark.parametrize("name", model_names())
+@pytest.mark.parametrize("name", RATIOS)
 def test_every_name_is_a_density_ratio(name):
     if name == "network":
         pytest.importorskip("torch")
-    model = resolve_model(name)
-    assert isinstance(model, RatioModel)
-    assert not hasattr(model, "n_features_in_")
+    assert isinstance(resolve_model(name), RatioLearner)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_every_name_is_a_score(name):
+    if name == "network":
+        pytest.importorskip("torch")
+    assert isinstance(resolve_score(name), ScoreLearner)
 
 
 def test_the_default_is_the_average():
@@ -39,10 +44,13 @@ def test_a_density_ratio_stands_for_itself_and_is_not_touched():
     assert resolved.get_params() == model.get_params()
 
 
-def test_fitted_models_start_again():
+def test_fits_leave_the_learner_as_it_is():
     X = np.random.default_rng(0).normal(size=(30, 2))
-    model = ClassifierRatio().fit_ratio(X[:10], X)
-    assert not hasattr(resolve_model(model), "n_features_in_")
+    for name in set(RATIOS) - {"network"}:
+        learner = resolve_model(name)
+        before = set(vars(learner))
+        learner.fit_ratio(X[:10], X)
+        assert set(vars(learner)) == before
 
 
 @pytest.mark.parametrize(
@@ -57,7 +65,7 @@ def test_a_classifier_is_turned_into_a_density_ratio(classifier):
 def test_a_torch_module_is_turned_into_a_network():
     torch = pytest.importorskip("torch")
     module = torch.nn.Linear(2, 1)
-    assert type(resolve_model(module)).__name__ == "NetworkRatio"
+    assert isinstance(resolve_model(module), NetworkRatio)
 
 
 def test_unknown_names_are_refused_with_the_known_ones():
@@ -110,17 +118,9 @@ def test_equal_generators_fix_equal_seeds(model):
     assert first
 
 
-# -- states by kind ------------------------------------------------------------------------
-
-
-def test_unknown_kinds_of_states_are_refused():
-    with pytest.raises(DataError, match=r"kind must be one of auto, boosted, .*, got 'pickle'"):
-        model_from_state(ModelState("pickle"))
-
-
 def test_naming_a_model_brings_in_no_torch():
     code = (
-        "import sys; from drpu.ratios.resolve import resolve_model; "
+        "import sys; from drpu.classifier.models import resolve_model; "
         "resolve_model('kernel'); resolve_model('auto'); sys.exit('torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,41 +1,48 @@
 import warnings
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pytest
 from joblib import parallel_config
 from numpy.testing import assert_allclose, assert_array_equal
 
+from codec_laws import round_trip
 from drpu._samples import Sample, SamplePair
-from drpu._state import ModelState
 from drpu.exceptions import DataError, ImputationWarning, ParameterError
-from drpu.ratios.base import RatioModel, model_from_state
-from drpu.ratios.classifier import ClassifierRatio
-from drpu.ratios.folds import FEWEST_TO_SPLIT, MOST_TO_FOLD, FoldedRatio, cross_fit, resolve_holdout
+from drpu.functions.base import Function
+from drpu.functions.folds import Folds
+from drpu.ratios.base import RatioLearner
+from drpu.ratios.crossfit import FEWEST_TO_SPLIT, MOST_TO_FOLD, cross_fit, resolve_holdout
+from drpu.ratios.fourier import LinearRatio
+from drpu.ratios.kernel import KernelRatio
 
 
-class Spy(RatioModel):
+@dataclass(frozen=True, eq=False)
+class Seen(Function):
     """Remembers the rows it was fitted on and the rows it has scored; the score is the row's number."""
 
-    def __init__(self, random_state=None):
-        self.random_state = random_state
+    seen: Any
+    weights: Any
+    rows: Any
+    scored: list = field(default_factory=list)
 
-    def _fit(self, pair, holdout):
-        positive, unlabeled = pair.positive.rows, pair.unlabeled.rows
-        self.seen = set(positive[:, 0]), set(unlabeled[:, 0])
-        self.weights = pair.positive.weight, pair.unlabeled.weight
-        self.rows = positive[:, 0], unlabeled[:, 0]
-        self.scored = []
+    @property
+    def n_columns(self):
+        return 1
 
-    def _log_ratio(self, X):
+    def _score(self, X):
         self.scored.append(X[:, 0])
         return X[:, 0] / 10
 
-    def state(self):
-        return ModelState("spy")
 
-    @classmethod
-    def from_state(cls, state, *, module=None):
-        return cls()
+class Spy(RatioLearner):
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit_checked(self, pair, holdout=None):
+        rows = pair.positive.rows[:, 0], pair.unlabeled.rows[:, 0]
+        return Seen(tuple(map(set, rows)), (pair.positive.weight, pair.unlabeled.weight), rows)
 
 
 def numbered(n_positive, n_unlabeled, *, weighted=False):
@@ -54,11 +61,11 @@ def numbered(n_positive, n_unlabeled, *, weighted=False):
 @pytest.mark.parametrize("sizes", [(7, 7), (11, 40), (40, 11)])
 def test_folds_score_every_row_once_by_a_model_that_has_not_seen_it(folds, sizes):
     model, held = cross_fit(Spy(), numbered(*sizes), holdout=folds, random_state=0)
-    assert len(model.models) == folds
+    assert len(model.functions) == folds
     for kind, scores, start in ((0, held.positive, 0), (1, held.unlabeled, 1000)):
         rows = start + np.arange(sizes[kind])
         assert_allclose(np.sort(scores), rows / 10)
-        for spy in model.models:
+        for spy in model.functions:
             assert spy.seen[kind].isdisjoint(spy.scored[kind])
             assert spy.seen[kind] | set(spy.scored[kind]) == set(rows)
 
@@ -67,7 +74,7 @@ def test_folds_score_every_row_once_by_a_model_that_has_not_seen_it(folds, sizes
 def test_folds_are_of_nearly_equal_size(folds):
     model, _ = cross_fit(Spy(), numbered(23, 101), holdout=folds, random_state=0)
     for kind in (0, 1):
-        sizes = [len(spy.scored[kind]) for spy in model.models]
+        sizes = [len(spy.scored[kind]) for spy in model.functions]
         assert max(sizes) - min(sizes) <= 1
 
 
@@ -75,7 +82,7 @@ def test_folds_are_of_nearly_equal_size(folds):
 @pytest.mark.parametrize("sizes", [(2, 2), (10, 100)])
 def test_a_share_is_kept_out_once_and_something_is_left_on_either_side(share, sizes):
     model, held = cross_fit(Spy(), numbered(*sizes), holdout=share, random_state=0)
-    (spy,) = model.models
+    (spy,) = model.functions
     for kind, scores in ((0, held.positive), (1, held.unlabeled)):
         assert len(scores) == min(max(1, round(share * sizes[kind])), sizes[kind] - 1)
         assert len(spy.seen[kind]) + len(scores) == sizes[kind]
@@ -84,7 +91,7 @@ def test_a_share_is_kept_out_once_and_something_is_left_on_either_side(share, si
 
 def test_without_a_split_one_model_scores_its_own_rows():
     model, held = cross_fit(Spy(), numbered(3, 5, weighted=True), holdout=0)
-    assert len(model.models) == 1
+    assert len(model.functions) == 1
     assert_allclose(held.positive, [0, 0.1, 0.2])
     assert_allclose(held.unlabeled, 100 + np.arange(5) / 10)
     assert_allclose(held.positive_weight, [1, 2, 3])
@@ -95,7 +102,7 @@ def test_weights_follow_their_rows(holdout):
     model, held = cross_fit(Spy(), numbered(12, 31, weighted=True), holdout=holdout, random_state=0)
     assert_allclose(held.positive_weight, 10 * held.positive + 1)
     assert_allclose(held.unlabeled_weight, 10 * held.unlabeled + 1)
-    for spy in model.models:
+    for spy in model.functions:
         for rows, weight in zip(spy.rows, spy.weights, strict=True):
             assert_array_equal(weight, rows + 1)
 
@@ -103,14 +110,14 @@ def test_weights_follow_their_rows(holdout):
 def test_without_weights_there_are_none():
     model, held = cross_fit(Spy(), numbered(6, 6), holdout=2, random_state=0)
     assert held.positive_weight is held.unlabeled_weight is None
-    assert model.models[0].weights == (None, None)
+    assert model.functions[0].weights == (None, None)
 
 
 @pytest.mark.parametrize("holdout", [3, 0.4])
 def test_equal_seeds_give_equal_splits(holdout):
     def seen(seed):
         model, _ = cross_fit(Spy(), numbered(30, 60), holdout=holdout, random_state=seed)
-        return [spy.seen for spy in model.models]
+        return [spy.seen for spy in model.functions]
 
     assert seen(0) == seen(0) == seen(np.random.RandomState(0))
     assert seen(0) != seen(1)
@@ -120,17 +127,15 @@ def test_two_workers_give_what_one_gives():
     rng = np.random.default_rng(0)
     pair = SamplePair(Sample(rng.normal(1, 1, (20, 2))), Sample(rng.normal(0, 1, (60, 2))))
     with parallel_config("threading"):
-        one, two = (
-            cross_fit(ClassifierRatio(), pair, holdout=2, random_state=0, n_jobs=n)[1] for n in (1, 2)
-        )
+        one, two = (cross_fit(LinearRatio(), pair, holdout=2, random_state=0, n_jobs=n)[1] for n in (1, 2))
     assert_array_equal(one.positive, two.positive)
     assert_array_equal(one.unlabeled, two.unlabeled)
 
 
-def test_the_model_handed_in_is_not_fitted():
+def test_the_learner_handed_in_stays_as_it_is():
     spy = Spy()
     cross_fit(spy, numbered(6, 6), holdout=2, random_state=0)
-    assert not hasattr(spy, "seen")
+    assert vars(spy) == vars(Spy())
 
 
 # -- the models together -------------------------------------------------------------------
@@ -140,38 +145,47 @@ def test_the_model_handed_in_is_not_fitted():
 def folded():
     rng = np.random.default_rng(1)
     samples = Sample(rng.normal(1, 1, (30, 3))), Sample(rng.normal(0, 1, (90, 3)))
-    return cross_fit(ClassifierRatio(), SamplePair(*samples), holdout=3, random_state=0)[0]
+    return cross_fit(LinearRatio(), SamplePair(*samples), holdout=3, random_state=0)[0]
 
 
 def test_the_score_is_the_mean_over_the_models(folded):
     X = np.random.default_rng(2).normal(size=(10, 3))
     scores = folded.fold_scores(X)
     assert scores.shape == (10, 3)
-    assert_array_equal(scores[:, 1], folded.models[1].log_ratio(X))
+    assert_array_equal(scores[:, 1], folded.functions[1].log_ratio(X))
     assert_allclose(folded.log_ratio(X), scores.mean(axis=1), rtol=1e-12)
 
 
-def test_a_state_makes_equal_models(folded):
+def test_folds_come_back_from_a_file(folded):
     X = np.random.default_rng(3).normal(size=(10, 3))
-    again = model_from_state(folded.state())
-    assert isinstance(again, FoldedRatio)
-    assert_allclose(again.fold_scores(X), folded.fold_scores(X), rtol=1e-12)
-    assert again.n_features_in_ == 3
+    again = round_trip(folded)
+    assert_array_equal(again.fold_scores(X), folded.fold_scores(X))
+    assert again.n_columns == 3
 
 
 def test_rows_are_judged_as_the_models_judge_them(folded):
     assert folded.accepts_sparse
     assert not folded.accepts_nan
-    assert not folded.keeps_rows
+    assert folded.keeps == {}
     with pytest.raises(DataError, match="X must have 3 columns"):
         folded.log_ratio([[1.0]])
     with pytest.raises(DataError, match="NaN"):
         folded.log_ratio([[1.0, np.nan, 2.0]])
 
 
-def test_fold_models_are_made_by_cross_fitting_only(folded):
-    with pytest.raises((ParameterError, AttributeError)):
-        FoldedRatio(folded.models).fit_ratio(np.eye(3), np.eye(3))
+def test_functions_of_folds_are_of_one_kind_and_have_the_same_columns(folded):
+    rng = np.random.default_rng(0)
+    samples = rng.normal(size=(20, 3)), rng.normal(size=(20, 3))
+    kernel = KernelRatio(random_state=0).fit_ratio(*samples)
+    narrow = LinearRatio().fit_ratio(*(X[:, :2] for X in samples))
+    for other in (kernel, narrow):
+        with pytest.raises(DataError, match="one kind"):
+            Folds((folded.functions[0], other))
+
+
+def test_what_has_no_contributions_says_so(folded):
+    with pytest.raises(ParameterError, match=r"linear fit.*boosted"):
+        folded.contributions(np.zeros((2, 3)))
 
 
 # -- how to split --------------------------------------------------------------------------
@@ -232,9 +246,9 @@ def test_a_share_of_one_row_cannot_be_kept_out(sizes):
 
 def test_a_warning_of_every_fold_is_given_once():
     class Warner(Spy):
-        def _fit(self, pair, holdout):
-            super()._fit(pair, holdout)
+        def fit_checked(self, pair, holdout=None):
             warnings.warn("the rows have missing values", ImputationWarning, stacklevel=2)
+            return super().fit_checked(pair, holdout)
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
