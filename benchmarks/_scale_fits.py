@@ -93,7 +93,9 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
     facts: Task = {"rounds": max(took, default=0), "described": clf.model_.describe()}
     facts |= {"prior": clf.prior_.value, "levels": len(clf.tails_.levels)}
     if hasattr(clf, "fitted_"):  # older versions do not have it
-        facts |= {"state_bytes": _size(clf.fitted_.state())}
+        from drpu._codec import encode
+
+        facts |= {"state_bytes": _size(encode(clf.fitted_.record()))}
     return Scores(clf), facts
 
 
@@ -115,10 +117,10 @@ class Scores:
         return dict(zip(names, models[0].member_scores(rows).T, strict=True))
 
 
-def _size(state: Any) -> int:
-    """Bytes of a state, which is sent to each worker once."""
-    own = sum(array.nbytes for array in state.arrays.values()) + sum(map(len, state.blobs.values()))
-    return int(own) + sum(_size(part) for part in state.parts.values())
+def _size(encoded: Any) -> int:
+    """Bytes of the arrays and texts that a file would keep."""
+    arrays = sum(array.nbytes for array in encoded.arrays.values())
+    return int(arrays) + sum(map(len, encoded.blobs.values())) + len(json.dumps(encoded.tree))
 
 
 def judged(score: Any, new: Any, truth: Any) -> Task:

@@ -55,6 +55,7 @@ LARGEST = 1e100  # largest absolute value, so that sums and products of a few nu
 MOST_ITEMS = 10_000_000
 MOST_TEXT = 100_000
 MOST_DEPTH = 100
+MOST_EMPTY = 1_000_000  # largest length of an array without values
 
 KINDS: dict[str, type[Any]] = {}  # every class that a file may contain; modules add theirs when imported
 
@@ -348,6 +349,8 @@ class Array:
                 walk.count(letter, length)
         if array.size:
             self._check_values(array, walk)
+        else:  # lengths that no value stands behind
+            walk.need(max(array.shape) <= MOST_EMPTY, f"at most {MOST_EMPTY} long", max(array.shape))
         if not walk.writes:
             return array
         walk.arrays[walk.name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")

@@ -12,12 +12,10 @@ from numpy.testing import assert_allclose
 from scipy.special import xlogy
 
 from drpu.core.audit.design import (
-    Figure,
     Growth,
     allocate,
     carried_prior,
     carry_share,
-    clopper_pearson,
     combine_figures,
     draw_rows,
     expected_width,
@@ -28,6 +26,7 @@ from drpu.core.audit.design import (
     stratified_share,
 )
 from drpu.core.audit.results import Answers, evaluate_answers, fairness_test, positive_ranks
+from drpu.core.limits.exact import Figure, exact_limit
 from drpu.core.tails import ScoreTails
 
 TAILS = (0.025, 0.025)
@@ -105,8 +104,8 @@ def test_one_stratum_gives_the_limits_of_clopper_and_pearson(n, data):
     hits = data.draw(st.integers(0, n))
     share = stratified_share(np.array([1.0]), np.array([hits]), np.array([n]), tails=TAILS)
     assert_allclose(share.value, hits / n)
-    assert_allclose(share.low, clopper_pearson(hits, n, 0.025, upper=False), atol=1e-9)
-    assert_allclose(share.high, clopper_pearson(hits, n, 0.025, upper=True), atol=1e-9)
+    assert_allclose(share.low, exact_limit(hits, n, 0.025, upper=False), atol=1e-9)
+    assert_allclose(share.high, exact_limit(hits, n, 0.025, upper=True), atol=1e-9)
 
 
 samples = st.lists(
@@ -326,8 +325,8 @@ def test_figures_of_plain_sampling_are_the_usual_ones():
 def test_precision_of_a_sample_that_is_all_flagged_has_exact_limits():
     y = np.arange(20) < 15
     found = evaluate_answers(answers_of(y), np.ones(20, bool), cost=0.5, level=0.95)
-    assert_allclose(found.precision.low, clopper_pearson(15, 20, 0.025, upper=False), atol=1e-6)
-    assert_allclose(found.precision.high, clopper_pearson(15, 20, 0.025, upper=True), atol=1e-6)
+    assert_allclose(found.precision.low, exact_limit(15, 20, 0.025, upper=False), atol=1e-6)
+    assert_allclose(found.precision.high, exact_limit(15, 20, 0.025, upper=True), atol=1e-6)
 
 
 def test_quantities_without_rows_have_no_limits():

@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import asdict
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
+from drpu._codec import NotKept, kept
 from drpu._optional import inform
 from drpu._samples import SamplePair
-from drpu._schema import Dictionary, Integer, Schema
-from drpu._state import ModelState
 from drpu._typing import Rows
-from drpu.classifier.adapted import Adaptable
 from drpu.classifier.audit import TrainingMark
+from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
-from drpu.classifier.kept import plain_parameters, read_parameters
-from drpu.classifier.models import LostLearner, resolve_model, seeded
+from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.classifier.profiles import profiles_of, profiles_of_ranges
+from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
     check_scenario,
@@ -38,7 +37,6 @@ from drpu.core.calibration import Calibration, calibrate
 from drpu.core.decision import check_cost
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.prior.mixture import PROPORTIONS
-from drpu.core.reduction import GridCounts
 from drpu.core.shift.columns import ColumnProfile
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
@@ -58,7 +56,18 @@ TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
 
-class DRPUClassifier(Adaptable):
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a fit in memory or on a cluster learns before the prior is estimated."""
+
+    folds: Folds
+    tails: ScoreTails
+    classes: Classes
+    labelled_fraction: float
+    columns: tuple[ColumnProfile, ...]
+
+
+class DRPUClassifier(RatioClassifier):
     """Classifier from positive and unlabeled rows that can be adapted to a changed prior.
 
     It learns the density ratio p(x | positive) / p(x) of the training population. The prior of
@@ -122,7 +131,7 @@ class DRPUClassifier(Adaptable):
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
     model_ : Folds
-        The fitted functions, one per fold.
+        The fitted models, one per fold.
     tails_ : ScoreTails
         Held-out positive scores, and the unlabeled training rows counted over them.
     fitted_ : FittedRatio
@@ -148,12 +157,6 @@ class DRPUClassifier(Adaptable):
     >>> june.prior_.value < clf.prior_.value
     True
     """
-
-    schema = Schema(
-        "DRPUClassifier",
-        config={"parameters": Dictionary(), "columns": Integer(1, 2**31)},
-        parts=("fitted",),
-    )
 
     def __init__(
         self,
@@ -280,12 +283,16 @@ class DRPUClassifier(Adaptable):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        tails = held.tails()
-        grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
-        columns = profiles_of(self, pair.positive.rows, pair.unlabeled.rows)
-        return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng, columns)
+        learnt = Learnt(
+            folds,
+            held.tails(),
+            classes,
+            pair.labelled_fraction,
+            profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+        )
+        return self._settle(learnt, pair, rng)
 
     def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
@@ -302,40 +309,28 @@ class DRPUClassifier(Adaptable):
             self.feature_names_in_ = np.array(names, dtype=object)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
-        counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes
         columns = profiles_of_ranges(self, found.ranges)
-        return self._settle(*counted, None, check_random_state(self.random_state), columns)
+        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns)
+        return self._settle(learnt, None, check_random_state(self.random_state))
 
-    def _settle(
-        self,
-        folds: Folds,
-        tails: ScoreTails,
-        grid: GridCounts | None,
-        labelled_fraction: float,
-        classes: Classes,
-        pair: SamplePair | None,
-        rng: np.random.RandomState,
-        columns: tuple[ColumnProfile, ...],
-    ) -> Self:
-        """Estimate the prior and the calibration from held-out rows."""
-        fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
-        prior = self._resolve_prior(tails, fraction, pair, rng)
-        warn_of_alpha(folds, without_labelled(prior, fraction))
-        calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
+    def _settle(self, learnt: Learnt, pair: SamplePair | None, rng: np.random.RandomState) -> Self:
+        """Estimate the prior and the calibration from held-out rows; a cluster has no ``pair``."""
+        fraction = learnt.labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = self._resolve_prior(learnt.tails, fraction, pair, rng)
+        warn_of_alpha(learnt.folds, without_labelled(prior, fraction))
         if self.verbose:
-            inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
+            inform(f"{learnt.folds.describe()}; training prior {prior} ({prior.method})")
         self.fitted_ = FittedRatio(
-            folds,
-            calibration,
-            tails,
+            learnt.folds,
+            self._calibration(learnt.tails, prior, fraction) if self.calibrate else None,
+            learnt.tails,
             prior,
             fraction,
-            classes,
+            learnt.classes,
             self.adapt_method,
-            grid,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             means=self._means(pair),
-            columns=columns,
+            columns=learnt.columns,
         )
         return self
 
@@ -352,7 +347,7 @@ class DRPUClassifier(Adaptable):
 
     @property
     def model_(self) -> Folds:
-        """The fitted functions, one per fold."""
+        """The fitted models, one per fold."""
         self._check_fitted()
         return self.fitted_.model
 
@@ -375,24 +370,13 @@ class DRPUClassifier(Adaptable):
         """False-positive cost in use."""
         return check_cost("cost", self.cost)
 
-    def state(self) -> ModelState:  # noqa: D102
+    def record(self) -> DRPURecord:
+        """What a file keeps of the fitted classifier."""
         self._check_fitted()
-        parameters = plain_parameters(self, model="model")
-        if callable(parameters["prior"]):
-            parameters["prior"] = asdict(self.train_prior_)
-        config = {"parameters": parameters} | self._column_config()
-        return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
-        fitted = FittedRatio.from_state(state.parts["fitted"], module=module)
-        parameters = read_parameters(state.config["parameters"])
-        if parameters["model"] is None:  # it was an object, of which the function was kept
-            parameters["model"] = LostLearner(fitted.model)
-        classifier = cls(**parameters)
-        classifier.fitted_ = fitted
-        classifier._read_columns(state.config)
-        return classifier
+        # a prior that was computed by the user's own function is kept as a value
+        prior = self.train_prior_ if callable(self.prior) else self.prior
+        parameters = parameters_of(self, prior=prior)
+        return DRPURecord(Columns.of(self), self.fitted_.record(), parameters, given=self.model)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
@@ -448,6 +432,27 @@ class DRPUClassifier(Adaptable):
         # Rows with the smaller label are unlabeled, not negative: for two separated classes the
         # correct prior is 0, so accuracy is not meaningful.
         tags.classifier_tags.poor_score = True
-        model = resolve_model(self.model)
+        # a loaded classifier has a fitted model, and may have no learner
+        model = self.fitted_.model if hasattr(self, "fitted_") else resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
+
+
+@kept("DRPUClassifier")
+@dataclass(frozen=True)
+class DRPURecord(RatioRecord):
+    """What a file keeps of a :class:`DRPUClassifier`."""
+
+    parameters: dict[str, Parameter]
+    given: Annotated[Any, NotKept] = None  # the model as the user gave it, if that was an object
+
+    def classifier(self, module: Any = None) -> DRPUClassifier:
+        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+        classifier = DRPUClassifier(**read_parameters(self.parameters))
+        classifier.fitted_ = self.fitted.fitted(module)
+        self.columns.set_on(classifier)
+        return classifier
+
+    def module(self) -> Any:
+        """What makes the torch module that the user gave."""
+        return getattr(self.given, "module", self.given)

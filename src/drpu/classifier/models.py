@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from drpu._checks import check_choice
-from drpu._samples import SamplePair
-from drpu.core.risks import PUObjective
+from drpu.classifier.record import LearntElsewhere
 from drpu.exceptions import ParameterError
-from drpu.functions.base import Function
 from drpu.ratios.base import RatioLearner, ScoreLearner
 from drpu.ratios.clusters import FrameLearner
 
-__all__ = ["RATIOS", "SCORES", "LostLearner", "resolve_model", "resolve_score", "seeded"]
+__all__ = ["RATIOS", "SCORES", "resolve_model", "resolve_score", "seeded"]
 
 # Names of learners, with the module and the class, which is imported when it is first used.
 RATIOS = {
@@ -34,75 +32,60 @@ SCORES = {
 }
 
 
-def resolve_model(model: Any) -> Any:
+def resolve_model(model: Any) -> RatioLearner | FrameLearner:
     """A learner of density ratios: by name, a copy of the given one, or of a classifier or torch module."""
+    _refuse_learnt(model)
+    learner: RatioLearner | FrameLearner
     if isinstance(model, str):
-        return _class(RATIOS[check_choice("model", model, RATIOS)])()
-    if isinstance(model, (RatioLearner, FrameLearner)):
-        return clone(model)
-    if isinstance(model, type):
+        learner = _class(RATIOS[check_choice("model", model, RATIOS)])()
+    elif isinstance(model, (RatioLearner, FrameLearner)):
+        learner = clone(model)
+    elif isinstance(model, type):
         raise ParameterError(
             f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
         )
-    if hasattr(model, "predict_proba") and hasattr(model, "fit"):
-        return _class(RATIOS["classifier"])(model)
-    if _is_module(model):
-        return _class(RATIOS["network"])(model)
-    raise ParameterError(
-        f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
-        f"or a torch module, got {model!r}."
-    )
+    elif hasattr(model, "predict_proba") and hasattr(model, "fit"):
+        learner = _class(RATIOS["classifier"])(model)
+    elif _is_module(model):
+        learner = _class(RATIOS["network"])(model)
+    else:
+        raise ParameterError(
+            f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
+            f"or a torch module, got {model!r}."
+        )
+    return learner
 
 
-def resolve_score(model: Any, **options: Any) -> Any:
+def resolve_score(model: Any, **options: Any) -> ScoreLearner:
     """A learner of scores: by name, a copy of the given one, or of a torch module or a NetworkRatio.
 
     ``options`` are the training options of a network given by name or as a bare module.
     """
+    _refuse_learnt(model)
+    learner: ScoreLearner
     if isinstance(model, str) and model in SCORES:
-        return _class(SCORES[model])(**(options if model == "network" else {}))
-    if isinstance(model, ScoreLearner):
-        return clone(model)
-    if _is_module(model):
-        return _class(SCORES["network"])(model, **options)
-    if isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
-        return import_module("drpu.networks.learner").from_ratio(model)
-    raise ParameterError(
-        f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with its "
-        f"options, got {model!r}."
-    )
-
-
-class LostLearner(RatioLearner, ScoreLearner):
-    """The model of a loaded classifier whose learner was an object: its file has the function only."""
-
-    random_state: Any = None
-
-    def __init__(self, function: Function) -> None:
-        self.function = function
-
-    @property
-    def accepts_sparse(self) -> bool:
-        """Whether the function accepts sparse rows."""
-        return self.function.accepts_sparse
-
-    @property
-    def accepts_nan(self) -> bool:
-        """Whether the function accepts missing values."""
-        return self.function.accepts_nan
-
-    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> Function:
-        """Raise, because nothing is known about the fit."""
-        self._refuse()
-
-    def fit_score(self, pair: SamplePair, objective: PUObjective) -> Function:
-        """Raise, because nothing is known about the fit."""
-        self._refuse()
-
-    def _refuse(self) -> NoReturn:
+        learner = _class(SCORES[model])(**(options if model == "network" else {}))
+    elif isinstance(model, ScoreLearner):
+        learner = clone(model)
+    elif _is_module(model):
+        learner = _class(SCORES["network"])(model, **options)
+    elif isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
+        learner = import_module("drpu.networks.learner").from_ratio(model)
+    else:
         raise ParameterError(
-            "model must be given to fit a loaded classifier again, whose file contains the fitted function "
-            "and not how it was learnt: use set_params(model=...)."
+            f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with "
+            f"its options, got {model!r}."
+        )
+    return learner
+
+
+def _refuse_learnt(model: Any) -> None:
+    """Raise for the model of a loaded classifier, which was an object when the file was written."""
+    if isinstance(model, LearntElsewhere):
+        raise ParameterError(
+            "model must be set before this classifier is fitted again, for example by "
+            "set_params(model='auto'): it was loaded from a file, which keeps a fitted model and not how a "
+            f"{model.name} learns."
         )
 
 
@@ -114,9 +97,10 @@ def seeded(model: Any, rng: np.random.RandomState) -> Any:
     return model
 
 
-def _class(place: str) -> Any:
+def _class(place: str) -> type[Any]:
     module, _, name = place.partition(":")
-    return getattr(import_module(module), name)
+    found: type[Any] = getattr(import_module(module), name)
+    return found
 
 
 def _is_module(model: Any) -> bool:

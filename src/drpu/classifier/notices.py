@@ -28,7 +28,7 @@ FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
     """Warn if alpha exceeds the prior of the unlabeled rows, because the correction is then wrong."""
-    alpha = max(getattr(function, "alpha", 0.0) for function in folds.functions)
+    alpha = max(getattr(model, "alpha", None) or 0.0 for model in folds.functions)
     if alpha > prior.high:
         warnings.warn(
             f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "

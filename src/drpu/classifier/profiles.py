@@ -8,13 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from drpu._schema import Array, Integer, List, Optional, Schema, Text
-from drpu._state import ModelState
 from drpu._typing import IntArray
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.columns import (
-    Cells,
     ColumnProfile,
     ColumnShift,
     column_shifts,
@@ -22,37 +19,21 @@ from drpu.core.shift.columns import (
     profile_columns,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, ShiftWarning
+from drpu.exceptions import ShiftWarning
 from drpu.ratios.clusters import Ranges
 from drpu.tables.encoder import fixed_cells
 
 __all__ = [
     "count_in_ranges",
     "moved_columns",
-    "profiles_from_state",
     "profiles_of",
     "profiles_of_ranges",
-    "profiles_state",
     "warn_of_other_shift",
 ]
 
 OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
 LEAST_MISFIT = 0.01  # smallest share of changed rows, because with many rows every difference is significant
 MOST_NAMED = 6
-_SCHEMA = Schema(
-    "column profiles",
-    config={
-        "names": List(Text()),
-        "edges": List(Integer(0, 1000)),
-        "codes": Optional(List(Integer(0, 1000))),
-    },
-    arrays={
-        "edges": Array("e"),
-        "codes": Array("k", above=-0.5, kinds="i", optional=True),
-        "positive": Array("c", above=-0.5),
-        "unlabeled": Array("c", above=-0.5),
-    },
-)
 
 
 def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
@@ -131,47 +112,3 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stac
         ShiftWarning,
         stacklevel=stacklevel + 1,
     )
-
-
-def profiles_state(profiles: Sequence[ColumnProfile]) -> ModelState:
-    """The profiles as plain data."""
-    codes = [np.empty(0, np.int64) if p.cells.codes is None else p.cells.codes for p in profiles]
-    return ModelState(
-        "column-profiles",
-        {
-            "names": [p.name for p in profiles],
-            "edges": [len(p.cells.edges) for p in profiles],
-            "codes": [len(part) for part in codes],
-        },
-        {
-            "edges": np.concatenate([p.cells.edges for p in profiles]),
-            "codes": np.concatenate(codes),
-            "positive": np.concatenate([p.positive for p in profiles]),
-            "unlabeled": np.concatenate([p.unlabeled for p in profiles]),
-        },
-    )
-
-
-def profiles_from_state(state: ModelState) -> tuple[ColumnProfile, ...]:
-    """The profiles that gave ``state``."""
-    _SCHEMA.check(state)
-    names, arrays = state.config["names"], state.arrays
-    edges = _divided("edges", arrays["edges"], state.config["edges"])
-    sizes = state.config.get("codes") or [0] * len(names)  # older files do not have it
-    codes = _divided("codes", arrays.get("codes", np.empty(0, np.int64)), sizes)
-    if not len(names) == len(edges) == len(codes):
-        raise DataError("the state of column profiles is damaged: its lengths do not agree.")
-    cells = [Cells(limits, own if len(own) else None) for limits, own in zip(edges, codes, strict=True)]
-    counts = [_divided(name, arrays[name], [own.n for own in cells]) for name in ("positive", "unlabeled")]
-    profiles = tuple(ColumnProfile(*column) for column in zip(names, cells, *counts, strict=True))
-    for profile in profiles:
-        ascending = (np.diff(profile.cells.edges) > 0).all()
-        if not ascending or not (profile.positive.any() and profile.unlabeled.any()):
-            raise DataError(f"the profile of column {profile.name!r:.100} is damaged.")
-    return profiles
-
-
-def _divided(name: str, values: Any, sizes: Sequence[int]) -> list[Any]:
-    if len(values) != sum(sizes):
-        raise DataError(f"the state of column profiles is damaged: {name} has another length.")
-    return np.split(values, np.cumsum(np.array(sizes, dtype=np.int64))[:-1])

@@ -287,8 +287,8 @@ def split_pu(
     """
     if y is None:
         raise LabelError(
-            "y must be given: requires y to be passed, but the target y is None. "
-            "Mark labelled positives with 1 and unlabeled rows with 0."
+            "y should be a 1d array of labels, got None: mark labelled positives with 1 and unlabeled rows "
+            "with 0."
         )
     X = check_rows(estimator, X, model=model, reset=True)
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))

@@ -23,7 +23,7 @@ from drpu._output import check_output, output_file
 from drpu.cli.reading import ARROW, JSON_LINES, KNOWN, PARQUET, PIPE, ending_of
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.page import prior_words, share, share_range
+from drpu.report.texts import prior_text, share, share_range
 
 __all__ = [
     "as_json",
@@ -206,7 +206,7 @@ def facts(pairs: dict[str, Any], *, aside: bool = False) -> None:
 def prior(estimate: Any) -> str:
     """The prior as text: share, interval, and whether it is an upper bound only."""
     if estimate.method == "given" or not estimate.identified:
-        return prior_words(estimate)
+        return prior_text(estimate)
     interval = share_range(estimate.low, estimate.high)
     return f"{share(estimate.value)}, {estimate.level:.0%} interval {interval}"
 

@@ -10,35 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
-from drpu._checks import check_fraction
 from drpu._typing import FloatArray, IntArray
+from drpu.core.limits.exact import Figure, exact_limits, exact_limits_of
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Budget", "Gain", "Range", "budget_outlook", "gain_curve", "share_limits"]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """An expected number and its limits from the counts.
-
-    Examples
-    --------
-    >>> print(Range(0.5, 0.4, 0.61))
-    0.500 [0.400, 0.610]
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+__all__ = ["Budget", "Gain", "budget_outlook", "gain_curve", "negative_survival"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +31,7 @@ class Budget:
         The same as a share of all rows.
     threshold : float
         Ratio above which rows are checked.
-    precision, recall, lift : Range
+    precision, recall, lift : Figure
         Share of those rows that are positive, share of the positives that are among them, and the
         number of positives relative to that among as many random rows.
     positions : ndarray of int or None
@@ -63,9 +41,9 @@ class Budget:
     rows: int | None
     share: float
     threshold: float
-    precision: Range
-    recall: Range
-    lift: Range
+    precision: Figure
+    recall: Figure
+    lift: Figure
     positions: IntArray | None = None
 
     def __str__(self) -> str:
@@ -73,21 +51,6 @@ class Budget:
             f"{self.share:.2%} of the rows" if self.rows is None else f"{self.rows:,} rows ({self.share:.2%})"
         )
         return f"{rows}: precision {self.precision}, recall {self.recall}, lift {self.lift.value:.1f}"
-
-
-def share_limits(share: float, n: float, level: float) -> tuple[float, float]:
-    """Exact confidence limits of a share that was counted in ``n`` trials (Clopper and Pearson).
-
-    Examples
-    --------
-    >>> low, high = share_limits(0.0, 20, 0.95)
-    >>> low, round(high, 3)
-    (0.0, 0.168)
-    """
-    alpha, k = (1 - check_fraction("level", level)) / 2, share * n
-    low = float(betaincinv(k, n - k + 1, alpha)) if k > 0 else 0.0
-    high = float(betaincinv(k + 1, n - k, 1 - alpha)) if k < n else 1.0
-    return low, high
 
 
 def budget_outlook(
@@ -121,7 +84,7 @@ def budget_outlook(
     prior; recall cannot exceed its value at a precision of 1. The limits of precision are computed at
     the corners of these limits and of the interval of the prior.
     """
-    low, high = share_limits(found, n_positive, prior.level)
+    low, high = exact_limits(found, n_positive, (1 - prior.level) / 2)
     # The positives found cannot exceed the rows that are checked.
     found, low, high = (
         min(part, share / end) if end > 0 else part
@@ -135,9 +98,9 @@ def budget_outlook(
         rows,
         share,
         threshold,
-        Range(precision(prior.value, found), precision(prior.low, low), precision(prior.high, high)),
-        Range(found, low, high),
-        Range(found / share, low / share, min(high / share, 1 / max(share, prior.low, 1e-12))),
+        Figure(precision(prior.value, found), precision(prior.low, low), precision(prior.high, high)),
+        Figure(found, low, high),
+        Figure(found / share, low / share, min(high / share, 1 / max(share, prior.low, 1e-12))),
         positions,
     )
 
@@ -168,6 +131,12 @@ class Gain:
         return np.divide(self.recall, self.share, out=np.ones_like(self.recall), where=self.share > 0)
 
 
+def negative_survival(reference: ScoreTails, train_prior: float) -> FloatArray:
+    """Share of the negatives at each level or above it, from unlabeled rows of this prior."""
+    a, b = reference.survival, reference.positive_survival
+    return np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+
+
 def gain_curve(
     reference: ScoreTails, train_prior: float, prior: PriorEstimate, *, new: ScoreTails | None = None
 ) -> Gain:
@@ -195,9 +164,8 @@ def gain_curve(
     if new is not None:
         depth = np.concatenate(([1.0], new.survival, [0.0]))[::-1]
     else:
-        a = np.concatenate(([1.0], reference.survival, [0.0]))[::-1]
-        wrong = np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+        wrong = np.concatenate(([1.0], negative_survival(reference, train_prior), [0.0]))[::-1]
         depth = prior.value * b + (1 - prior.value) * wrong
     depth = np.maximum.accumulate(depth)
-    limits = np.array([share_limits(float(share), reference.n_positive, prior.level) for share in b])
-    return Gain(depth, b, limits[:, 0], limits[:, 1], prior.value)
+    low, high = exact_limits_of(b, reference.n_positive, (1 - prior.level) / 2)
+    return Gain(depth, b, low, high, prior.value)

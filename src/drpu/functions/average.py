@@ -103,6 +103,11 @@ class Average(Function):
                 raise DataError(f"members must have {columns} columns, got {member.n_columns}.")
 
     @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("medians of the columns", *(word for member in self.members for word in member.statistics))
+
+    @property
     def n_columns(self) -> int:
         """Number of columns."""
         return len(self.filling.medians)

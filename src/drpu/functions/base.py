@@ -88,6 +88,15 @@ class Function(Kept, Accepts, ABC):
         """Parts that contain values of training rows, and what they contain."""
         return {}
 
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ()
+
+    def with_module(self, module: Any) -> Self:
+        """The same function; ``module`` makes the torch module of a custom network, which no file keeps."""
+        return self
+
     def describe(self) -> str:
         """A few words about the function."""
         return type(self).__name__

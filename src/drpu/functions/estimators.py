@@ -65,6 +65,11 @@ class EstimatorFunction(Function):
     live: Annotated[tuple[Any, ...], NotKept] = ()
 
     @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("coefficients, splits and statistics of scikit-learn estimators",)
+
+    @property
     def n_columns(self) -> int:
         """Number of columns."""
         return self.columns

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -66,6 +66,16 @@ class Folds(Function):
     def keeps(self) -> dict[str, str]:
         """Parts of the functions that contain values of training rows."""
         return {part: values for function in self.all_functions for part, values in function.keeps.items()}
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the functions have learnt, in words."""
+        return tuple(dict.fromkeys(word for function in self.all_functions for word in function.statistics))
+
+    def with_module(self, module: Any) -> Self:
+        """The same functions with a custom network."""
+        whole = None if self.whole is None else self.whole.with_module(module)
+        return replace(self, functions=tuple(f.with_module(module) for f in self.functions), whole=whole)
 
     @property
     def accepts_sparse(self) -> bool:

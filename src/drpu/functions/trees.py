@@ -372,6 +372,11 @@ class TreeFunction(Function):
     n_jobs: Annotated[int, NotKept] = 1
 
     @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("thresholds of splits and values of leaves",)
+
+    @property
     def n_columns(self) -> int:
         """Number of columns."""
         return self.trees.n_columns

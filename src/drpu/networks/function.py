@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from drpu.functions.features import Scaling
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["NetworkFunction", "Weights", "check_weights", "give_module", "load_weights", "weight_shapes"]
+__all__ = ["NetworkFunction", "Weights", "check_weights", "load_weights", "weight_shapes"]
 
 MOST_VALUES = 2**24  # largest number of values of a row
 MOST_LAYERS, MOST_UNITS = 1000, 2**20
@@ -102,6 +102,15 @@ class NetworkFunction(Function):
         if self.network != "module":
             shapes = weight_shapes(self.network, self.input_shape, self.widths, self.members)
             check_weights(self.weights, shapes)
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("means and standard deviations of the columns, weights of networks",)
+
+    def with_module(self, module: Any) -> Self:
+        """The same function; ``module`` is the user's network, or makes it."""
+        return replace(self, module=module) if self.network == "module" else self
 
     @property
     def n_columns(self) -> int:
@@ -282,17 +291,3 @@ def load_weights(module: nn.Module, weights: Weights, *, strict: bool = True) ->
         module.load_state_dict(values, strict=strict)
     except RuntimeError as error:
         raise ArtifactError(f"module must be the network that was fitted: {error}") from error
-
-
-def give_module(obj: Any, module: nn.Module | Callable[[], nn.Module]) -> Any:
-    """``obj``, which is anything kept, with ``module`` in all its functions of the user's networks."""
-    if isinstance(obj, NetworkFunction):
-        return replace(obj, module=module) if obj.network == "module" else obj
-    if isinstance(obj, (tuple, list)):
-        return type(obj)(give_module(part, module) for part in obj)
-    if isinstance(obj, dict):
-        return {key: give_module(part, module) for key, part in obj.items()}
-    if not is_dataclass(obj) or isinstance(obj, type):
-        return obj
-    parts = {field.name: getattr(obj, field.name) for field in fields(obj) if field.init}
-    return replace(obj, **{name: give_module(part, module) for name, part in parts.items()})

@@ -12,7 +12,6 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.reduction import GRID, GridCounts
 from drpu.core.shift.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
@@ -23,8 +22,8 @@ from drpu.ratios.crossfit import resolve_holdout
 from drpu.tables.encoder import TableEncoder, fixed_cells
 
 __all__ = [
-    "FrameFit", "FrameLearner", "Part", "PartCounts", "Ranges", "RowsOnCluster",
-    "engine_of", "refuse_frame", "settle_split", "tails_and_grid",
+    "FrameFit", "FrameLearner", "Part", "Ranges", "RowsOnCluster",
+    "engine_of", "held_out_tails", "refuse_frame", "settle_split",
 ]  # fmt: skip
 
 ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkBoosted"}
@@ -40,7 +39,6 @@ class FrameFit:
 
     folds: Folds
     tails: ScoreTails
-    grid: GridCounts | None
     classes: np.ndarray[Any, Any]
     n_columns: int
     n_positive: int
@@ -74,24 +72,6 @@ class Part:
         return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
 
 
-@dataclass(frozen=True, slots=True)
-class PartCounts:
-    """Counts of the unlabeled rows that a worker has scored, which it sends."""
-
-    tails: ScoreTails
-    grid: IntArray
-
-    @classmethod
-    def of(cls, empty: ScoreTails, scores: FloatArray, weight: FloatArray | None) -> PartCounts:
-        """Counts of scores, over the levels of ``empty`` and over the fixed grid."""
-        cells = np.searchsorted(GRID, scores, side="right") - 1
-        grid = np.bincount(cells, minlength=len(GRID)).astype(np.int64)
-        return cls(empty.empty().update(scores, weight), grid)
-
-    def __add__(self, other: PartCounts) -> PartCounts:
-        return PartCounts(self.tails + other.tails, self.grid + other.grid)
-
-
 class RowsOnCluster(Protocol):
     """The encoded rows of a frame with their folds, in the memory of an engine such as Dask.
 
@@ -120,7 +100,7 @@ class RowsOnCluster(Protocol):
     ) -> tuple[FloatArray, FloatArray]:
         """Scores and weights of at most so many positives of a fold."""
 
-    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> PartCounts:
+    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         """Counts of the unlabeled rows of a fold."""
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
@@ -179,14 +159,13 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
             folds = 1 if isinstance(split, float) else int(split)
             counts, mass = rows.totals(folds)
             functions = [_train(rows, fold, mass) for fold in range(folds)]
-            tails, grid = tails_and_grid(rows, functions, self.most_levels)
+            tails = held_out_tails(rows, functions, self.most_levels)
             ranges = _ranges(rows)
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
         total = mass.sum(axis=0)
         return FrameFit(
             Folds(tuple(functions)),
             tails,
-            grid,
             classes,
             len(rows.table.columns),
             n_p,
@@ -222,24 +201,18 @@ def _ranges(rows: RowsOnCluster) -> Ranges | None:
     return Ranges(cells, *rows.ranges(cells))
 
 
-def tails_and_grid(
-    rows: RowsOnCluster, functions: Sequence[BoostedFunction], most_levels: int
-) -> tuple[ScoreTails, GridCounts | None]:
-    """Tails over the held-out positives, and the same rows on the fixed grid."""
+def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction], most_levels: int) -> ScoreTails:
+    """Tails over the held-out positives, with the unlabeled rows counted over them."""
     most = max(1, most_levels // len(functions))
     found = [rows.positive_scores(function, fold, most) for fold, function in enumerate(functions)]
     scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
     if not len(scores):
         raise DataError("no positive was held out: use more rows, or a larger holdout.")
-    tails = ScoreTails(scores, weight if rows.weighted else None)
-    counted = [rows.count(function, fold, tails) for fold, function in enumerate(functions)]
-    total = counted[0]
-    for part in counted[1:]:
-        total = total + part
-    if rows.weighted:
-        return total.tails, None
-    positive = PartCounts.of(tails, scores, None).grid
-    return total.tails, GridCounts(positive, total.grid)
+    total = ScoreTails(scores, weight if rows.weighted else None)
+    empty = total.empty()
+    for fold, function in enumerate(functions):
+        total.merge(rows.count(function, fold, empty))
+    return total
 
 
 def settle_split(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:

@@ -16,7 +16,7 @@ from drpu.core.shift.columns import Cells
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
 from drpu.functions.trees import BoostedFunction, Trees, category_settings
-from drpu.ratios.clusters import FrameLearner, PartCounts, RowsOnCluster
+from drpu.ratios.clusters import FrameLearner, RowsOnCluster
 from drpu.scale import dask_tasks as tasks
 from drpu.scale.dask_tasks import MOST_LABELS, Plan, TreeTraining, one_at_a_time, worker_addresses
 from drpu.tables.columns import DATE, NUMBER, is_missing
@@ -234,12 +234,12 @@ class DaskRows:
         )
         return np.concatenate([s for s, _ in found]), np.concatenate([w for _, w in found])
 
-    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> PartCounts:
+    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         shared, levels = (self.client.scatter(one, broadcast=True, hash=False) for one in (function, empty))
         counts = [self.client.submit(tasks.count, part, shared, fold, levels) for part in self.parts]
         while len(counts) > 1:
             counts = [self.client.submit(tasks.add, counts[i : i + FAN]) for i in range(0, len(counts), FAN)]
-        total: PartCounts = counts[0].result()
+        total: ScoreTails = counts[0].result()
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:

@@ -17,7 +17,7 @@ from drpu.core.shift.columns import RANGE_SHARES, Cells, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
 from drpu.functions.trees import BoostedFunction, Trees, trees_from_xgboost
-from drpu.ratios.clusters import FrameLearner, PartCounts, RowsOnCluster
+from drpu.ratios.clusters import FrameLearner, RowsOnCluster
 from drpu.scale.spark import add_up, share
 from drpu.tables.columns import DATE, NUMBER
 from drpu.tables.encoder import TableEncoder
@@ -223,20 +223,19 @@ class SparkRows:
         found = held.mapInArrow(scored, "score double, weight double").collect()
         return np.array([line["score"] for line in found]), np.array([line["weight"] for line in found])
 
-    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> PartCounts:
+    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 0))
         columns, weighted, shared = self.columns, self.weighted, share(self.frame, (function, empty))
 
-        def counted(batches: Iterator[Any]) -> Iterator[PartCounts]:
+        def counted(batches: Iterator[Any]) -> Iterator[ScoreTails]:
             scorer, levels = shared.value
             for batch in batches:
                 if batch.num_rows:
                     weight = np.asarray(batch.column(WEIGHT), dtype=np.float64) if weighted else None
-                    yield PartCounts.of(levels, scorer.score(_rows(batch, columns)), weight)
+                    yield levels.empty().update(scorer.score(_rows(batch, columns)), weight)
 
-        nothing = PartCounts.of(empty, np.empty(0), None)
-        total: PartCounts = add_up(held, counted, nothing)
+        total: ScoreTails = add_up(held, counted, empty.empty())
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:

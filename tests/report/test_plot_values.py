@@ -5,9 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import ScoreTails
-from drpu.report.summary import (
+from drpu.plots import (
     calibration_bins,
-    count_rows,
     level_ratios,
     outlook,
     ratio_curve,
@@ -70,7 +69,7 @@ def test_ratios_at_the_levels_rise(classifier):
 
 
 def test_counts_of_new_rows_are_those_that_adapt_reads(classifier, data):
-    tails = count_rows(classifier, data.test)
+    tails = classifier.count(data.test)
     assert tails.n == len(data.test)
     assert classifier.fitted_.prior_of(tails) == classifier.adapt(data.test).prior_
 
