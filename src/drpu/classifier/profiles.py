@@ -19,7 +19,7 @@ from drpu.core.shift.columns import (
     profile_columns,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ShiftWarning
+from drpu.exceptions import FewPositivesWarning, ShiftWarning
 from drpu.ratios.clusters import Ranges
 from drpu.tables.encoder import fixed_cells
 
@@ -104,7 +104,7 @@ def warn_of_other_shift(
     test: MixtureTest, moved: Sequence[ColumnShift], *, done: str, stacklevel: int = 3
 ) -> None:
     """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
-    if test.p_value >= OTHER_SHIFT and not moved:
+    if test.p_value >= OTHER_SHIFT and not moved and (test.degrees or done == "prior"):
         return
     names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
     names += ", ..." if len(moved) > MOST_NAMED else ""
@@ -119,8 +119,13 @@ def warn_of_other_shift(
     else:
         seen = f"columns moved more than a new prior explains: {names}"
         columns = ""
+    untested = not moved and not test.degrees
+    if untested:
+        seen = "there are too few labelled positives to test whether only the prior has changed"
+    else:
+        seen = f"{seen}: more than the prior has changed"
     warnings.warn(
-        f"{seen}: more than the prior has changed.{columns} {_DONE[done]} {_HELP}",
-        ShiftWarning,
+        f"{seen}.{columns} {_DONE[done]} {_HELP}",
+        FewPositivesWarning if untested else ShiftWarning,
         stacklevel=stacklevel + 1,
     )

@@ -12,6 +12,7 @@ import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from importlib import import_module
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -249,10 +250,10 @@ class Amounts(Kept):
         return Costs(self.false_alarm, self.miss)
 
 
-@kept("learner")
+@kept("lost")
 @dataclass(frozen=True)
 class LearntElsewhere(Kept):
-    """A parameter of a loaded classifier that was an object, such as a learner: its name."""
+    """A parameter of a loaded classifier that was an object of the user: its name."""
 
     name: str
 
@@ -260,7 +261,38 @@ class LearntElsewhere(Kept):
         return f"<{self.name}, not kept in the file>"
 
 
-Parameter = None | bool | int | float | str | Amounts | PriorEstimate | LearntElsewhere | tuple[float, ...]
+# The learners of drpu, by the names of their classes.
+LEARNERS = {
+    "AutoRatio": "drpu.ratios.auto",
+    "BoostedRatio": "drpu.ratios.boosted",
+    "ForestRatio": "drpu.ratios.forest",
+    "FourierRatio": "drpu.ratios.fourier",
+    "KernelRatio": "drpu.ratios.kernel",
+    "KernelScore": "drpu.ratios.scores",
+    "LinearScore": "drpu.ratios.scores",
+    "NetworkRatio": "drpu.networks.learner",
+    "NetworkScore": "drpu.networks.learner",
+}
+_Plain = None | bool | int | float | str | tuple[int | float, ...]
+
+
+@kept("learner")
+@dataclass(frozen=True)
+class LearnerRecord(Kept):
+    """A learner of drpu that was a parameter."""
+
+    name: Annotated[str, Text(choices=tuple(LEARNERS))]
+    parameters: dict[str, _Plain]
+
+    def learner(self) -> Any:
+        """The learner with these parameters."""
+        return getattr(import_module(LEARNERS[self.name]), self.name)(**self.parameters)
+
+
+Parameter = (
+    None | bool | int | float | str | Amounts | PriorEstimate | LearnerRecord | LearntElsewhere
+    | tuple[int | float, ...]
+)  # fmt: skip
 
 
 def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Parameter]:
@@ -276,9 +308,13 @@ def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Paramet
 
 def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
     """Arguments of the constructor."""
-    return {
-        name: value.costs() if isinstance(value, Amounts) else value for name, value in parameters.items()
-    }
+    found: dict[str, Any] = dict(parameters)
+    for name, value in parameters.items():
+        if isinstance(value, Amounts):
+            found[name] = value.costs()
+        elif isinstance(value, LearnerRecord):
+            found[name] = value.learner()
+    return found
 
 
 def plain_cost(cost: float) -> float | Amounts:
@@ -295,4 +331,9 @@ def _plain(value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str, PriorEstimate, LearntElsewhere)):
         return value
-    return LearntElsewhere(type(value).__name__)
+    name = type(value).__name__
+    if LEARNERS.get(name) == type(value).__module__:
+        parameters = {key: _plain(own) for key, own in value.get_params(deep=False).items()}
+        if not any(isinstance(own, Kept) for own in parameters.values()):
+            return LearnerRecord(name, parameters)
+    return LearntElsewhere(name)
