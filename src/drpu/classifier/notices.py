@@ -17,6 +17,7 @@ from drpu.exceptions import (
     FewRowsWarning,
     ParameterError,
     SeenPositivesWarning,
+    warn,
 )
 from drpu.ratios.clusters import engine_of
 from drpu.ratios.folds import FoldedRatio
@@ -59,12 +60,15 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
 def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
     """Warn that few new rows say little about their prior."""
     if n < FEW_ROWS:
-        warnings.warn(
-            f"{n:g} new rows say little about their prior, which lies between {prior.low:.3f} and "
-            f"{prior.high:.3f}: labels and expected figures depend on a rough value. Adapt to more rows, or "
-            "give the prior with at_prior.",
-            FewRowsWarning,
-            stacklevel=3,
+        warn(
+            FewRowsWarning(
+                f"{n:g} new rows say little about their prior, which lies between {{low}} and {{high}}: "
+                "labels and expected figures depend on a rough value.",
+                advice="Adapt to more rows, or give the prior with at_prior.",
+                command="Adapt to more rows, or give --prior to drpu predict.",
+                low=prior.low,
+                high=prior.high,
+            )
         )
 
 

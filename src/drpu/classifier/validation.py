@@ -22,9 +22,11 @@ from drpu.exceptions import (
     DataError,
     DataTypeError,
     LabelError,
+    MissingValuesError,
     MorePositivesWarning,
     ParameterError,
     PositiveLabelWarning,
+    warn,
 )
 from drpu.ratios.base import RatioModel, is_images
 from drpu.ratios.clusters import refuse_frame
@@ -85,11 +87,12 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
 def warn_of_more_positives(positive: int, unlabeled: int) -> None:
     """Warn if there are more labelled positives than unlabeled rows, which is rarely intended."""
     if positive > unlabeled:
-        warnings.warn(
-            f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}): check "
-            "whether the two labels were exchanged (pos_label).",
-            MorePositivesWarning,
-            stacklevel=4,
+        warn(
+            MorePositivesWarning(
+                f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}):",
+                advice="check whether the two labels were exchanged (pos_label).",
+                command="check whether the two labels were exchanged (--pos-label).",
+            )
         )
 
 
@@ -263,7 +266,8 @@ def _checked(estimator: Any, matrix: Any, model: RatioModel) -> Rows:
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
     except ValueError as error:
-        raise DataError(one_line(error)) from error
+        gaps = not model.accepts_nan and np.isnan(matrix).any()
+        raise (MissingValuesError if gaps else DataError)(one_line(error)) from error
 
 
 SCENARIOS = ("case-control", "single-sample")

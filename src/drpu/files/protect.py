@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import warnings
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +16,7 @@ from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.reduction import GRID_END, GRID_STEP, GridCounts, Protection, coarsen, privatize
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, KeptValuesWarning, ParameterError
+from drpu.exceptions import DataError, KeptValuesWarning, ParameterError, warn
 
 __all__ = ["check_values", "contents", "kept_values", "protect", "with_profiles", "with_values"]
 
@@ -189,12 +188,14 @@ def with_profiles(classifier: Any, keep: bool) -> Any:
 def _warn_of_values(kept: dict[str, int]) -> None:
     shown = ", ".join(f"{name!r} ({n})" for name, n in list(kept.items())[:8])
     more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
-    warnings.warn(
-        f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
-        "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out values "
-        "of fewer than 20 rows.",
-        KeptValuesWarning,
-        stacklevel=4,
+    warn(
+        KeptValuesWarning(
+            f"the file keeps values of the data, the levels of the categories {shown}{more}:",
+            advice="pass column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to "
+            "leave out values of fewer than 20 rows.",
+            command="give --column-values keep to accept this, --column-values hash to write digests, "
+            "--rare-values 20 to leave out values of fewer than 20 rows.",
+        )
     )
 
 

@@ -20,6 +20,7 @@ from drpu.exceptions import (
     DataTypeError,
     IdColumnWarning,
     UnseenLevelsWarning,
+    warn,
 )
 from drpu.tables.columns import (
     CATEGORY,
@@ -534,11 +535,13 @@ def _left_out(names: list[str], read: list[Column]) -> set[str]:
     if len(ids) == len(names):
         ids = ids[:-1]
     if ids:
-        warnings.warn(
-            f"{columns_named(ids)}: every row has a different value, as in an identifier, which says "
-            "nothing about new rows. It is left out: drop it from X, or declare it a category to keep it.",
-            IdColumnWarning,
-            stacklevel=2,
+        warn(
+            IdColumnWarning(
+                f"{columns_named(ids)}: every row has a different value, as in an identifier, which says "
+                "nothing about new rows. It is left out:",
+                advice="drop it from X, or declare it a category to keep it.",
+                command="name it in --drop and this warning goes away.",
+            )
         )
     return set(ids)
 

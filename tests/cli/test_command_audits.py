@@ -4,11 +4,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-
 from cli_answers import answer
+
 from drpu import load, make_gaussian_pu
 from drpu.cli import main
-from drpu.cli.reading import read
+from drpu.cli.tables import read
 from drpu.ratios.folds import FoldedRatio
 
 
@@ -98,7 +98,7 @@ def test_performance_is_measured_with_answers_and_with_labels(run, truth):
         found = answer(run(f"evaluate toy.drpu {data} {line} --json"))["evaluation"]
         assert found["accuracy"]["low"] <= accuracy <= found["accuracy"]["high"]
     _, out, _ = run("evaluate toy.drpu checked.csv --label true --cost 0.8")
-    assert out.startswith("1,000 rows with true labels")
+    assert "1,000 rows with true labels" in out
     assert "precision" in out
 
 
