@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -62,7 +61,7 @@ from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.shift.periods import what_moved
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
+from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError, warn
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -293,13 +292,13 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
         how = "higher", "priors estimated without answers are too low, and expected recall is too high"
     else:
         how = "lower", "priors estimated without answers are too high, and expected recall is too low"
-    warnings.warn(
-        f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
-        f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random sample of "
-        f"all positives. Then {how[1]}. If you know the probability that a positive is labelled, fit with "
-        "positive_weight = 1 / probability.",
-        LabelledSampleWarning,
-        stacklevel=4,
+    warn(
+        LabelledSampleWarning(
+            f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
+            f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
+            f"sample of all positives. Then {how[1]}. If you know the probability that a positive is "
+            "labelled, fit with positive_weight = 1 / probability."
+        )
     )
 
 

@@ -29,7 +29,7 @@ from drpu.core.shift.periods import (
     plan_backtest,
     what_moved,
 )
-from drpu.exceptions import BacktestWarning, DataError, ParameterError
+from drpu.exceptions import BacktestWarning, DataError, ParameterError, warn
 from drpu.tables.frames import is_frame, take_frame
 
 if TYPE_CHECKING:
@@ -153,8 +153,8 @@ def _values(periods: Any, n: int) -> list[Any]:
 
 
 def _warn(reason: str) -> None:
-    warnings.warn(
-        f"there is no complete backtest: {reason}. Everything else is fitted as without periods.",
-        BacktestWarning,
-        stacklevel=4,
+    warn(
+        BacktestWarning(
+            f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
+        )
     )

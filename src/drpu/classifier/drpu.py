@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
@@ -45,6 +44,7 @@ from drpu.exceptions import (
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
+    warn,
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
@@ -454,11 +454,11 @@ class DRPUClassifier(RatioClassifier):
             estimate = prior_from_tails(tails, method=self.prior)
         prior = with_labelled(estimate, fraction)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
-            warnings.warn(
-                f"the training prior is estimated as {prior}, which does not exclude that one class is "
-                "absent: check the meaning of the labels, or give the prior if you know it.",
-                PriorBoundaryWarning,
-                stacklevel=5,
+            warn(
+                PriorBoundaryWarning(
+                    f"the training prior is estimated as {prior}, which does not exclude that one class is "
+                    "absent: check the meaning of the labels, or give the prior if you know it."
+                )
             )
         return prior
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from drpu.core.shift.columns import (
     profile_columns,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import FewPositivesWarning, ShiftWarning
+from drpu.exceptions import FewPositivesWarning, ShiftWarning, warn
 from drpu.ratios.clusters import Ranges
 from drpu.tables.encoder import fixed_cells
 
@@ -124,8 +123,4 @@ def warn_of_other_shift(
         seen = "there are too few labelled positives to test whether only the prior has changed"
     else:
         seen = f"{seen}: more than the prior has changed"
-    warnings.warn(
-        f"{seen}.{columns} {_DONE[done]} {_HELP}",
-        FewPositivesWarning if untested else ShiftWarning,
-        stacklevel=stacklevel + 1,
-    )
+    warn((FewPositivesWarning if untested else ShiftWarning)(f"{seen}.{columns} {_DONE[done]} {_HELP}"))

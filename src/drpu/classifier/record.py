@@ -8,7 +8,6 @@ such as pipelines, register their own function with :func:`record_of`.
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
@@ -23,7 +22,7 @@ from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.core.decision import Costs
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
@@ -140,12 +139,12 @@ def record_of(classifier: Any) -> Record:
 def _warn_of_values(kept: dict[str, int]) -> None:
     shown = ", ".join(f"{name!r} ({n})" for name, n in list(kept.items())[:8])
     more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
-    warnings.warn(
-        f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
-        "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out values "
-        "of fewer than 20 rows.",
-        KeptValuesWarning,
-        stacklevel=5,
+    warn(
+        KeptValuesWarning(
+            f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
+            "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out "
+            "values of fewer than 20 rows."
+        )
     )
 
 

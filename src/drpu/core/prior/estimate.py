@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
@@ -15,6 +14,7 @@ from drpu.core.prior.mixture import PROPORTIONS, adaptive
 from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
+from drpu.exceptions import warn as give_warning
 
 __all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
 
@@ -257,13 +257,16 @@ def _estimate(value: float, limits: Limits, level: float, method: str, warn: boo
     identified = bool(limits.identified)
     upper = None if identified else clipped
     estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, identified, upper)
-    if warn and not estimate.identified:
-        warnings.warn(
-            f"the prior is not identified: it is at most {estimate.high:.3f}, and {estimate.value:.3f} if "
-            "all best-scored rows are positive. The score may separate the classes too weakly to tell "
-            f"(Youden's index {limits.separation:.2f} or more): give the prior if you know it, label a few "
-            "rows (plan_audit), or use a better model.",
-            SeparationWarning,
-            stacklevel=4,
+    if warn and not identified:
+        give_warning(
+            SeparationWarning(
+                "the prior is not identified: it is at most {high}, and {value} if all best-scored rows are "
+                "positive. The score may separate the classes too weakly to tell (Youden's index "
+                f"{limits.separation:.2f} or more):",
+                advice="give the prior if you know it, label a few rows (plan_audit), or use a better model.",
+                command="give --prior if you know it, label a few rows (drpu audit), or try another --model.",
+                high=estimate.high,
+                value=estimate.value,
+            )
         )
     return estimate
