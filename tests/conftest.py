@@ -1,23 +1,6 @@
-"""One Hypothesis profile for all tests (the same examples in every run, no deadline); a command line."""
+"""One Hypothesis profile for all tests: the same examples in every run, no deadline."""
 
-import pytest
 from hypothesis import settings
 
 settings.register_profile("drpu", deadline=None, derandomize=True, database=None)
 settings.load_profile("drpu")
-
-
-@pytest.fixture
-def run(folder, capsys, monkeypatch):
-    """Run a command in the test's ``folder``; return its exit code, output and errors."""
-    from drpu.cli import main
-
-    monkeypatch.chdir(folder)
-
-    def run(line):
-        capsys.readouterr()
-        code = main(line.split())
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run

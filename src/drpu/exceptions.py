@@ -7,7 +7,8 @@
     │   ├── PriorError                   a value that is not a class prior
     │   └── OutputError                  a path that must not be written
     ├── DataError (ValueError)           rows, scores or labels that cannot be used
-    │   └── LabelError                   labels that do not mark positive and unlabeled rows
+    │   ├── LabelError                   labels that do not mark positive and unlabeled rows
+    │   └── MissingValuesError           gaps in rows for a model that accepts none
     ├── DataTypeError (TypeError)        data of an unsupported type
     ├── ArtifactError (ValueError)       a file that cannot be written or read
     ├── ClusterError (RuntimeError)      a cluster that is missing, or that failed
@@ -15,7 +16,9 @@
 
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
+    ├── BacktestWarning                  backtest
     ├── FewRowsWarning                   few-rows
+    ├── LateLabelsWarning                late-labels
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
@@ -36,11 +39,17 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ClassVar
 
 __all__ = [
     "AlphaWarning",
     "ArtifactError",
+    "BacktestWarning",
     "ClusterError",
     "CollectedWarning",
     "CopiedPositivesWarning",
@@ -56,8 +65,10 @@ __all__ = [
     "KeptValuesWarning",
     "LabelError",
     "LabelledSampleWarning",
+    "LateLabelsWarning",
     "MissingAnswersWarning",
     "MissingExtraError",
+    "MissingValuesError",
     "MorePositivesWarning",
     "OutputError",
     "ParameterError",
@@ -95,6 +106,10 @@ class LabelError(DataError):
     """Labels that do not mark which rows are positive and which are unlabeled."""
 
 
+class MissingValuesError(DataError):
+    """Rows with missing values for a model that does not accept them."""
+
+
 class DataTypeError(DRPUError, TypeError):
     """Data of an unsupported type."""
 
@@ -112,18 +127,80 @@ class ClusterError(DRPUError, RuntimeError):
 
 
 class DRPUWarning(UserWarning):
-    """Base class of all warnings: an assumption may be violated, or a choice was made for the user."""
+    """Base class of all warnings: an assumption may be violated, or a choice was made for the user.
+
+    Parameters
+    ----------
+    finding : str
+        What was found. With ``shares`` it is a format string with their names.
+    advice : str, optional
+        What a Python user can do.
+    command : str, optional
+        The same for a user of the command line; ``advice`` if left out.
+    **shares : float
+        Numbers between 0 and 1 in ``finding``, which the command line shows in percent.
+    """
 
     code: ClassVar[str] = "drpu"
 
+    def __init__(
+        self, finding: str = "", *, advice: str = "", command: str | None = None, **shares: float
+    ) -> None:
+        self.finding, self.shares = finding, shares
+        self.advice, self.command = advice, advice if command is None else command
+        super().__init__(self._text(advice, "{:.3f}".format))
+
     def __str__(self) -> str:
         return f"[{self.code}] {super().__str__()}"
+
+    def for_command_line(self, share: Callable[[float], str]) -> str:
+        """The text with options instead of arguments, and with numbers formatted by ``share``."""
+        return f"[{self.code}] {self._text(self.command, share)}"
+
+    def _text(self, advice: str, share: Callable[[float], str]) -> str:
+        shown = {name: share(value) for name, value in self.shares.items()}
+        return f"{self.finding.format(**shown) if shown else self.finding} {advice}".strip()
+
+
+_SILENT: ContextVar[bool] = ContextVar("silent", default=False)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Issue no warnings of drpu inside the block, in this thread only; no global filter is changed."""
+    token = _SILENT.set(True)
+    try:
+        yield
+    finally:
+        _SILENT.reset(token)
+
+
+def warn(warning: DRPUWarning) -> None:
+    """Issue a warning that points to the first line outside of drpu, which is the caller's."""
+    if _SILENT.get():
+        return
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "drpu":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level)
 
 
 class FewPositivesWarning(DRPUWarning):
     """There are too few labelled positives for a reliable split, prior or interval."""
 
     code = "few-positives"
+
+
+class BacktestWarning(DRPUWarning):
+    """Past periods or their labels are too few for a backtest, or seem incomplete."""
+
+    code = "backtest"
+
+
+class LateLabelsWarning(DRPUWarning):
+    """Fewer labels have arrived for new rows than expected; they may be late."""
+
+    code = "late-labels"
 
 
 class FewRowsWarning(DRPUWarning):

@@ -19,7 +19,7 @@ from scipy.optimize import isotonic_regression
 
 from drpu._checks import check_choice
 from drpu._optional import require
-from drpu._typing import FloatArray, IntArray, Rows
+from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapted import AdaptedClassifier
 from drpu.classifier.drpu import DRPUClassifier
 from drpu.classifier.fitted import FittedRatio
@@ -57,186 +57,9 @@ def fitted_of(classifier: Any) -> FittedRatio:
     return classifier.fitted_
 
 
-# -- values: where the scores lie ----------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreBins:
-    """Mass of the samples in ranges of the score.
-
-    ``edges`` has one more entry than each list of masses. The first range includes everything
-    below it, so its left edge is for drawing only.
-    """
-
-    edges: FloatArray
-    positive: FloatArray
-    unlabeled: FloatArray
-    new: FloatArray | None
-
-    def density(self, shares: FloatArray) -> FloatArray:
-        """Mass per unit of score."""
-        return shares / np.diff(self.edges)
-
-
-def score_bins(tails: ScoreTails, new: ScoreTails | None = None, *, bins: int = 24) -> ScoreBins:
-    """Mass of positives, training rows and new rows in ranges of the score.
-
-    Ranges end at scores of held-out positives, which limit the resolution of the counts.
-    """
-    levels, b = tails.levels, tails.positive_survival
-    inner = levels[(b <= 0.99) & (b >= 0.01)]
-    if len(inner) < 2:
-        inner = levels
-    cuts = np.linspace(inner[0], inner[-1], bins)[:-1]
-    first = np.unique(np.searchsorted(levels, cuts, side="left"))  # the level each range starts at
-    width = max(float(inner[-1] - inner[0]) / bins, 1e-9)
-    edges = np.concatenate(
-        ([levels[first[0]] - 2 * width], levels[first], [max(inner[-1], levels[first[-1]] + width)])
-    )
-
-    def shares(survival: FloatArray) -> FloatArray:
-        return -np.diff(np.concatenate(([1.0], survival[first], [0.0])))
-
-    return ScoreBins(edges, shares(b), shares(tails.survival), None if new is None else shares(new.survival))
-
-
-# -- values: the tail ratio ------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class RatioCurve:
-    """Tail ratio: fraction of unlabeled rows above a threshold, divided by that of positives.
-
-    The curve is never below the prior, and its low, flat part shows it. ``read`` is the
-    threshold that determined the upper limit.
-    """
-
-    recall: FloatArray
-    ratio: FloatArray
-    read: tuple[float, float]
-
-
-def ratio_curve(tails: ScoreTails, *, level: float = 0.95) -> RatioCurve:
-    """The curve a/b as a function of recall, for thresholds with at least three positives above."""
-    b, a = tails.positive_survival, tails.survival
-    keep = b * tails.n_positive >= min(3, tails.n_positive) - 1e-9
-    recall = ratio_limits(tails, level).recall
-    at = int(np.argmin(np.abs(b - recall)))
-    return RatioCurve(b[keep], a[keep] / b[keep], (float(b[at]), float(a[at] / b[at])))
-
-
-# -- values: the ROC curve -------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Roc:
-    """Recall as a function of the false-positive rate, and the area under the curve."""
-
-    false_positive_rate: FloatArray
-    recall: FloatArray
-    area: float
-
-
-def roc(tails: ScoreTails, prior: float) -> Roc:
-    """ROC curve without labelled negatives.
-
-    ``prior`` is that of the rows counted in ``tails``. The distribution of the negatives is that
-    of the unlabeled rows minus the positives. Where noise would make the rate decrease,
-    neighbours are pooled.
-    """
-    b = np.concatenate(([1.0], tails.positive_survival, [0.0]))
-    a = np.concatenate(([1.0], tails.survival, [0.0]))
-    wrong = (a - prior * b) / (1 - prior) if prior < 1 else a
-    wrong = np.clip(isotonic_regression(wrong[::-1]).x, 0, 1)
-    wrong[0], wrong[-1], recall = 0.0, 1.0, b[::-1]
-    return Roc(wrong, recall, float(np.trapezoid(recall, wrong)))
-
-
-# -- values: calibration ---------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CalibrationBins:
-    """Predicted probability and observed proportion in ranges of the score, with two standard errors."""
-
-    said: FloatArray
-    seen: FloatArray
-    low: FloatArray
-    high: FloatArray
-
-
-def calibration_bins(fitted: FittedRatio, *, bins: int = 10) -> CalibrationBins:
-    """Predicted probabilities and proportions from the counts, for the training population."""
-    tails, share, pi = fitted.tails, fitted.labelled_fraction, fitted.train_prior.value
-    start = _equal_mass(tails, bins)
-    b = np.add.reduceat(tails.positive_counts / tails.positive_counts.sum(), start)
-    a = np.add.reduceat(tails.counts / tails.counts.sum(), start)
-    ratio = level_ratios(fitted)
-    ratio = np.concatenate((ratio[:1], ratio))
-    mass = share * tails.positive_counts / tails.positive_counts.sum()
-    mass = mass + (1 - share) * tails.counts / tails.counts.sum()
-    population = np.add.reduceat(mass, start)
-    use = population > 0
-    said = np.minimum(pi * np.add.reduceat(mass * ratio, start)[use] / population[use], 1)
-    seen = pi * b[use] / population[use]
-    b, a = np.maximum(b[use], 0.5 / tails.n_positive), np.maximum(a[use], 0.5 / tails.n)
-    spread = 2 * np.sqrt((1 - b) / (tails.n_positive * b) + (1 - a) / (tails.n * a))
-    return CalibrationBins(
-        said, np.minimum(seen, 1), np.minimum(seen * np.exp(-spread), 1), np.minimum(seen * np.exp(spread), 1)
-    )
-
-
 def level_ratios(fitted: FittedRatio) -> FloatArray:
     """Density ratio at each held-out positive score."""
     return np.exp(fitted.level_log_ratios() - fitted.tie_break)
-
-
-def _equal_mass(tails: ScoreTails, bins: int) -> IntArray:
-    mass = tails.positive_counts / tails.positive_counts.sum() + tails.counts / tails.counts.sum()
-    below = np.concatenate(([0.0], mass.cumsum()[:-1]))
-    return np.unique(
-        np.searchsorted(below, np.linspace(0, 2, bins + 1)[:-1], side="left").clip(0, len(mass) - 1)
-    )
-
-
-# -- values: expected performance ------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Outlook:
-    """Expected performance over test priors, with and without adapting to them."""
-
-    prior: FloatArray
-    adapted: Performance
-    as_trained: Performance
-
-
-def outlook(
-    classifier: Any,
-    *,
-    cost: float | None = None,
-    points: int = 99,
-    top: float = 1.0,
-    prepared: PreparedCounts | None = None,
-) -> Outlook:
-    """Expected performance at each test prior up to ``top``, with adapted and with trained threshold.
-
-    The figures are those of ``at_prior(prior, cost=cost).expected_performance()``.
-    """
-    fitted = fitted_of(classifier)
-    c = float(classifier.cost_ if cost is None else check_cost("cost", cost))
-    prepared = prepared_counts(fitted) if prepared is None else prepared
-    priors = np.linspace(0, top, points + 2)[1:-1]
-    pi = fitted.train_prior.value
-    kept = decision_at(fitted, ratio_threshold(pi, pi, cost=c))
-    kept_rates = decision_rates(kept, fitted.unlabeled_prior.value, prepared)
-    adapted, as_trained = [], []
-    for prior in map(PriorEstimate.given, priors.tolist()):
-        moved = decision_at(fitted, ratio_threshold(pi, prior.value, cost=c))
-        rates = decision_rates(moved, fitted.unlabeled_prior.value, prepared)
-        adapted.append(expect(moved, fitted.unlabeled_prior, prior, cost=c, rates=rates)[0])
-        as_trained.append(expect(kept, fitted.unlabeled_prior, prior, cost=c, rates=kept_rates)[0])
-    return Outlook(priors, _stacked(adapted), _stacked(as_trained))
 
 
 def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
@@ -254,13 +77,6 @@ def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None)
         fitted.labelled_fraction,
         len(fitted.model.functions),
         rows,
-    )
-
-
-def _stacked(each: list[Performance]) -> Performance:
-    """One performance whose figures are arrays."""
-    return Performance(
-        *(np.array([getattr(one, field.name) for one in each]) for field in fields(Performance))
     )
 
 
@@ -305,6 +121,7 @@ def _mark(ax: Any, point: tuple[float, float], colour: str, name: str, label: st
     ax.plot(*point, "o", color=colour, label=label, gid=name, zorder=3, clip_on=False)
 
 
+@dataclass
 class PriorDisplay(Display):
     """Priors of several samples with their intervals.
 
@@ -324,8 +141,8 @@ class PriorDisplay(Display):
     ['May']
     """
 
-    def __init__(self, priors: Mapping[str, PriorEstimate], *, whole: PriorEstimate | None = None) -> None:
-        self.priors, self.whole = dict(priors), whole
+    priors: Mapping[str, PriorEstimate]
+    whole: PriorEstimate | None = None
 
     @classmethod
     def from_classifier(cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None) -> Self:
@@ -365,19 +182,56 @@ def _short_name(name: str) -> str:
     return name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}"
 
 
+@dataclass
 class ScoreDisplay(Display):
     """Score distributions of positives, training rows and new rows.
 
     Parameters
     ----------
-    bins : ScoreBins
-        Mass in ranges of the score; the first range includes everything below it.
+    edges : ndarray
+        Ends of ranges of the score. The first range includes everything below it, so its left edge is for
+        drawing only.
+    positive, unlabeled : ndarray
+        Mass of held-out positives and of unlabeled training rows in each range.
+    new : ndarray, optional
+        Mass of new rows.
     threshold : float, optional
         Score from which rows are flagged.
     """
 
-    def __init__(self, bins: ScoreBins, threshold: float | None = None) -> None:
-        self.bins, self.threshold = bins, threshold
+    edges: FloatArray
+    positive: FloatArray
+    unlabeled: FloatArray
+    new: FloatArray | None = None
+    threshold: float | None = None
+
+    @classmethod
+    def from_counts(
+        cls,
+        tails: ScoreTails,
+        new: ScoreTails | None = None,
+        *,
+        bins: int = 24,
+        threshold: float | None = None,
+    ) -> Self:
+        """Distributions of counts; ranges end at scores of held-out positives, as the counts do."""
+        levels, b = tails.levels, tails.positive_survival
+        inner = levels[(b <= 0.99) & (b >= 0.01)]
+        if len(inner) < 2:
+            inner = levels
+        cuts = np.linspace(inner[0], inner[-1], bins)[:-1]
+        first = np.unique(np.searchsorted(levels, cuts, side="left"))  # the level each range starts at
+        width = max(float(inner[-1] - inner[0]) / bins, 1e-9)
+        edges = np.concatenate(
+            ([levels[first[0]] - 2 * width], levels[first], [max(inner[-1], levels[first[-1]] + width)])
+        )
+
+        def mass(survival: FloatArray) -> FloatArray:
+            return -np.diff(np.concatenate(([1.0], survival[first], [0.0])))
+
+        return cls(
+            edges, mass(b), mass(tails.survival), None if new is None else mass(new.survival), threshold
+        )
 
     @classmethod
     def from_classifier(
@@ -387,20 +241,17 @@ class ScoreDisplay(Display):
         fitted = fitted_of(classifier)
         new = None if X is None else classifier.count(X)
         threshold = decision_at(fitted, classifier.threshold_).score
-        return cls(score_bins(fitted.tails, new, bins=bins), threshold).plot(ax)
+        return cls.from_counts(fitted.tails, new, bins=bins, threshold=threshold).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        samples = [
-            ("training rows", UNLABELED, self.bins.unlabeled),
-            ("positives", POSITIVE, self.bins.positive),
-        ]
-        if self.bins.new is not None:
-            samples.append(("new rows", NEW, self.bins.new))
-        for name, colour, shares in samples:
-            density = self.bins.density(shares)
-            ax.stairs(density, self.bins.edges, fill=True, alpha=0.15, color=colour)
-            ax.stairs(density, self.bins.edges, label=name, color=colour)
-        ends = float(self.bins.edges[0]), float(self.bins.edges[-1])
+        samples = [("training rows", UNLABELED, self.unlabeled), ("positives", POSITIVE, self.positive)]
+        if self.new is not None:
+            samples.append(("new rows", NEW, self.new))
+        for name, colour, mass in samples:
+            density = mass / np.diff(self.edges)
+            ax.stairs(density, self.edges, fill=True, alpha=0.15, color=colour)
+            ax.stairs(density, self.edges, label=name, color=colour)
+        ends = float(self.edges[0]), float(self.edges[-1])
         if self.threshold is not None:
             place = min(max(self.threshold, ends[0]), ends[1])
             ax.axvline(place, color=DECISION, label="flagged from here on", gid="cut", clip_on=False)
@@ -408,75 +259,103 @@ class ScoreDisplay(Display):
         ax.legend(frameon=False)
 
 
+@dataclass
 class TailRatioDisplay(Display):
     """The tail ratio as a function of recall, and the estimated prior.
 
+    The tail ratio is the fraction of unlabeled rows above a threshold, divided by that of positives. The
+    curve is never below the prior, except for noise, and its low, flat part shows it.
+
     Parameters
     ----------
-    curve : RatioCurve
-        The curve and the point that determined the upper limit.
+    recall, ratio : ndarray
+        The curve, for thresholds with at least three positives above.
+    read : tuple of float
+        Its point that determined the upper limit of the prior.
     prior : PriorEstimate
         Prior of the rows that were counted.
     """
 
-    def __init__(self, curve: RatioCurve, prior: PriorEstimate) -> None:
-        self.curve, self.prior = curve, prior
+    recall: FloatArray
+    ratio: FloatArray
+    read: tuple[float, float]
+    prior: PriorEstimate
+
+    @classmethod
+    def from_counts(cls, tails: ScoreTails, prior: PriorEstimate) -> Self:
+        """The curve of counts."""
+        b, a = tails.positive_survival, tails.survival
+        keep = b * tails.n_positive >= min(3, tails.n_positive) - 1e-9
+        at = int(np.argmin(np.abs(b - ratio_limits(tails, prior.level).recall)))
+        return cls(b[keep], a[keep] / b[keep], (float(b[at]), float(a[at] / b[at])), prior)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The curve of the unlabeled training rows."""
         fitted = fitted_of(classifier)
-        return cls(ratio_curve(fitted.tails), fitted.unlabeled_prior).plot(ax)
+        return cls.from_counts(fitted.tails, fitted.unlabeled_prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        prior, curve = self.prior, self.curve
-        ax.axhspan(
-            prior.low,
-            prior.high,
-            color=UNLABELED,
-            alpha=0.15,
-            linewidth=0,
-            label=f"{prior.level:.0%} interval",
-        )
+        prior, interval = self.prior, f"{self.prior.level:.0%} interval"
+        ax.axhspan(prior.low, prior.high, color=UNLABELED, alpha=0.15, linewidth=0, label=interval)
         ax.axhline(prior.value, color=UNLABELED, linestyle="--", label=f"prior {100 * prior.value:.3g}%")
-        ax.plot(curve.recall, curve.ratio, color=NEW)
-        ax.plot(*curve.read, "o", color=POSITIVE, label="decides the upper limit")
-        top = max(1.3 * prior.high, min(4 * curve.read[1], 1.4))
+        ax.plot(self.recall, self.ratio, color=NEW)
+        ax.plot(*self.read, "o", color=POSITIVE, label="decides the upper limit")
         ax.set(
             xlabel="share of positives above the threshold (recall)",
             ylabel="unlabeled share / positive share",
             xlim=(0, 1),
-            ylim=(0, top),
+            ylim=(0, max(1.3 * prior.high, min(4 * self.read[1], 1.4))),
         )
         _in_percent(ax.xaxis)
         ax.legend(frameon=False)
 
 
+@dataclass
 class RocDisplay(Display):
     """ROC curve from positives and unlabeled rows.
 
     Parameters
     ----------
-    curve : Roc
-        Recall as a function of the false-positive rate, and the area under the curve.
+    false_positive_rate, recall : ndarray
+        The curve.
+    area : float
+        Area under it.
     point : tuple of float, optional
         False-positive rate and recall of the current decision.
     """
 
-    def __init__(self, curve: Roc, point: tuple[float, float] | None = None) -> None:
-        self.curve, self.point = curve, point
+    false_positive_rate: FloatArray
+    recall: FloatArray
+    area: float
+    point: tuple[float, float] | None = None
+
+    @classmethod
+    def from_counts(
+        cls, tails: ScoreTails, prior: float, *, point: tuple[float, float] | None = None
+    ) -> Self:
+        """The curve without labelled negatives.
+
+        ``prior`` is that of the rows counted in ``tails``. The distribution of the negatives is that of the
+        unlabeled rows minus the positives. Where noise would make the rate decrease, neighbours are pooled.
+        """
+        b = np.concatenate(([1.0], tails.positive_survival, [0.0]))
+        a = np.concatenate(([1.0], tails.survival, [0.0]))
+        wrong = (a - prior * b) / (1 - prior) if prior < 1 else a
+        wrong = np.clip(isotonic_regression(wrong[::-1]).x, 0, 1)
+        wrong[0], wrong[-1], recall = 0.0, 1.0, b[::-1]
+        return cls(wrong, recall, float(np.trapezoid(recall, wrong)), point)
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """The curve of a classifier, with its current decision on it."""
         fitted, expected = fitted_of(classifier), classifier.expected_performance()
         point = (float(expected.false_positive_rate), float(expected.recall))
-        return cls(roc(fitted.tails, fitted.unlabeled_prior.value), point).plot(ax)
+        return cls.from_counts(fitted.tails, fitted.unlabeled_prior.value, point=point).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         ax.plot([0, 1], [0, 1], "--", color=EVEN, linewidth=1)
-        label = f"area {self.curve.area:.3f}"
-        ax.plot(self.curve.false_positive_rate, self.curve.recall, color=NEW, label=label)
+        ax.plot(self.false_positive_rate, self.recall, color=NEW, label=f"area {self.area:.3f}")
         if self.point is not None:
             _mark(ax, self.point, DECISION, "cut", "current decision")
         ax.set(xlabel="negatives flagged", ylabel="positives flagged", xlim=(0, 1), ylim=(0, 1.01))
@@ -484,69 +363,130 @@ class RocDisplay(Display):
         ax.legend(frameon=False, loc="lower right")
 
 
+@dataclass
 class CalibrationDisplay(Display):
-    """Predicted probabilities and observed proportions in the training population.
+    """Predicted probabilities and observed proportions in ranges of the score, in training.
 
     Parameters
     ----------
-    bins : CalibrationBins
-        Values with two standard errors.
+    predicted, observed : ndarray
+        Predicted probability and observed proportion of each range.
+    low, high : ndarray
+        Two standard errors around the observed proportion.
     """
 
-    def __init__(self, bins: CalibrationBins) -> None:
-        self.bins = bins
+    predicted: FloatArray
+    observed: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+    @classmethod
+    def from_fitted(cls, fitted: FittedRatio, *, bins: int = 10) -> Self:
+        """Probabilities and proportions from the counts, for the training population."""
+        tails, fraction, pi = fitted.tails, fitted.labelled_fraction, fitted.train_prior.value
+        positive = tails.positive_counts / tails.positive_counts.sum()
+        unlabeled = tails.counts / tails.counts.sum()
+        below = np.concatenate(([0.0], (positive + unlabeled).cumsum()[:-1]))
+        start = np.searchsorted(below, np.linspace(0, 2, bins + 1)[:-1], side="left")
+        start = np.unique(start.clip(0, len(below) - 1))  # ranges of equal mass
+        b, a = np.add.reduceat(positive, start), np.add.reduceat(unlabeled, start)
+        ratio = level_ratios(fitted)
+        mass = fraction * positive + (1 - fraction) * unlabeled
+        population = np.add.reduceat(mass, start)
+        use = population > 0
+        weighted = np.add.reduceat(mass * np.concatenate((ratio[:1], ratio)), start)
+        predicted = np.minimum(pi * weighted[use] / population[use], 1)
+        observed = pi * b[use] / population[use]
+        b, a = np.maximum(b[use], 0.5 / tails.n_positive), np.maximum(a[use], 0.5 / tails.n)
+        spread = 2 * np.sqrt((1 - b) / (tails.n_positive * b) + (1 - a) / (tails.n * a))
+        shares = (observed, observed * np.exp(-spread), observed * np.exp(spread))
+        return cls(predicted, *(np.minimum(share, 1) for share in shares))
 
     @classmethod
     def from_classifier(cls, classifier: Any, *, bins: int = 10, ax: Any = None) -> Self:
         """Calibration on held-out training rows."""
-        return cls(calibration_bins(fitted_of(classifier), bins=bins)).plot(ax)
+        return cls.from_fitted(fitted_of(classifier), bins=bins).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        errors = [self.bins.seen - self.bins.low, self.bins.high - self.bins.seen]
-        top = _round_top(float(max(self.bins.said.max(), self.bins.high.max())))
+        errors = [self.observed - self.low, self.high - self.observed]
+        top = _round_top(float(max(self.predicted.max(), self.high.max())))
         ax.plot([0, top], [0, top], "--", color=EVEN, linewidth=1, label="predicted = observed")
-        ax.errorbar(self.bins.said, self.bins.seen, errors, fmt="o", color=NEW, label="two standard errors")
+        ax.errorbar(self.predicted, self.observed, errors, fmt="o", color=NEW, label="two standard errors")
         ax.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, top), ylim=(0, 1.01 * top))
         _in_percent(ax.xaxis, ax.yaxis)
         ax.legend(frameon=False, loc="upper left")
 
 
+@dataclass
 class PerformanceDisplay(Display):
     """Expected performance over test priors, with and without adapting.
 
     Parameters
     ----------
-    outlook : Outlook
-        Performance at each prior.
+    priors : ndarray
+        Test priors.
+    adapted, as_trained : Performance
+        Performance at each prior if the threshold follows it, and with the threshold of training.
     figure : {"accuracy", "precision", "recall", "flagged", "cost"}, default="accuracy"
         What to draw.
     prior : float, optional
         Prior that is marked.
     """
 
-    def __init__(self, outlook: Outlook, *, figure: str = "accuracy", prior: float | None = None) -> None:
-        self.outlook, self.prior = outlook, prior
-        self.figure = check_choice("figure", figure, FIGURES)
+    priors: FloatArray
+    adapted: Performance
+    as_trained: Performance
+    figure: str = "accuracy"
+    prior: float | None = None
+
+    def __post_init__(self) -> None:
+        check_choice("figure", self.figure, FIGURES)
+
+    @classmethod
+    def from_fitted(
+        cls,
+        fitted: FittedRatio,
+        *,
+        cost: float,
+        points: int = 99,
+        top: float = 1.0,
+        prepared: PreparedCounts | None = None,
+        **shown: Any,
+    ) -> Self:
+        """Performance at ``points`` priors below ``top``, that of ``at_prior(prior, cost=cost)``."""
+        prepared = prepared_counts(fitted) if prepared is None else prepared
+        priors, pi = np.linspace(0, top, points + 2)[1:-1], fitted.train_prior.value
+
+        def expected(threshold: float, prior: float) -> Performance:
+            decision = decision_at(fitted, threshold)
+            rates = decision_rates(decision, fitted.unlabeled_prior.value, prepared)
+            given = PriorEstimate.given(prior)
+            return expect(decision, fitted.unlabeled_prior, given, cost=cost, rates=rates)[0]
+
+        kept = ratio_threshold(pi, pi, cost=cost)
+        adapted = [expected(ratio_threshold(pi, q, cost=cost), q) for q in priors.tolist()]
+        as_trained = [expected(kept, q) for q in priors.tolist()]
+        return cls(priors, _stacked(adapted), _stacked(as_trained), **shown)
 
     @classmethod
     def from_classifier(
         cls, classifier: Any, *, figure: str = "accuracy", cost: float | None = None, ax: Any = None
     ) -> Self:
         """Expected performance of a classifier; ``cost`` defaults to that of the classifier."""
-        found = outlook(classifier, cost=cost)
-        return cls(found, figure=figure, prior=classifier.test_prior_.value).plot(ax)
+        fitted = fitted_of(classifier)
+        c = float(classifier.cost_ if cost is None else check_cost("cost", cost))
+        prior = classifier.test_prior_.value
+        return cls.from_fitted(fitted, cost=c, figure=figure, prior=prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
-        found, figure = self.outlook, self.figure
-        moved: FloatArray = getattr(found.adapted, figure)
-        kept: FloatArray = getattr(found.as_trained, figure)
-        ax.plot(found.prior, kept, color=UNLABELED, linestyle="--", label="threshold as trained")
-        ax.plot(found.prior, moved, color=NEW, label="threshold follows the share")
+        moved, kept = getattr(self.adapted, self.figure), getattr(self.as_trained, self.figure)
+        ax.plot(self.priors, kept, color=UNLABELED, linestyle="--", label="threshold as trained")
+        ax.plot(self.priors, moved, color=NEW, label="threshold follows the share")
         if self.prior is not None:
             ax.axvline(self.prior, color=DECISION, label="current share", gid="cut", clip_on=False)
-        top = float(found.prior[-1] + found.prior[0])
-        ax.set(xlabel="share of positives in new rows", ylabel=f"expected {figure}", xlim=(0, top))
-        if figure == "cost":
+        top = float(self.priors[-1] + self.priors[0])
+        ax.set(xlabel="share of positives in new rows", ylabel=f"expected {self.figure}", xlim=(0, top))
+        if self.figure == "cost":
             ax.set_ylim(0, 1.1 * max(float(moved.max()), float(kept.max()), 1e-9))
         else:
             _in_percent(ax.yaxis)
@@ -554,6 +494,14 @@ class PerformanceDisplay(Display):
         ax.legend(frameon=False)
 
 
+def _stacked(each: list[Performance]) -> Performance:
+    """One performance whose figures are arrays."""
+    return Performance(
+        *(np.array([getattr(one, field.name) for one in each]) for field in fields(Performance))
+    )
+
+
+@dataclass
 class GainDisplay(Display):
     """Share of the positives found by the share of rows checked, in descending order of the score.
 
@@ -576,13 +524,9 @@ class GainDisplay(Display):
     'positives found'
     """
 
-    def __init__(
-        self,
-        gain: Gain,
-        flagged: tuple[float, float] | None = None,
-        checked: tuple[float, float] | None = None,
-    ) -> None:
-        self.gain, self.flagged, self.checked = gain, flagged, checked
+    gain: Gain
+    flagged: tuple[float, float] | None = None
+    checked: tuple[float, float] | None = None
 
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:

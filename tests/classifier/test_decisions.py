@@ -274,7 +274,8 @@ def test_groups_of_values_that_cannot_be_names_are_refused(june, data):
 
 
 def test_notebooks_show_priors_and_limits(june):
-    assert "at most 71.0%" in PriorEstimate(0.52, 0.1, 0.71, 0.95, "x", identified=False)._repr_html_()
+    prior = PriorEstimate(0.3, 0.1, 0.71, 0.95, "x", identified=False, upper=0.52)
+    assert "at most 52.0%" in prior._repr_html_()
     html = june._repr_html_()
     assert "AdaptedClassifier" in html
     assert f"{100 * june.prior_.value:.1f}%" in html

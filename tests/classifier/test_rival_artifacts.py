@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from drpu import ElkanNotoClassifier, PriorEstimate, load, save
-from drpu.exceptions import ArtifactError, DataError
+from drpu.classifier.record import LearntElsewhere
+from drpu.exceptions import ArtifactError, DataError, ParameterError
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,13 @@ def test_what_is_loaded_answers_as_what_was_saved(rival, toy, tmp_path):
     assert_array_equal(back.predict(new), clf.predict(new))
     assert back.prior_ == clf.prior_
     assert back.get_params(deep=False).keys() == clf.get_params(deep=False).keys()
-    assert clone(back).fit(X, y).predict(toy.test).shape == (len(toy.test),)
+    if isinstance(
+        back.get_params()["classifier" if "classifier" in back.get_params() else "model"], LearntElsewhere
+    ):
+        with pytest.raises(ParameterError, match="must be set before this classifier is fitted again"):
+            clone(back).fit(X, y)
+    else:
+        assert clone(back).fit(X, y).predict(toy.test).shape == (len(toy.test),)
 
 
 @rivals

@@ -146,7 +146,7 @@ def test_elkan_noto_keeps_the_ranking_that_clipping_loses(toy):
 def test_a_network_ratio_passes_its_options_on(toy):
     clf = fitted(NNPUClassifier(NetworkRatio(hidden=(5,), epochs=3)), toy)
     assert len(clf.model_.history["risk"]) == 3
-    assert clf.model_.hidden == (5,)
+    assert clf.model_.widths == (5,)
     with pytest.raises(ParameterError, match="alpha must be left at its default"):
         fitted(NNPUClassifier(NetworkRatio(alpha=0.3)), toy)
 

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.special import xlogy
@@ -227,6 +227,21 @@ def test_noise_of_the_growth_widens_the_limits():
     sure, unsure = (carry_share(share, Growth(0.9, spread), TAILS) for spread in (0.0, 0.05))
     assert unsure.low < sure.low
     assert sure.high < unsure.high
+
+
+@given(
+    ends=st.lists(st.integers(0, 1000), min_size=3, max_size=3, unique=True),
+    growth=st.floats(1e-3, 1e3),
+    spread=st.floats(0, 1e3),
+)
+@example(ends=[200, 250, 300], growth=0.001, spread=1.0)  # exp overflows
+@example(ends=[40, 57, 80], growth=3.0, spread=0.2)  # three times as many negatives as rows
+def test_carried_limits_are_finite_contain_the_value_and_differ(ends, growth, spread):
+    low, value, high = sorted(end / 1000 for end in ends)
+    found = carry_share(Figure(value, low, high, 0.001), Growth(growth, spread), TAILS)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+    assert found.low < found.high
+    assert math.isfinite(found.variance)
 
 
 def test_an_audited_prior_carries_over_with_limits_that_hold():

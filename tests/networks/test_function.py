@@ -22,7 +22,7 @@ from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ArtifactError, DataError
 from drpu.functions.base import Exportable, Function
 from drpu.functions.folds import Folds
-from drpu.networks.function import NetworkFunction, give_module, weight_shapes
+from drpu.networks.function import NetworkFunction, weight_shapes
 from drpu.networks.generative import IMAGE, ClassGenerators, Game, generator_shapes
 from drpu.networks.generative_training import make_generator
 from drpu.networks.modules import Ensemble, make_network
@@ -191,17 +191,17 @@ def test_a_network_of_the_user_is_needed_after_reading(students):
     with pytest.raises(ArtifactError, match="Pass module=YourNetwork"):
         again.log_ratio(UNLABELED)
     for module in (user_net, user_net()):
-        found = give_module(again, module)
+        found = again.with_module(module)
         assert_array_equal(found.log_ratio(UNLABELED), function.log_ratio(UNLABELED))
     with pytest.raises(ArtifactError, match="must be the network that was fitted"):
-        give_module(again, lambda: nn.Linear(3, 1)).log_ratio(UNLABELED)
+        again.with_module(lambda: nn.Linear(3, 1)).log_ratio(UNLABELED)
 
 
 def test_a_module_reaches_the_functions_of_all_folds():
     ours, theirs = fitted(), written(fitted(module=user_net, hidden=None))
-    folds = give_module(Folds((theirs, theirs), theirs), user_net)
+    folds = Folds((theirs, theirs), theirs).with_module(user_net)
     assert all(one.module is user_net for one in folds.all_functions)
-    assert give_module(ours, user_net) is ours
+    assert ours.with_module(user_net) is ours
 
 
 def test_generators_keep_their_rows(tmp_path):

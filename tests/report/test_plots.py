@@ -56,9 +56,9 @@ def test_priors_of_samples_stand_beside_that_of_training(classifier, data):
 
 
 def test_new_rows_are_a_third_distribution(classifier, data):
-    assert ScoreDisplay.from_classifier(classifier).bins.new is None
+    assert ScoreDisplay.from_classifier(classifier).new is None
     display = ScoreDisplay.from_classifier(classifier, data.test)
-    assert_allclose(display.bins.new.sum(), 1)
+    assert_allclose(display.new.sum(), 1)
     assert "new rows" in [text.get_text() for text in display.ax_.get_legend().get_texts()]
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from drpu._codec import Number, kept
+from drpu._codec import Items, Number, kept
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.budget import BudgetThreshold
-from drpu.classifier.findings import NOTHING_FOUND, Findings
+from drpu.classifier.findings import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import adapted_html
 from drpu.classifier.record import Amounts, Columns, plain_cost
+from drpu.core.audit.recalibration import LogOddsMap
 from drpu.core.audit.results import Evaluation, FairnessTest, more_precise
 from drpu.core.budget import Budget
 from drpu.core.decision import check_cost
@@ -65,6 +66,12 @@ class AdaptedClassifier(RatioClassifier):
         an audit of new rows, and after loading.
     evaluation_ : Evaluation or None
         Performance measured on the audited rows; None without an audit, and after loading.
+    shift_ : {"prior", "other", "answers", "none"}
+        What moved, and so what was done: the classifier was adapted to another prior; more than the prior
+        moved, so prior and labels moved only as far as there is support for it; answers recalibrated it; or
+        nothing was done, on request.
+    map_ : LogOddsMap or None
+        Map a + b z of the trained log-odds that answers gave, with its uncertainty; None without answers.
     moved_columns_ : tuple of ColumnShift
         Columns that changed more than a new prior explains, the largest change first. Empty if no column
         changed, if rows had weights, if the given counts have no counts of columns, and after loading.
@@ -144,6 +151,22 @@ class AdaptedClassifier(RatioClassifier):
         return None if self.findings.budget is None else self.findings.budget.outlook
 
     @property
+    def shift_(self) -> Shift:
+        """What moved, and so what was done: "prior", "other", "answers", or "none" on request."""
+        return self.findings.shift
+
+    @property
+    def map_(self) -> LogOddsMap | None:
+        """Map a + b z of the trained log-odds that answers gave, with its uncertainty."""
+        return self.findings.map
+
+    def _map(self) -> LogOddsMap | None:
+        return self.findings.map
+
+    def _labels_at(self) -> float | None:
+        return self.findings.labels_at
+
+    @property
     def _batch_size(self) -> float | None:
         return self.findings.rows
 
@@ -190,6 +213,10 @@ class AdaptedClassifier(RatioClassifier):
             plain_cost(self.cost),
             self.findings.rows,
             None if budget is None else (budget.log_ratio, budget.score),
+            self.findings.shift,
+            self.findings.labels_at,
+            self.findings.sources,
+            self.findings.map,
         )
 
     @classmethod
@@ -207,7 +234,10 @@ class AdaptedClassifier(RatioClassifier):
         return {"prior": self.prior, "cost": self.cost}
 
     def __repr__(self) -> str:
-        return f"AdaptedClassifier(prior={self.prior}, train_prior={self.train_prior_}, cost={self.cost:g})"
+        return (
+            f"AdaptedClassifier(prior={self.prior}, train_prior={self.train_prior_}, cost={self.cost:g}, "
+            f"shift={self.shift_!r})"
+        )
 
     def _repr_html_(self) -> str:
         return adapted_html(self)
@@ -225,6 +255,10 @@ class AdaptedRecord(RatioRecord):
     cost: Annotated[float, Number(0, 1)] | Amounts
     rows: Annotated[float, Number(0)] | None
     budget: tuple[_Unbounded, _Unbounded] | None  # log-ratio and score of the threshold of a budget
+    shift: Literal["prior", "other", "none", "answers"]
+    labels_at: Annotated[float, Number(0, 1)] | None
+    sources: Annotated[tuple[str, ...], Items(0, 10)]
+    map: LogOddsMap | None
 
     def __post_init__(self) -> None:
         if isinstance(self.cost, float):
@@ -234,5 +268,8 @@ class AdaptedRecord(RatioRecord):
         """The classifier; ``module`` makes the torch module of a custom network."""
         cost = self.cost.costs() if isinstance(self.cost, Amounts) else self.cost
         budget = None if self.budget is None else BudgetThreshold(*self.budget)
-        findings = Findings(rows=self.rows, budget=budget)
+        findings = Findings(
+            rows=self.rows, budget=budget, shift=self.shift, labels_at=self.labels_at, sources=self.sources,
+            map=self.map,
+        )  # fmt: skip
         return AdaptedClassifier._of(self.fitted.fitted(module), self.columns, self.prior, cost, findings)

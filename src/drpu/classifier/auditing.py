@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -27,7 +26,7 @@ from drpu.classifier.audit import (
     warn_of_missing,
 )
 from drpu.classifier.findings import Findings
-from drpu.classifier.fitted import FittedRatio, with_labelled
+from drpu.classifier.fitted import Anchor, FittedRatio, with_labelled
 from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.design import (
@@ -39,6 +38,14 @@ from drpu.core.audit.design import (
     make_strata,
     negative_growth,
     settled_growth,
+)
+from drpu.core.audit.recalibration import (
+    TRAINED,
+    DesignedSample,
+    LogOddsMap,
+    Population,
+    bounded_log_odds,
+    recalibrate,
 )
 from drpu.core.audit.results import (
     Answers,
@@ -52,8 +59,9 @@ from drpu.core.decision import ratio_posterior
 from drpu.core.diagnostics import mixture_test
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
+from drpu.core.shift.periods import what_moved
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError
+from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError, warn
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -284,13 +292,13 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
         how = "higher", "priors estimated without answers are too low, and expected recall is too high"
     else:
         how = "lower", "priors estimated without answers are too high, and expected recall is too low"
-    warnings.warn(
-        f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
-        f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random sample of "
-        f"all positives. Then {how[1]}. If you know the probability that a positive is labelled, fit with "
-        "positive_weight = 1 / probability.",
-        LabelledSampleWarning,
-        stacklevel=4,
+    warn(
+        LabelledSampleWarning(
+            f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
+            f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
+            f"sample of all positives. Then {how[1]}. If you know the probability that a positive is "
+            "labelled, fit with positive_weight = 1 / probability."
+        )
     )
 
 
@@ -371,32 +379,81 @@ def rough_prior(fitted: FittedRatio, counts: ScoreTails, level: float) -> PriorE
 
 
 def adapt_to_answers(
-    classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit, *, cost: float | None, level: float
+    classifier: RatioClassifier,
+    X: Rows | ScoreTails,
+    audit: Audit,
+    *,
+    cost: float | None,
+    level: float,
+    memory: float,
 ) -> AdaptedClassifier:
-    """The classifier at the priors that the answers give; arguments as in ``adapt``."""
+    """The classifier recalibrated by answers; arguments as in ``adapt``."""
     fitted = classifier.fitted_
+    check_real("memory", memory, low=0.0, high=1.0)
     rows, seen = classifier._rows_and_counts(X, None)
     parts = resolve_audit(classifier, audit, rows, seen)
     own = [part for part in parts if part.counts == seen]
     if not own:
         raise DataError(
             "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
-            "then adapt the result to new rows, which uses the audited training prior."
+            "then adapt the result to new rows, which starts from the answers."
         )
-    test = mixture_test(seen, fitted.tails)
-    if not any(part.seen_in_training for part in own):  # training rows have lower scores than new rows
-        warn_of_other_shift(test, (), stacklevel=4)
+    rough = rough_prior(fitted, seen, level)
+    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
+    in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
+    only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
+    if not only_prior:
+        warn_of_other_shift(test, moved, done="answers", stacklevel=4)
     priors = audited_priors(parts, seen, fitted, prior_shift=test.p_value >= OTHER_SHIFT, level=level)
     warn_of_unfair_labels(priors.fairness)
-    at_both = classifier._adapted_at(priors.test, cost=cost, fitted=fitted.at_train_prior(priors.train))
+    # Answers about rows with other changes say nothing about the training prior.
+    at = fitted.at_train_prior(priors.train) if only_prior else fitted
+    prior, found = priors.test, None
+    if not in_training:
+        found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
+        at = replace(at, anchor=Anchor(seen, prior))
     findings = Findings(
         rows=seen.n,
         shift_test=test,
+        moved_columns=moved,
         fairness_test=priors.fairness,
-        before_audit=(fitted.train_prior, rough_prior(fitted, seen, level)),
-        evaluation=at_both.evaluate(Audit(tuple(own)), level=level),
+        before_audit=(fitted.train_prior, rough),
+        shift="answers",
+        map=found,
     )
-    return classifier._adapted_at(priors.test, cost=cost, findings=findings, fitted=at_both.fitted_)
+    adapted = classifier._adapted_at(prior, cost=cost, findings=findings, fitted=at)
+    measured = adapted.evaluate(Audit(tuple(own)), level=level)
+    return classifier._adapted_at(
+        prior, cost=cost, findings=replace(findings, evaluation=measured), fitted=at
+    )
+
+
+def _recalibrated(
+    classifier: RatioClassifier,
+    fitted: FittedRatio,
+    parts: list[AuditPart],
+    rows: Rows | None,
+    seen: ScoreTails,
+    *,
+    level: float,
+    memory: float,
+) -> tuple[LogOddsMap, PriorEstimate]:
+    """The map of the trained log-odds, and the prior of the rows, whose mean probability it is."""
+    train = fitted.train_prior.value
+
+    def log_odds(log_ratio: FloatArray) -> FloatArray:
+        return bounded_log_odds(np.minimum(train * np.exp(log_ratio), 1.0))
+
+    if rows is None:
+        population = Population.of(bounded_log_odds(fitted.cell_probability()), seen.counts / seen.copies)
+    else:
+        population = Population.of(log_odds(fitted.log_ratio(rows)))
+    samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
+    tail = (1 - level) / 2
+    found, share = recalibrate(
+        population, samples, centre=classifier._map() or TRAINED, memory=memory, tails=(tail, tail)
+    )
+    return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
 
 
 def mark_of(fitted: FittedRatio) -> str:

@@ -7,27 +7,29 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_fraction, check_real, check_weights
 from drpu._samples import Sample, n_rows
 from drpu._typing import BoolArray, FloatArray, Rows
+from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
 from drpu.classifier.audit import Audit, AuditPlan, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
 from drpu.classifier.budget import budget_threshold
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
 from drpu.classifier.groups import priors_by_group
-from drpu.classifier.notices import count_there, warn_of_few_rows
-from drpu.classifier.profiles import warn_of_other_shift
+from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, PUClassifier, Record, Reduction, try_rows
 from drpu.classifier.validation import check_rows
+from drpu.core.audit.recalibration import MEMORY, LogOddsMap, bounded_log_odds
 from drpu.core.audit.results import Evaluation
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
-from drpu.core.diagnostics import Performance, mixture_test, threshold_limits
+from drpu.core.diagnostics import Performance, threshold_limits
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import Decision, expect
-from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
@@ -72,7 +74,11 @@ class RatioClassifier(PUClassifier):
     def threshold_(self) -> float:
         """Ratio above which a row is flagged."""
         self._check_fitted()
-        return ratio_threshold(self.fitted_.train_prior.value, self.test_prior_.value, cost=self.cost_)
+        current, train = self._map(), self.fitted_.train_prior.value
+        if current is None:
+            return ratio_threshold(train, self._label_prior(), cost=self.cost_)
+        level = (logit(self.cost_) - current.intercept) / current.slope
+        return float(expit(level) / max(train, 1e-12))
 
     @property
     def classes_(self) -> np.ndarray[Any, Any]:
@@ -135,8 +141,23 @@ class RatioClassifier(PUClassifier):
         return self.classes_[(margin > 0).astype(np.intp)]
 
     def _posterior(self, log_ratio: FloatArray) -> FloatArray:
-        ratio = self._below_ceiling(log_ratio)
-        return ratio_posterior(ratio, self.fitted_.train_prior.value, self.test_prior_.value)
+        ratio, train = self._below_ceiling(log_ratio), self.fitted_.train_prior.value
+        current = self._map()
+        if current is None:
+            return ratio_posterior(ratio, train, self._label_prior())
+        return current.probability(bounded_log_odds(train * ratio))
+
+    def _map(self) -> LogOddsMap | None:
+        """Map of the trained log-odds from answers, if there were any."""
+        return None
+
+    def _labels_at(self) -> float | None:
+        """Prior at which labels are made, if it is not that of the rows."""
+        return None
+
+    def _label_prior(self) -> float:
+        at = self._labels_at()
+        return self.test_prior_.value if at is None else at
 
     def _below_ceiling(self, log_ratio: FloatArray) -> FloatArray:
         return np.minimum(np.exp(log_ratio), 1 / max(self.fitted_.train_prior.value, 1e-12))
@@ -262,7 +283,8 @@ class RatioClassifier(PUClassifier):
         """
         self._check_fitted()
         found = budget_threshold(self, rows, of, share)
-        return self._adapted_at(self.test_prior_, findings=Findings(rows=self._batch_size, budget=found))
+        kept = Findings(rows=self._batch_size, labels_at=self._labels_at(), map=self._map())
+        return self._adapted_at(self.test_prior_, findings=replace(kept, budget=found))
 
     def adapt_by(self, X: Rows, *, by: Any, level: float = 0.95) -> GroupPriors:
         """Prior of each group of rows, with limits that hold for all groups together.
@@ -386,19 +408,27 @@ class RatioClassifier(PUClassifier):
     def adapt(
         self,
         X: Rows | ScoreTails,
+        y: Any = None,
         *,
         cost: float | None = None,
         sample_weight: Any = None,
         level: float = 0.95,
         audit: Audit | None = None,
+        shift: str = "auto",
+        label_delay: int = 0,
+        memory: float = MEMORY,
     ) -> AdaptedClassifier:
         """Estimate the prior of the batch ``X`` and return a classifier for it.
 
         Parameters
         ----------
         X : rows of shape (n, d), or ScoreTails
-            Unlabeled rows with the prior of the rows to classify, or their counts from
+            Rows with the prior of the rows to classify, or their counts from
             :meth:`count`. The workers count the rows of a Dask or Spark data frame.
+        y : array-like of shape (n,), optional
+            Labels of these rows that have arrived, as in ``fit``: labelled positives, and all others. Their
+            share is a further reading of the prior, if positives are labelled at the rate of training.
+            Needs ``scenario="single-sample"``.
         cost : float, optional
             False-positive cost; the default is that of this classifier.
         sample_weight : array-like of shape (n,), or str, optional
@@ -408,10 +438,21 @@ class RatioClassifier(PUClassifier):
             Confidence level of the interval.
         audit : Audit, optional
             True labels of some of these rows, from :meth:`plan_audit` or ``Audit.random``. They
-            give the prior of these rows and, through the counts, that of the training
-            population; the returned classifier and all its adaptations use both. An audited
-            training prior that this classifier already has is replaced: add audits to
-            combine them.
+            give the prior of these rows, and a map of the trained log-odds from which labels and
+            probabilities come (``map_``). If only the prior has changed since training, they also give the
+            training prior. Later adaptations of the result start from the map and compare new rows with
+            these rows.
+        shift : {"auto", "prior", "none"}, default="auto"
+            What may have changed since training. ``"auto"`` decides by two tests: where nothing but the prior
+            changed, prior and labels are adapted to it; otherwise they move only as far as the backtest of
+            ``fit(..., periods=...)``, labels that arrived or answers support it, and without any of them
+            labels stay as trained. ``"prior"`` assumes that only the prior changed, as the paper
+            does. ``"none"`` keeps prior and labels.
+        label_delay : int, default=0
+            Number of periods after which labels are complete. If it is above 0, those in ``y`` are a lower
+            bound only.
+        memory : float, default=0.5
+            With an audit: how much answers of the last period count, relative to those of this one.
 
         Returns
         -------
@@ -425,12 +466,18 @@ class RatioClassifier(PUClassifier):
                 raise ParameterError(
                     "sample_weight must be None with an audit, whose design gives the weights."
                 )
-            return adapt_to_answers(self, X, check_audit(audit), cost=cost, level=level)
+            if y is not None:
+                raise ParameterError(
+                    "y must be None with an audit: pass the labels that arrived, or the answers."
+                )
+            return adapt_to_answers(self, X, check_audit(audit), cost=cost, level=level, memory=memory)
         there = count_there(self, X, sample_weight)
         if there is not None:
             X, sample_weight = there, None
         rows, seen = self._rows_and_counts(X, sample_weight)
-        return self._adapted_to(seen, rows, cost=cost, sample_weight=sample_weight, level=level)
+        arrived = None if y is None else arrived_labels(self, y, round(seen.n), label_delay)
+        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(rows, sample_weight))
+        return adapt_to_counts(self, seen, prior, cost=cost, shift=shift, arrived=arrived)
 
     def _rows_and_counts(self, X: Any, sample_weight: Any) -> tuple[Rows | None, ScoreTails]:
         """The checked rows, where there are any, and their counts."""
@@ -440,18 +487,6 @@ class RatioClassifier(PUClassifier):
             return X.rows, X.counts
         rows = self._checked_rows(X)
         return rows, self._counted(rows, sample_weight)
-
-    def _adapted_to(
-        self, seen: ScoreTails, rows: Rows | None, *, cost: float | None, sample_weight: Any, level: float
-    ) -> AdaptedClassifier:
-        """The classifier for rows that have been counted; tests of columns need the rows themselves."""
-        matched = self._rows_to_match(rows, sample_weight)
-        prior = self.fitted_.prior_of(seen, level=level, rows=matched)
-        warn_of_few_rows(seen.n, prior)
-        test, moved = mixture_test(seen, self.fitted_.tails), self.fitted_.moved_columns(seen, prior)
-        warn_of_other_shift(test, moved)
-        findings = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
-        return self._adapted_at(prior, cost=cost, findings=findings)
 
     def _adapted_at(
         self,
@@ -488,6 +523,7 @@ class RatioClassifier(PUClassifier):
         cost: float | None = None,
         sample_weight: Any = None,
         level: float = 0.95,
+        shift: str = "auto",
     ) -> tuple[AdaptedClassifier, np.ndarray[Any, Any]]:
         """Adapt to the batch ``X`` and label its rows, scoring each of them once.
 
@@ -496,7 +532,7 @@ class RatioClassifier(PUClassifier):
 
         Parameters
         ----------
-        X, cost, sample_weight, level
+        X, cost, sample_weight, level, shift
             As in :meth:`adapt`; rows only.
 
         Returns
@@ -511,15 +547,25 @@ class RatioClassifier(PUClassifier):
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
         scores = self.fitted_.scores(X)
         seen = self.fitted_.count_scores(scores, weight, rows=X)
-        adapted = self._adapted_to(seen, X, cost=cost, sample_weight=sample_weight, level=level)
+        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(X, sample_weight))
+        adapted = adapt_to_counts(self, seen, prior, cost=cost, shift=shift)
         return adapted, adapted._labels(adapted._margin(adapted.fitted_.log_ratio_of(scores)))
 
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit."""
         self._check_fitted()
-        # the prior of the same batch, such as with another cost, was estimated on the same rows
-        rows = self._batch_size if prior == self.test_prior_ else None
-        return self._adapted_at(prior, cost=cost, findings=Findings(rows=rows))
+        moved = as_prior("prior", prior)
+        current = self._map()
+        if current is not None:
+            current = moved_map(current, self.test_prior_.value, moved.value)
+        if moved != self.test_prior_:
+            return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
+        # the prior of the same rows, such as with another cost
+        return self._adapted_at(
+            moved,
+            cost=cost,
+            findings=Findings(rows=self._batch_size, map=current, labels_at=self._labels_at()),
+        )
 
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
         """``tails``, if they are counts of some rows by this classifier."""

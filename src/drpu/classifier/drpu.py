@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -15,6 +14,7 @@ from drpu._optional import inform
 from drpu._samples import SamplePair
 from drpu._typing import Rows
 from drpu.classifier.audit import TrainingMark
+from drpu.classifier.backtest import count_labels, run_backtest, without_periods
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
@@ -38,12 +38,14 @@ from drpu.core.decision import check_cost
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.shift.columns import ColumnProfile
+from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
     DataTypeError,
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
+    warn,
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
@@ -188,7 +190,16 @@ class DRPUClassifier(RatioClassifier):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Rows, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Rows,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        periods: Any = None,
+        label_delay: int = 0,
+        backtest: bool = True,
+    ) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
 
         Parameters
@@ -206,6 +217,15 @@ class DRPUClassifier(RatioClassifier):
             Which rows depend on each other, as in scikit-learn: a customer's rows share a
             value. They stay in one fold, and intervals count groups. Without it, copies
             of a labelled positive are found and treated as one group.
+        periods : array-like of shape (n,), or str, optional
+            The period of each row, a value that sorts by time, such as a month; or the name of its column in
+            a table, which is then no feature. Past periods are read by fits to the rows before them, and
+            the labelled shares show how well (``backtest_``). Later, ``adapt`` believes its readings as far
+            as they were right. Needs ``scenario="single-sample"`` and a constant labelling rate.
+        label_delay : int, default=0
+            Number of last periods whose labels are not complete yet.
+        backtest : bool, default=True
+            Whether to make the backtest, which costs at most six more fits.
 
         Returns
         -------
@@ -213,6 +233,11 @@ class DRPUClassifier(RatioClassifier):
         """
         self._check_parameters()
         model = resolve_model(self.model)
+        if periods is not None and (self.scenario != "single-sample" or isinstance(model, FrameLearner)):
+            raise ParameterError(
+                "periods must be None with scenario='case-control' or on a cluster: the share of labelled "
+                "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
+            )
         if isinstance(model, FrameLearner):
             if groups is not None:
                 raise ParameterError(
@@ -220,7 +245,16 @@ class DRPUClassifier(RatioClassifier):
                     "whose equal values share a fold."
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
-        return self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
+        X, periods = without_periods(X, periods)
+        self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
+        if self.scenario == "single-sample":
+            labelled, _ = read_labels(y, self.pos_label, warn=False)
+            past = None
+            if periods is not None and backtest:
+                past = run_backtest(self, X, y, periods, label_delay=label_delay)
+            counted = count_labels(labelled, periods, label_delay)
+            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted)
+        return self
 
     def fit_pu(
         self,
@@ -352,6 +386,12 @@ class DRPUClassifier(RatioClassifier):
         return FeatureMeans.of(pair)
 
     @property
+    def backtest_(self) -> Backtest | None:
+        """How well past periods would have been read; None without periods."""
+        self._check_fitted()
+        return self.fitted_.backtest
+
+    @property
     def model_(self) -> Folds:
         """The fitted models, one per fold."""
         self._check_fitted()
@@ -420,11 +460,11 @@ class DRPUClassifier(RatioClassifier):
             estimate = prior_from_tails(tails, method=self.prior)
         prior = with_labelled(estimate, fraction)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
-            warnings.warn(
-                f"the training prior is estimated as {prior}, which does not exclude that one class is "
-                "absent: check the meaning of the labels, or give the prior if you know it.",
-                PriorBoundaryWarning,
-                stacklevel=5,
+            warn(
+                PriorBoundaryWarning(
+                    f"the training prior is estimated as {prior}, which does not exclude that one class is "
+                    "absent: check the meaning of the labels, or give the prior if you know it."
+                )
             )
         return prior
 

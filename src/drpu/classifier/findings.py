@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from drpu.classifier.budget import BudgetThreshold
+from drpu.core.audit.recalibration import LogOddsMap
 from drpu.core.audit.results import Evaluation, FairnessTest
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.columns import ColumnShift
 
-__all__ = ["NOTHING_FOUND", "Findings"]
+__all__ = ["NOTHING_FOUND", "Findings", "Shift"]
+
+Shift: TypeAlias = Literal["prior", "other", "none", "answers"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +37,15 @@ class Findings:
         Training and test prior without the answers.
     budget : BudgetThreshold or None
         The threshold of a budget, which replaces that of the cost.
+    shift : {"prior", "other", "none", "answers"}
+        What moved, and so what was done: everything was adapted to another prior; more moved, so prior and
+        labels moved only as far as there is support for it; nothing was done on request; answers were used.
+    labels_at : float or None
+        Prior at which labels are made, if it is not the prior of the rows.
+    sources : tuple of str
+        What the prior is based on: the rows, the backtest, labels that arrived.
+    map : LogOddsMap or None
+        Map of the trained log-odds that answers gave.
     """
 
     rows: float | None = None
@@ -42,6 +55,10 @@ class Findings:
     evaluation: Evaluation | None = None
     before_audit: tuple[PriorEstimate, PriorEstimate] | None = None
     budget: BudgetThreshold | None = None
+    shift: Shift = "prior"
+    labels_at: float | None = None
+    sources: tuple[str, ...] = ()
+    map: LogOddsMap | None = None
 
 
 NOTHING_FOUND = Findings()

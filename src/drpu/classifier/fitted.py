@@ -20,6 +20,7 @@ from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import METHODS, PriorEstimate, prior_from_tails
 from drpu.core.reduction import Coarsening, coarsen
 from drpu.core.shift.columns import ColumnProfile, ColumnShift
+from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
 from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ADAPT_METHODS",
+    "Anchor",
     "FittedRatio",
     "FittedRecord",
     "ScoredRows",
@@ -112,6 +114,12 @@ class FittedRatio:
         Means of random features over the training samples, for ``"kernel-matching"``.
     training : TrainingMark or None
         Marks by which the training rows are recognised when they are passed again; None after loading.
+    backtest : Backtest or None
+        How well past periods would have been read; None without periods.
+    label_count : LabelCount or None
+        Labelled rows among all training rows whose labels are complete; None in a case-control study.
+    anchor : Anchor or None
+        Rows of an audit, with which later rows are compared instead of the training rows.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -136,6 +144,9 @@ class FittedRatio:
     training: TrainingMark | None = None
     means: FeatureMeans | None = None
     columns: tuple[ColumnProfile, ...] = ()
+    backtest: Backtest | None = None
+    label_count: LabelCount | None = None
+    anchor: Anchor | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -219,6 +230,8 @@ class FittedRatio:
         the prior is not identified.
         """
         base = self.unlabeled_prior
+        if self.anchor is not None:
+            return _carried(tails, self.anchor.tails, self.anchor.prior, level)
         if self.adapt_method == KERNEL_MATCHING:
             return self._kernel_matched(tails, base, level, rows)
         if base.method == "audit" and self.adapt_method == "auto":
@@ -232,9 +245,36 @@ class FittedRatio:
             warn=warn,
         )
 
+    @property
+    def reference(self) -> ScoreTails:
+        """The counts that new rows are compared with: of audited rows, or of the unlabeled training rows."""
+        return self.tails if self.anchor is None else self.anchor.tails
+
+    def cell_probability(self) -> FloatArray:
+        """P(positive) as trained in each cell of the counts."""
+        if self.calibration is None:
+            ratio = np.append(0.0, population_ratio(np.exp(self.tails.levels), self.labelled_fraction))
+        else:
+            ratio = self.calibration.cell_ratios()
+        return np.clip(self.train_prior.value * ratio, 0, 1)
+
+    def mean_probability_before(self) -> float:
+        """Mean of that probability over the training population, or over audited rows."""
+        probability = self.cell_probability()
+        if self.anchor is not None:
+            return mean_probability(probability, self.anchor.tails.counts)
+        share = self.labelled_fraction
+        before = (1 - share) * mean_probability(probability, self.tails.counts)
+        return before + (share and share * mean_probability(probability, self.tails.positive_counts))
+
     def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
         """Columns of the rows counted in ``tails`` that moved more than their ``prior`` explains."""
-        return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
+        if self.anchor is None or self.anchor.tails.columns is None:
+            return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
+        ends = np.cumsum([profile.cells.n for profile in self.columns])[:-1]
+        counts = np.split(self.anchor.tails.columns.astype(np.float64), ends)
+        profiles = [replace(p, unlabeled=own) for p, own in zip(self.columns, counts, strict=True)]
+        return moved_columns(profiles, tails, self.anchor.prior, prior)
 
     def _kernel_matched(
         self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
@@ -284,6 +324,9 @@ class FittedRatio:
             self.coarsening,
             self.means,
             self.columns,
+            self.backtest,
+            self.label_count,
+            None if self.anchor is None else AnchorRecord(self.anchor.tails.record(), self.anchor.prior),
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -296,6 +339,23 @@ _SCORES = {
     False: "the score of every held-out positive, and counts of unlabeled rows between them",
     True: "quantiles of the scores of held-out positives, none of them a score, and exact counts",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Rows whose prior is known from answers, and their counts."""
+
+    tails: ScoreTails
+    prior: PriorEstimate
+
+
+@kept("anchor")
+@dataclass(frozen=True)
+class AnchorRecord(Kept):
+    """What a file keeps of an :class:`Anchor`."""
+
+    tails: TailsRecord
+    prior: PriorEstimate
 
 
 @kept("fitted")
@@ -313,6 +373,9 @@ class FittedRecord(Kept):
     coarsening: Coarsening | None
     means: FeatureMeans | None
     columns: tuple[ColumnProfile, ...]
+    backtest: Backtest | None = None
+    label_count: LabelCount | None = None
+    anchor: AnchorRecord | None = None
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -334,6 +397,9 @@ class FittedRecord(Kept):
             self.coarsening,
             means=self.means,
             columns=self.columns,
+            backtest=self.backtest,
+            label_count=self.label_count,
+            anchor=None if self.anchor is None else Anchor(self.anchor.tails.tails(), self.anchor.prior),
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:
@@ -397,5 +463,9 @@ def _carried(
 
 
 def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
-    value, low, high = (min(max(shift + scale * x, 0.0), 1.0) for x in (prior.value, prior.low, prior.high))
-    return replace(prior, value=value, low=low, high=high)
+    def moved(share: float) -> float:
+        return min(max(shift + scale * share, 0.0), 1.0)
+
+    value, low, high = (moved(share) for share in (prior.value, prior.low, prior.high))
+    upper = None if prior.upper is None else moved(prior.upper)
+    return replace(prior, value=value, low=low, high=high, upper=upper)

@@ -15,7 +15,7 @@ from drpu.exceptions import ParameterError
 from drpu.ratios.base import RatioLearner, ScoreLearner
 from drpu.ratios.clusters import FrameLearner
 
-__all__ = ["RATIOS", "SCORES", "resolve_model", "resolve_score", "seeded"]
+__all__ = ["RATIOS", "SCORES", "refuse_learnt", "resolve_model", "resolve_score", "seeded"]
 
 # Names of learners, with the module and the class, which is imported when it is first used.
 RATIOS = {
@@ -34,7 +34,7 @@ SCORES = {
 
 def resolve_model(model: Any) -> RatioLearner | FrameLearner:
     """A learner of density ratios: by name, a copy of the given one, or of a classifier or torch module."""
-    _refuse_learnt(model)
+    refuse_learnt(model)
     learner: RatioLearner | FrameLearner
     if isinstance(model, str):
         learner = _class(RATIOS[check_choice("model", model, RATIOS)])()
@@ -61,7 +61,7 @@ def resolve_score(model: Any, **options: Any) -> ScoreLearner:
 
     ``options`` are the training options of a network given by name or as a bare module.
     """
-    _refuse_learnt(model)
+    refuse_learnt(model)
     learner: ScoreLearner
     if isinstance(model, str) and model in SCORES:
         learner = _class(SCORES[model])(**(options if model == "network" else {}))
@@ -79,7 +79,7 @@ def resolve_score(model: Any, **options: Any) -> ScoreLearner:
     return learner
 
 
-def _refuse_learnt(model: Any) -> None:
+def refuse_learnt(model: Any) -> None:
     """Raise for the model of a loaded classifier, which was an object when the file was written."""
     if isinstance(model, LearntElsewhere):
         raise ParameterError(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +18,7 @@ from drpu.core.shift.columns import (
     profile_columns,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ShiftWarning
+from drpu.exceptions import FewPositivesWarning, ShiftWarning, warn
 from drpu.ratios.clusters import Ranges
 from drpu.tables.encoder import fixed_cells
 
@@ -89,9 +88,22 @@ def moved_columns(
     return tuple(found.values())
 
 
-def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stacklevel: int = 3) -> None:
-    """Warn if the scores or some columns changed more than the prior explains."""
-    if test.p_value >= OTHER_SHIFT and not moved:
+# What was done about it, and what helps.
+_DONE = {
+    "prior": "The prior and the labels were adapted all the same, because shift='prior' was given: neither "
+    "can be trusted.",
+    "kept": "The labels stay as trained, and the prior is a rough reading.",
+    "supported": "The prior and the labels were moved as far as the backtest or labels that arrived support.",
+    "answers": "The answers were used for these rows only.",
+}
+_HELP = "Two things help: answers for 50 rows (plan_audit), or a new fit with recent rows."
+
+
+def warn_of_other_shift(
+    test: MixtureTest, moved: Sequence[ColumnShift], *, done: str, stacklevel: int = 3
+) -> None:
+    """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
+    if test.p_value >= OTHER_SHIFT and not moved and (test.degrees or done == "prior"):
         return
     names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
     names += ", ..." if len(moved) > MOST_NAMED else ""
@@ -106,9 +118,9 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stac
     else:
         seen = f"columns moved more than a new prior explains: {names}"
         columns = ""
-    warnings.warn(
-        f"{seen}: more than the prior has changed, and neither the prior found here nor the labels can be "
-        f"trusted.{columns}",
-        ShiftWarning,
-        stacklevel=stacklevel + 1,
-    )
+    untested = not moved and not test.degrees
+    if untested:
+        seen = "there are too few labelled positives to test whether only the prior has changed"
+    else:
+        seen = f"{seen}: more than the prior has changed"
+    warn((FewPositivesWarning if untested else ShiftWarning)(f"{seen}.{columns} {_DONE[done]} {_HELP}"))

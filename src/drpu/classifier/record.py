@@ -8,10 +8,10 @@ such as pipelines, register their own function with :func:`record_of`.
 from __future__ import annotations
 
 import math
-import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
+from importlib import import_module
 from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -22,7 +22,7 @@ from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.core.decision import Costs
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
@@ -139,12 +139,12 @@ def record_of(classifier: Any) -> Record:
 def _warn_of_values(kept: dict[str, int]) -> None:
     shown = ", ".join(f"{name!r} ({n})" for name, n in list(kept.items())[:8])
     more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
-    warnings.warn(
-        f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
-        "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out values "
-        "of fewer than 20 rows.",
-        KeptValuesWarning,
-        stacklevel=5,
+    warn(
+        KeptValuesWarning(
+            f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
+            "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out "
+            "values of fewer than 20 rows."
+        )
     )
 
 
@@ -249,10 +249,10 @@ class Amounts(Kept):
         return Costs(self.false_alarm, self.miss)
 
 
-@kept("learner")
+@kept("lost")
 @dataclass(frozen=True)
 class LearntElsewhere(Kept):
-    """A parameter of a loaded classifier that was an object, such as a learner: its name."""
+    """A parameter of a loaded classifier that was an object of the user: its name."""
 
     name: str
 
@@ -260,7 +260,38 @@ class LearntElsewhere(Kept):
         return f"<{self.name}, not kept in the file>"
 
 
-Parameter = None | bool | int | float | str | Amounts | PriorEstimate | LearntElsewhere | tuple[float, ...]
+# The learners of drpu, by the names of their classes.
+LEARNERS = {
+    "AutoRatio": "drpu.ratios.auto",
+    "BoostedRatio": "drpu.ratios.boosted",
+    "ForestRatio": "drpu.ratios.forest",
+    "FourierRatio": "drpu.ratios.fourier",
+    "KernelRatio": "drpu.ratios.kernel",
+    "KernelScore": "drpu.ratios.scores",
+    "LinearScore": "drpu.ratios.scores",
+    "NetworkRatio": "drpu.networks.learner",
+    "NetworkScore": "drpu.networks.learner",
+}
+_Plain = None | bool | int | float | str | tuple[int | float, ...]
+
+
+@kept("learner")
+@dataclass(frozen=True)
+class LearnerRecord(Kept):
+    """A learner of drpu that was a parameter."""
+
+    name: Annotated[str, Text(choices=tuple(LEARNERS))]
+    parameters: dict[str, _Plain]
+
+    def learner(self) -> Any:
+        """The learner with these parameters."""
+        return getattr(import_module(LEARNERS[self.name]), self.name)(**self.parameters)
+
+
+Parameter = (
+    None | bool | int | float | str | Amounts | PriorEstimate | LearnerRecord | LearntElsewhere
+    | tuple[int | float, ...]
+)  # fmt: skip
 
 
 def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Parameter]:
@@ -276,9 +307,13 @@ def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Paramet
 
 def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
     """Arguments of the constructor."""
-    return {
-        name: value.costs() if isinstance(value, Amounts) else value for name, value in parameters.items()
-    }
+    found: dict[str, Any] = dict(parameters)
+    for name, value in parameters.items():
+        if isinstance(value, Amounts):
+            found[name] = value.costs()
+        elif isinstance(value, LearnerRecord):
+            found[name] = value.learner()
+    return found
 
 
 def plain_cost(cost: float) -> float | Amounts:
@@ -295,4 +330,9 @@ def _plain(value: Any) -> Any:
         return value.item()
     if value is None or isinstance(value, (bool, int, float, str, PriorEstimate, LearntElsewhere)):
         return value
-    return LearntElsewhere(type(value).__name__)
+    name = type(value).__name__
+    if LEARNERS.get(name) == type(value).__module__:
+        parameters = {key: _plain(own) for key, own in value.get_params(deep=False).items()}
+        if not any(isinstance(own, Kept) for own in parameters.values()):
+            return LearnerRecord(name, parameters)
+    return LearntElsewhere(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,9 +21,11 @@ from drpu.exceptions import (
     DataError,
     DataTypeError,
     LabelError,
+    MissingValuesError,
     MorePositivesWarning,
     ParameterError,
     PositiveLabelWarning,
+    warn,
 )
 from drpu.functions.base import Accepts, is_images
 from drpu.ratios.base import RatioLearner
@@ -86,11 +87,12 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
 def warn_of_more_positives(positive: int, unlabeled: int) -> None:
     """Warn if there are more labelled positives than unlabeled rows, which is rarely intended."""
     if positive > unlabeled:
-        warnings.warn(
-            f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}): check "
-            "whether the two labels were exchanged (pos_label).",
-            MorePositivesWarning,
-            stacklevel=4,
+        warn(
+            MorePositivesWarning(
+                f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}):",
+                advice="check whether the two labels were exchanged (pos_label).",
+                command="check whether the two labels were exchanged (--pos-label).",
+            )
         )
 
 
@@ -168,11 +170,11 @@ def warn_of_guess(classes: Classes, n_positive: int, n_rest: int, *, stacklevel:
     rest, positive = classes.tolist()
     if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
         return
-    warnings.warn(
-        f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken as "
-        f"the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label.",
-        PositiveLabelWarning,
-        stacklevel=stacklevel,
+    warn(
+        PositiveLabelWarning(
+            f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken "
+            f"as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label."
+        )
     )
 
 
@@ -264,7 +266,8 @@ def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
     except ValueError as error:
-        raise DataError(one_line(error)) from error
+        gaps = not model.accepts_nan and np.isnan(matrix).any()
+        raise (MissingValuesError if gaps else DataError)(one_line(error)) from error
 
 
 SCENARIOS = ("case-control", "single-sample")
@@ -468,12 +471,12 @@ def grouped_copies(pair: SamplePair) -> SamplePair:
     if groups is None:
         return pair
     positive = Sample(pair.positive.rows, pair.positive.weight, groups)
-    warnings.warn(
-        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies of "
-        "others. Copies stay in one fold and count once in intervals. If they are different cases with "
-        "equal values, pass groups with a value for each row.",
-        CopiedPositivesWarning,
-        stacklevel=5,
+    warn(
+        CopiedPositivesWarning(
+            f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
+            "of others. Copies stay in one fold and count once in intervals. If they are different cases "
+            "with equal values, pass groups with a value for each row."
+        )
     )
     return SamplePair(positive, pair.unlabeled)
 

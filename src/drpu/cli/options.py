@@ -1,31 +1,48 @@
-"""Arguments and options that several commands share."""
+"""Options that several commands share, in groups, and what a command gets from them.
+
+A parameter of a command that is annotated with one of the groups stands for all options of the group. An
+option that more than one command needs is declared here once.
+"""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from drpu.cli.show import about
+from drpu.exceptions import ArtifactError, DataError, ParameterError
+
+if TYPE_CHECKING:
+    from drpu.cli.tables import Loaded
+
 __all__ = [
-    "Artifact",
-    "Audit",
-    "AuditLabel",
-    "Budget",
-    "Columns",
-    "Cost",
+    "Answers",
+    "By",
+    "Costs",
     "Data",
-    "Decimal",
-    "Drop",
-    "Encoding",
-    "FalseAlarm",
-    "Json",
+    "Decision",
+    "Keep",
     "Level",
-    "Miss",
-    "Sep",
+    "Output",
+    "Prior",
+    "Reading",
+    "Saved",
+    "Saving",
+    "Seed",
+    "names",
+    "number_or_text",
 ]
 
-Artifact = Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
+_INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
+
+
+def _text(*flags: str, **settings: Any) -> Any:
+    return typer.Option(*flags, show_default=False, **settings)
+
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -33,34 +50,226 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-Columns = Annotated[str | None, typer.Option("--columns", "-c", help="Use these columns only: a,b,c.")]
-Drop = Annotated[str | None, typer.Option("--drop", "-d", help="Leave these columns out: id,date.")]
-Sep = Annotated[
-    str | None,
-    typer.Option(help="Separator of text files: ';', '|', tab. A comma if left out; a tab for .tsv."),
-]
-Encoding = Annotated[
-    str | None, typer.Option(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out.")
-]
-Decimal = Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")]
-Cost = Annotated[
-    float | None,
-    typer.Option(help="False-positive cost in (0, 1); k/(1+k) for k times a miss.", show_default=False),
-]
-FalseAlarm = Annotated[
-    float | None, typer.Option(help="Cost of a false alarm, as an amount; with --miss.", show_default=False)
-]
-Miss = Annotated[
-    float | None, typer.Option(help="Cost of a miss, as an amount; with --false-alarm.", show_default=False)
-]
-Budget = Annotated[
-    str | None,
-    typer.Option(help="Rows that can be checked: a number, or a share such as 2%.", show_default=False),
-]
-Audit = Annotated[
-    str | None,
-    typer.Option(help="File that drpu audit wrote for these rows, filled in.", show_default=False),
-]
-AuditLabel = Annotated[str, typer.Option(help="Column of that file with the answers.")]
+By = Annotated[str | None, _text(help="Column to group the rows by, such as month.")]
+Keep = Annotated[str | None, _text(help="Input columns to keep in the output: id,date; default all.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")]
+Prior = Annotated[float | None, _text(help="The share of positives, if you know it.")]
+Seed = Annotated[int, typer.Option(help="Seed: the same rows give the same result.", min=0, max=2**32 - 1)]
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """What is printed; every command has these options."""
+
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saved:
+    """A saved classifier."""
+
+    artifact: Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
+    sha256: Annotated[str | None, _text(help="SHA-256 digest that the artifact must have.")] = None
+
+    def load(self) -> Any:
+        """The classifier, if it is one that can be moved to another prior."""
+        from drpu import AdaptedClassifier, DRPUClassifier, load
+
+        with about(self.artifact):
+            classifier = load(self.artifact, expected_sha256=self.sha256)
+            if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
+                raise ArtifactError(f"it holds a {type(classifier).__name__}, which has no prior to move.")
+        return classifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saving:
+    """What a written artifact may contain of the data."""
+
+    column_values: Annotated[str | None, _text(help="Levels of categories in the file: keep, or hash.")] = (
+        None
+    )
+    rare_values: Annotated[int | None, _text(help="Leave out levels of fewer rows than this.")] = None
+
+    def check(self) -> None:
+        """Raise if an option violates its rule, before a fit that takes a while."""
+        from drpu.classifier.record import Reduction
+
+        Reduction(self.column_values, self.rare_values)
+
+    def save(self, classifier: Any, path: Path) -> None:
+        """Write the classifier."""
+        from drpu import save
+
+        with about(path):
+            save(classifier, path, column_values=self.column_values, rare_values=self.rare_values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Costs:
+    """The cost of a false alarm and of a miss, as one number or as two amounts."""
+
+    cost: Annotated[
+        float | None, _text(help="False-positive cost in (0, 1); k/(1+k) for k times a miss.")
+    ] = None
+    false_alarm: Annotated[float | None, _text(help="Cost of a false alarm, as an amount; with --miss.")] = (
+        None
+    )
+    miss: Annotated[float | None, _text(help="Cost of a miss, as an amount; with --false-alarm.")] = None
+
+    @property
+    def stated(self) -> Any:
+        """The cost as a number or as two amounts; None if no cost was given."""
+        from drpu import Costs
+
+        if self.false_alarm is None and self.miss is None:
+            return self.cost
+        if self.cost is not None:
+            raise ParameterError("give --cost, or --false-alarm and --miss: not both.")
+        if self.false_alarm is None or self.miss is None:
+            raise ParameterError("--false-alarm and --miss belong together: give both amounts.")
+        return Costs(self.false_alarm, self.miss)
+
+    def at(self, classifier: Any, prior: float | None) -> Any:
+        """The classifier at a known prior and at these costs, as far as they were given."""
+        if prior is None and self.stated is None:
+            return classifier
+        return classifier.at_prior(classifier.test_prior_ if prior is None else prior, cost=self.stated)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decision(Costs):
+    """Costs, or a number of rows that can be checked."""
+
+    budget: Annotated[
+        str | None, _text(help="Rows that can be checked: a number, or a share such as 2%.")
+    ] = None
+
+    @property
+    def depth(self) -> dict[str, Any]:
+        """Keywords of ``at_budget``: rows for a whole number, share for a percentage or a fraction."""
+        if self.budget is None:
+            return {}
+        number = number_or_text(self.budget.removesuffix("%"))
+        if isinstance(number, str):
+            raise ParameterError(
+                f"--budget must be a number of rows, or a share such as 2%, got {self.budget!r}."
+            )
+        if self.budget.endswith("%"):
+            return {"share": number / 100}
+        if 0 < number < 1:
+            return {"share": number}
+        return {"rows": int(number) if number.is_integer() else number}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answers:
+    """True labels of some rows."""
+
+    audit: Annotated[str | None, _text(help="File that drpu audit wrote for these rows, filled in.")] = None
+    audit_label: Annotated[str, typer.Option(help="Column of that file with the answers.")] = "drpu_label"
+
+    def read(self, classifier: Any, X: Any, reading: Reading) -> Any:
+        """The audit in the filled-in file, if one was given."""
+        from drpu.classifier.audit_file import audit_from_columns
+
+        if self.audit is None:
+            return None
+        loaded = reading.read(self.audit)
+        with about(self.audit):
+            if loaded.table is None:
+                raise DataError("an audit is a table, not a NumPy archive.")
+            columns = {name: loaded.column(name) for name in loaded.names}
+            return audit_from_columns(classifier, X, columns, label=self.audit_label)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How files of rows are read, and which of their columns are used."""
+
+    columns: Annotated[str | None, _text("--columns", "-c", help="Use these columns only: a,b,c.")] = None
+    drop: Annotated[str | None, _text("--drop", "-d", help="Leave these columns out: id,date.")] = None
+    sep: Annotated[
+        str | None, _text(help="Separator of text files: ';', '|', tab. A comma if left out; a tab for .tsv.")
+    ] = None
+    encoding: Annotated[
+        str | None, _text(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out.")
+    ] = None
+    decimal: Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")] = "."
+
+    def read(self, path: str) -> Loaded:
+        """The content of a file."""
+        from drpu.cli.tables import TextFormat, read
+
+        return read(path, TextFormat(self.sep, self.encoding, self.decimal))
+
+    def training_rows(
+        self, loaded: Loaded, weight: str | None, *, without: str | None = None
+    ) -> tuple[Any, Any]:
+        """Rows and weights; the columns of labels and weights are not among the rows."""
+        aside = [name for name in (without, weight) if name is not None]
+        chosen = [name for name in names(self.columns) if name not in aside]
+        X = loaded.rows(columns=chosen, drop=[*names(self.drop), *aside])
+        return X, None if weight is None else loaded.numbers(weight, "weights")
+
+    def rows(self, classifier: Any, loaded: Loaded, *, used: str | None = None) -> Any:
+        """The columns of training by name, or by position if training had no names.
+
+        Other columns are ignored with a warning, except ``used``, which the command itself uses, and the
+        index that pandas writes to Parquet.
+        """
+        from drpu.tables.frames import warn_of_extra
+
+        columns, drop = names(self.columns), names(self.drop)
+        loaded.check_names([*columns, *drop] if loaded.arrays is None else [])
+        known = getattr(classifier, "feature_names_in_", None)
+        if known is None or loaded.table is None:
+            return loaded.rows(columns=columns, drop=drop)
+        left = [name for name in (columns or loaded.names) if name not in drop]
+        left_out = getattr(getattr(classifier, "table_", None), "left_out", ())  # identifiers: not needed
+        absent = [str(name) for name in known if name not in left and name not in left_out]
+        if absent:
+            shown = ", ".join(map(repr, absent[:12])) + (", ..." if len(absent) > 12 else "")
+            raise DataError(
+                f"{loaded.path}: columns of training are missing ({len(absent)} of {len(known)}): {shown}. "
+                "Name the columns as in training."
+            )
+        if not columns:
+            with about(loaded.path):
+                mine = {*known, used}
+                warn_of_extra([name for name in left if name not in mine and not name.startswith(_INDEX)])
+        return loaded.rows(columns=[str(name) for name in known if name in left])
+
+    def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
+        """The classifier adapted to the rows of a file, which is read in batches if possible.
+
+        A Parquet file, or a folder of such files, is counted batch by batch if the classifier has the
+        names of the columns.
+        """
+        from drpu import count_batches
+        from drpu.cli.tables import PARQUET
+
+        parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
+        batches = parquet and hasattr(classifier, "feature_names_in_") and not self.columns and not self.drop
+        X = None if batches else self.rows(classifier, self.read(path))
+        with about(path):
+            return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)
+
+
+# -- words -----------------------------------------------------------------------------------------
+
+
+def names(text: str | None) -> list[str]:
+    """The parts of a comma-separated list."""
+    return [] if text is None else [word for word in (part.strip() for part in text.split(",")) if word]
+
+
+def number_or_text(text: str) -> Any:
+    """The text as a number if possible, otherwise the text."""
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -43,7 +43,7 @@ def _command(words: list[str], with_traceback: bool, in_json: bool) -> int:
         needed = f"the command line needs {error.name!r}, which is not installed."
         return _fail(DRPUError(f'{needed} Run: pip install "drpu[cli]"'), in_json)
     try:
-        with warnings.catch_warnings(), show.quiet_warnings():
+        with warnings.catch_warnings(), show.shown_warnings():
             code = app(words, prog_name="drpu", standalone_mode=False)
     except SystemExit as stop:  # shell completion exits in this way
         return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
@@ -88,7 +88,7 @@ def _one_line(error: BaseException) -> str:
         return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
     if isinstance(error, MemoryError):
         return "not enough memory for this data: read fewer columns (--columns), or a Parquet file."
-    return " ".join(str(error).split()) or type(error).__name__
+    return show.message_of(error)
 
 
 def _options(words: list[str]) -> list[str]:

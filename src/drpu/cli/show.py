@@ -1,111 +1,190 @@
-"""Facts about a classifier and its current prior, as plain values."""
+"""What a command prints: lines for people, one JSON object for programs, and warnings."""
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
 import math
-import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, is_dataclass
-from pathlib import Path
+from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
-import numpy as np
-
-from drpu._codec import kind_of
-from drpu._optional import require
-from drpu._output import check_output, output_file
-from drpu.cli.reading import ARROW, JSON_LINES, KNOWN, PARQUET, PIPE, ending_of
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import prior_text, share, share_range
+from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
+from drpu.report.texts import figure_text, prior_text, share, share_range
 
 __all__ = [
+    "Result",
+    "about",
     "as_json",
-    "beside",
-    "check_out",
+    "decision_lines",
     "error_as_json",
-    "facts",
     "learnt",
-    "performance",
+    "message_of",
+    "print_result",
     "printable",
-    "prior",
-    "quiet_warnings",
+    "prior_line",
     "say",
-    "share",
+    "shown_warnings",
     "size",
     "standing",
-    "table",
-    "train_prior",
-    "write_table",
 ]
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
 
-def train_prior(classifier: Any) -> PriorEstimate:
-    """Prior of the population that the classifier learnt from."""
-    prior: PriorEstimate = getattr(classifier, "train_prior_", classifier.prior_)
-    return prior
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a command found.
+
+    Attributes
+    ----------
+    values : dict
+        Plain values, for JSON.
+    lines : mapping or sequence of str
+        Names with values, or sentences, for people.
+    table : pair of lists, optional
+        Names of columns, and lines of cells.
+    aside : bool
+        Whether people read it on the standard error, because the standard output carries data.
+    """
+
+    values: dict[str, Any]
+    lines: Mapping[str, Any] | Sequence[str] = ()
+    table: tuple[list[str], list[list[str]]] | None = None
+    aside: bool = False
+
+
+def print_result(result: Result, *, in_json: bool) -> None:
+    """Print a result for programs or for people."""
+    if in_json:
+        as_json(result.values)
+    elif result.table is not None:
+        _table(*result.table)
+    elif isinstance(result.lines, Mapping):
+        width = max(map(len, result.lines))
+        for name, value in result.lines.items():
+            say(f"{name:<{width}}  {value}", aside=result.aside)
+    else:
+        for line in result.lines:
+            say(line, aside=result.aside)
+
+
+# -- facts about a classifier ----------------------------------------------------------------------
 
 
 def standing(classifier: Any) -> dict[str, Any]:
-    """The current prior, cost and threshold of the classifier, for JSON."""
+    """The current prior, cost and threshold of the classifier, and what to expect from it."""
     expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
-    return {
-        "train_prior": train_prior(classifier),
+    values: dict[str, Any] = {
+        "train_prior": classifier.train_prior_,
         "prior": classifier.test_prior_,
         "cost": classifier.cost_,
         "threshold": classifier.threshold_,
         "expected": {name: getattr(expected, name) for name in FIGURES},
         "expected_range": {name: [getattr(low, name), getattr(high, name)] for name in FIGURES},
-    } | _by_amounts(classifier)
-
-
-def _by_amounts(classifier: Any) -> dict[str, Any]:
-    """Figures that depend on two amounts and on a budget, if these were given."""
-    found: dict[str, Any] = {}
+    }
     if hasattr(classifier.cost_, "bill"):
         costs = classifier.cost_
-        found["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}
-        found["expected_bill_per_row"] = classifier.expected_bill()
+        values["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}
+        values["expected_bill_per_row"] = classifier.expected_bill()
     budget = getattr(classifier, "budget_", None)
     if budget is not None:
-        names = ("rows", "share", "threshold", "precision", "recall", "lift")
-        found["budget"] = {name: getattr(budget, name) for name in names}
-    return found
+        parts = ("rows", "share", "threshold", "precision", "recall", "lift")
+        values["budget"] = {name: getattr(budget, name) for name in parts}
+    return values
 
 
 def learnt(classifier: Any) -> dict[str, Any]:
-    """Facts about the fit of the classifier, for JSON."""
-    core = classifier.fitted_
-    names = getattr(classifier, "feature_names_in_", None)
+    """Facts about the fit of the classifier."""
+    fitted = classifier.fitted_
+    columns = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
-        "model": f"{len(core.model.functions)} x {kind_of(type(core.model.functions[0])) or 'network'}",
+        "model": f"{len(fitted.model.models)} x {fitted.model.models[0].kind}",
         "n_columns": classifier.n_features_in_,
-        "columns": None if names is None else names.tolist(),
+        "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,
-        "positives": core.tails.n_positive,
-        "unlabeled": core.tails.n,
-        "labelled_share": core.labelled_fraction,
-    } | standing(classifier)
+        "positives": fitted.tails.n_positive,
+        "unlabeled": fitted.tails.n,
+        "labelled_share": fitted.labelled_fraction,
+    }
 
+
+def decision_lines(values: dict[str, Any]) -> dict[str, str]:
+    """What to expect, the bill and the budget, from :func:`standing`."""
+    lines = {}
+    if "budget" in values:
+        found = values["budget"]
+        rows = "" if found["rows"] is None else f"{found['rows']:,} rows "
+        depth = f"({share(found['share'])})" if rows else share(found["share"])
+        lift = figure_text(found["lift"], "{:.3g}".format)
+        lines["checking"] = (
+            f"{rows}{depth}: precision {figure_text(found['precision'])}, "
+            f"recall {figure_text(found['recall'])}, lift {lift}"
+        )
+    else:
+        lines["to expect"] = ", ".join(_expected(values, name) for name in ("flagged", "precision", "recall"))
+    if "costs" in values:
+        bill, costs = values["expected_bill_per_row"], values["costs"]
+        digits = 0 if 1000 * bill.high >= 100 else 2
+        lines["expected bill"] = (
+            f"{figure_text(bill, lambda amount: f'{1000 * amount:,.{digits}f}')} for 1000 rows; "
+            f"a false alarm costs {costs['false_alarm']:g}, a miss {costs['miss']:g}"
+        )
+    return lines
+
+
+def _expected(values: dict[str, Any], name: str) -> str:
+    value, (low, high) = values["expected"][name], values["expected_range"][name]
+    return f"{name} {share(value)} ({share_range(min(low, value), max(high, value))})"
+
+
+def prior_line(estimate: Any) -> str:
+    """The prior as text: share, interval, and whether it is an upper bound only."""
+    if estimate.method == "given" or not estimate.identified:
+        return prior_text(estimate)
+    return (
+        f"{share(estimate.value)}, {estimate.level:.0%} interval {share_range(estimate.low, estimate.high)}"
+    )
+
+
+def size(n_bytes: int) -> str:
+    """Size of a file as text."""
+    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
+
+
+# -- warnings and errors ---------------------------------------------------------------------------
 
 _seen: list[str] = []  # warnings of the command that is running, for its JSON
-
-
-# -- warnings ------------------------------------------------------------------------------------
+_subjects: list[str] = []  # names of the files that it works on
 
 
 @contextmanager
-def quiet_warnings() -> Iterator[None]:
-    """Show each warning as one short line on the standard error, without repetition.
+def about(name: Any) -> Iterator[None]:
+    """Errors and warnings inside are about the file ``name``, and are shown with its name."""
+    _subjects.append(str(name))
+    try:
+        yield
+    except DRPUError as error:
+        if not hasattr(error, "about"):
+            error.about = str(name)  # type: ignore[attr-defined]
+        raise
+    finally:
+        _subjects.pop()
+
+
+def message_of(error: BaseException) -> str:
+    """The message of an error, with the name of the file that it is about."""
+    text = " ".join(str(error).split()) or type(error).__name__
+    name = getattr(error, "about", None)
+    return text if name is None else f"{name}: {text}"
+
+
+@contextmanager
+def shown_warnings() -> Iterator[None]:
+    """Show each warning as one line on the standard error, without repetition.
 
     Warnings about ignored columns are shown at the end, and not at all if the command fails.
     """
@@ -113,7 +192,8 @@ def quiet_warnings() -> Iterator[None]:
     ignored = []
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        text = _with_options(" ".join(str(message).split()))
+        text = message.for_command_line(share) if isinstance(message, DRPUWarning) else str(message)
+        text = " ".join((f"{_subjects[-1]}: {text}" if _subjects else text).split())
         if text not in _seen:
             _seen.append(text)
             if issubclass(category, ExtraColumnsWarning):
@@ -123,7 +203,6 @@ def quiet_warnings() -> Iterator[None]:
 
     warnings.simplefilter("ignore")
     warnings.simplefilter("always", UserWarning)
-    warnings.simplefilter("always", DRPUWarning)
     before, warnings.showwarning = warnings.showwarning, show
     try:
         yield
@@ -133,27 +212,12 @@ def quiet_warnings() -> Iterator[None]:
         warnings.showwarning = before
 
 
-# Advice of the library in the words of the command line.
-_OPTIONS = {
-    "pass column_values='keep' to": "give --column-values keep to",
-    "'hash' to write digests": "--column-values hash to write digests",
-    "rare_values=20 to": "--rare-values 20 to",
-    "drop it from X, or declare it a category to keep it": "name it in --drop and this warning goes away",
-}
+# -- for programs ----------------------------------------------------------------------------------
 
 
-def _with_options(text: str) -> str:
-    for python, option in _OPTIONS.items():
-        text = text.replace(python, option)
-    return text
-
-
-# -- for programs --------------------------------------------------------------------------------
-
-
-def as_json(result: dict[str, Any]) -> None:
-    """The result with its warnings as one JSON object; infinite numbers become null."""
-    print(json.dumps(_plain(result | {"warnings": list(_seen)}), indent=2, allow_nan=False))
+def as_json(values: dict[str, Any]) -> None:
+    """The values with the warnings as one JSON object; infinite numbers become null."""
+    print(json.dumps(_plain(values | {"warnings": list(_seen)}), indent=2, allow_nan=False))
 
 
 def error_as_json(kind: str, code: int, message: str) -> None:
@@ -175,7 +239,7 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
 
 
-# -- for people ----------------------------------------------------------------------------------
+# -- for people ------------------------------------------------------------------------------------
 
 
 def printable(text: str) -> str:
@@ -196,65 +260,7 @@ def say(text: str, *, aside: bool = False) -> None:
         print(line, file=stream)
 
 
-def facts(pairs: dict[str, Any], *, aside: bool = False) -> None:
-    """Names and values, aligned."""
-    width = max(map(len, pairs))
-    for name, value in pairs.items():
-        say(f"{name:<{width}}  {value}", aside=aside)
-
-
-def prior(estimate: Any) -> str:
-    """The prior as text: share, interval, and whether it is an upper bound only."""
-    if estimate.method == "given" or not estimate.identified:
-        return prior_text(estimate)
-    interval = share_range(estimate.low, estimate.high)
-    return f"{share(estimate.value)}, {estimate.level:.0%} interval {interval}"
-
-
-def size(n_bytes: int) -> str:
-    """Size of a file as text."""
-    return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
-
-
-def performance(classifier: Any) -> str:
-    """Expected performance in one line, each figure with its range."""
-    now, (low, high) = classifier.expected_performance(), classifier.expected_range()
-
-    def figure(name: str) -> str:
-        value, least, most = (float(getattr(part, name)) for part in (now, low, high))
-        return f"{name} {share(value)} ({share(min(least, value))} to {share(max(most, value))})"
-
-    return ", ".join(figure(name) for name in ("flagged", "precision", "recall"))
-
-
-def bill(classifier: Any) -> dict[str, str]:
-    """The expected costs, if the cost was given as two amounts."""
-    costs = classifier.cost_
-    if not hasattr(costs, "bill"):
-        return {}
-    bill = classifier.expected_bill(rows=1000)
-    value, low, high = (
-        f"{amount:,.{0 if bill.high >= 100 else 2}f}" for amount in (bill.value, bill.low, bill.high)
-    )
-    amounts = f"a false alarm costs {costs.false_alarm:g}, a miss {costs.miss:g}"
-    return {"expected bill": f"{value} ({low} to {high}) for 1000 rows; {amounts}"}
-
-
-def budget(classifier: Any) -> dict[str, str]:
-    """Expected precision and recall with the budget, if one was set."""
-    found = getattr(classifier, "budget_", None)
-    if found is None:
-        return {}
-    rows = share(found.share) if found.rows is None else f"{found.rows:,} rows ({share(found.share)})"
-    precision = (
-        f"{share(found.precision.value)} ({share(found.precision.low)} to {share(found.precision.high)})"
-    )
-    recall = f"{share(found.recall.value)} ({share(found.recall.low)} to {share(found.recall.high)})"
-    lift = f"{found.lift.value:.3g} ({found.lift.low:.3g} to {found.lift.high:.3g})"
-    return {"checking": f"{rows}: precision {precision}, recall {recall}, lift {lift}"}
-
-
-def table(head: list[str], lines: list[list[str]]) -> None:
+def _table(head: list[str], lines: list[list[str]]) -> None:
     """A table on a terminal, tab-separated lines in a pipe."""
     rows = [[printable(cell) for cell in line] for line in lines]
     if not sys.stdout.isatty():
@@ -269,82 +275,3 @@ def table(head: list[str], lines: list[list[str]]) -> None:
     for line in rows:
         grid.add_row(*map(Text, line))  # as Text, because rich treats square brackets in strings as markup
     Console().print(grid)
-
-
-_TEXT = (".csv", ".tsv", ".txt")
-_KNOWN = (*_TEXT, *ARROW, *PARQUET, *JSON_LINES, ".npz")
-
-
-def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:
-    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs.
-
-    Parameters
-    ----------
-    path : path-like or None
-        The output; None and ``-`` are not files.
-    inputs : iterable of path-like
-        Files that the command reads.
-    table : bool
-        Whether a table is written; its format depends on the ending.
-    """
-    if path is None or os.fspath(path) == PIPE:
-        return
-    target = Path(path)
-    if not target.parent.is_dir():
-        raise DataError(f"{target} cannot be written: there is no folder {target.parent}, create it first.")
-    if table and ending_of(str(target)) not in _KNOWN:
-        raise DataTypeError(f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}.")
-    check_output(target, inputs=[given for given in inputs if given is not None])
-
-
-def beside(kept: Any, answers: dict[str, Any]) -> Any:
-    """The kept columns followed by the predictions, as an Arrow table."""
-    pa = require("pyarrow", extra="cli", for_="writing tables")
-    if kept is None:
-        return pa.table(answers)
-    for name, values in answers.items():
-        if name in kept.column_names:
-            raise DataError(f"the input has a column {name!r} already: choose another --prefix.")
-        kept = kept.append_column(name, pa.array(values))
-    return kept
-
-
-def write_table(path: str, table: Any, *, inputs: Iterable[Any] = ()) -> None:
-    """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output."""
-    if path == PIPE:
-        _to_pipe(table)
-        return
-    with output_file(path, inputs=[given for given in inputs if given is not None]) as file:
-        if path.lower().endswith(".gz"):
-            with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
-                _encode(table, ending_of(path), packed)
-        else:
-            _encode(table, ending_of(path), file)
-
-
-def _to_pipe(table: Any) -> None:
-    if not sys.stdout.isatty():
-        sys.stdout.flush()
-        _encode(table, ".csv", sys.stdout.buffer)
-        sys.stdout.buffer.flush()
-        return
-    text = io.BytesIO()
-    _encode(table, ".csv", text)
-    for line in text.getvalue().decode().splitlines():  # values must not control the terminal
-        print(printable(line))
-
-
-def _encode(table: Any, ending: str, sink: Any) -> None:
-    """Write the bytes of the file to ``sink``."""
-    if ending in _TEXT:
-        csv = require("pyarrow.csv", extra="cli", for_="writing CSV")
-        csv.write_csv(table, sink, csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ","))
-    elif ending in JSON_LINES:
-        for row in table.to_pylist():
-            sink.write(json.dumps(row, default=str).encode() + b"\n")
-    elif ending in ARROW:
-        require("pyarrow.feather", extra="cli", for_="writing Arrow").write_feather(table, sink)
-    elif ending in PARQUET:
-        require("pyarrow.parquet", extra="cli", for_="writing Parquet").write_table(table, sink)
-    else:
-        np.savez_compressed(sink, **{name: table.column(name).to_numpy() for name in table.column_names})

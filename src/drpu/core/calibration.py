@@ -163,6 +163,10 @@ class Calibration:
         curve = np.interp(scores, self._knots, self._at_knots, left=self.curve[0], right=self.curve[-1])
         return np.asarray((steps + self._in_population(curve)) / 2)
 
+    def cell_ratios(self) -> FloatArray:
+        """Ratio in each cell: the mean of the step and of the curve there."""
+        return np.asarray((self._population_steps + self._in_population(self.curve)) / 2)
+
     def _in_population(self, ratio: FloatArray) -> FloatArray:
         return population_ratio(np.minimum(ratio, self.ceiling), self.labelled_share)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Self
@@ -12,7 +11,7 @@ import numpy as np
 from drpu._codec import Array, Items, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, ImputationWarning, ParameterError
+from drpu.exceptions import DataError, ImputationWarning, ParameterError, warn
 from drpu.functions.base import Accepts, Explained, Exportable, Function, Scorer, within_limits
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.functions.trees import TreeFunction, TreesTogether
@@ -212,9 +211,9 @@ def has_gaps(X: Rows) -> bool:
 
 def warn_of_gaps() -> None:
     """Warn that the smooth member gets medians in place of missing values."""
-    warnings.warn(
-        "the rows have missing values: the trees use them as they are, the smooth member gets column "
-        "medians instead (zeros in sparse rows).",
-        ImputationWarning,
-        stacklevel=2,
+    warn(
+        ImputationWarning(
+            "the rows have missing values: the trees use them as they are, the smooth member gets column "
+            "medians instead (zeros in sparse rows)."
+        )
     )

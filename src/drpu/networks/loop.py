@@ -240,6 +240,7 @@ class Stack:
             raise ParameterError("module must have weights to train, got none that require a gradient.")
         self.weights = torch.stack([self._flat(copy) for copy in copies])
         self.slopes = torch.zeros_like(self.weights)
+        self._slope_parts = list(self._named(self.slopes).values())
         # leaves for autograd: one per parameter, views of the matrix
         self.leaves = {
             name: part.detach().requires_grad_() for name, part in self._named(self.weights).items()
@@ -283,7 +284,7 @@ class Stack:
             loss, list(self.leaves.values()), allow_unused=True, materialize_grads=True
         )
         write = torch._foreach_add_ if accumulate else torch._foreach_copy_
-        write(list(self._named(self.slopes).values()), list(found))
+        write(self._slope_parts, list(found))
 
     def probe(self, rows: Tensor) -> None:
         """Test on a few rows whether the networks can be batched."""

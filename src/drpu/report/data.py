@@ -22,7 +22,7 @@ from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DRPUWarning, FewPositivesWarning, ParameterError, ShiftWarning
-from drpu.plots import Roc, decision_at, fitted_of, prepared_counts, roc
+from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
 
 __all__ = ["ReportData", "collect"]
 
@@ -149,9 +149,11 @@ class ReportData:
         return 1.0 if top > 0.1 else next(size for size in sizes if size > 3 * top)
 
     @cached_property
-    def roc(self) -> Roc:
-        """ROC curve of the training counts."""
-        return roc(self.fitted.tails, self.fitted.unlabeled_prior.value)
+    def roc(self) -> RocDisplay:
+        """ROC curve of the training counts, with the current decision."""
+        point = self.figure("false_positive_rate").value, self.figure("recall").value
+        prior = self.fitted.unlabeled_prior.value
+        return RocDisplay.from_counts(self.fitted.tails, prior, point=point)
 
     @cached_property
     def gain(self) -> Gain:

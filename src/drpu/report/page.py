@@ -193,12 +193,18 @@ def _gain(data: ReportData) -> plots.Display:
 
 def _scores(data: ReportData) -> plots.Display:
     cut = plots.decision_at(data.fitted, float(data.current.threshold_)).score
-    return plots.ScoreDisplay(plots.score_bins(data.fitted.tails, data.new), cut)
+    return plots.ScoreDisplay.from_counts(data.fitted.tails, data.new, threshold=cut)
 
 
 def _outlook(data: ReportData) -> plots.Display:
-    found = plots.outlook(data.current, top=data.zoom, prepared=data.prepared)
-    return plots.PerformanceDisplay(found, figure="cost", prior=data.prior.value)
+    return plots.PerformanceDisplay.from_fitted(
+        data.fitted,
+        cost=data.cost,
+        top=data.zoom,
+        prepared=data.prepared,
+        figure="cost",
+        prior=data.prior.value,
+    )
 
 
 FIGURES = (
@@ -224,24 +230,20 @@ FIGURES = (
         "Above any threshold, the share of unlabeled rows divided by that of positives is at least the "
         "prior, except for noise. The dot marks the threshold that bounds it best; the band is the interval "
         "of the unlabeled rows.",
-        lambda data: plots.TailRatioDisplay(
-            plots.ratio_curve(data.fitted.tails), data.fitted.unlabeled_prior
-        ),
+        lambda data: plots.TailRatioDisplay.from_counts(data.fitted.tails, data.fitted.unlabeled_prior),
     ),
     PageFigure(
         "roc",
         "ROC curve from positives and unlabeled rows",
         "No negative was labelled: the rates of negatives follow from those of unlabeled and positive rows.",
-        lambda data: plots.RocDisplay(
-            data.roc, (data.figure("false_positive_rate").value, data.figure("recall").value)
-        ),
+        lambda data: data.roc,
     ),
     PageFigure(
         "calibration",
         "Calibration in training",
         "On the diagonal, predicted probabilities equal observed shares. From the rows that the calibration "
         "was fitted to, with two standard errors.",
-        lambda data: plots.CalibrationDisplay(plots.calibration_bins(data.fitted)),
+        lambda data: plots.CalibrationDisplay.from_fitted(data.fitted),
     ),
     PageFigure(
         "outlook",

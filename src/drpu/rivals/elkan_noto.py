@@ -11,6 +11,7 @@ from sklearn.ensemble import ExtraTreesClassifier
 from drpu._checks import check_fraction
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import refuse_learnt
 from drpu.classifier.priors import check_prior_parameter, estimate_population, off_the_edge
 from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
@@ -109,6 +110,7 @@ class ElkanNotoClassifier(PosteriorRival):
         return np.asarray(log_odds + np.log1p(-self.constant_) - np.log(self.constant_))
 
     def _intake(self) -> ClassifierRatio:
+        refuse_learnt(self.classifier)
         default = ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2)
         return ClassifierRatio(default if self.classifier is None else self.classifier)
 

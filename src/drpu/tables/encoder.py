@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Self
@@ -20,6 +19,7 @@ from drpu.exceptions import (
     DataTypeError,
     IdColumnWarning,
     UnseenLevelsWarning,
+    warn,
 )
 from drpu.tables.columns import (
     CATEGORY,
@@ -465,11 +465,11 @@ class TableEncoder:
             if plan.kind == CATEGORY and plan.levels and share - plan.rare > MANY_UNSEEN:
                 many.append(f"{plan.name!r} ({share:.0%})")
         if many:
-            warnings.warn(
-                f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
-                "as rare levels. Check whether the coding of the column has changed.",
-                UnseenLevelsWarning,
-                stacklevel=2,
+            warn(
+                UnseenLevelsWarning(
+                    f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
+                    "as rare levels. Check whether the coding of the column has changed."
+                )
             )
 
 
@@ -488,11 +488,13 @@ def _left_out(names: list[str], read: list[Column]) -> set[str]:
     if len(ids) == len(names):
         ids = ids[:-1]
     if ids:
-        warnings.warn(
-            f"{columns_named(ids)}: every row has a different value, as in an identifier, which says "
-            "nothing about new rows. It is left out: drop it from X, or declare it a category to keep it.",
-            IdColumnWarning,
-            stacklevel=2,
+        warn(
+            IdColumnWarning(
+                f"{columns_named(ids)}: every row has a different value, as in an identifier, which says "
+                "nothing about new rows. It is left out:",
+                advice="drop it from X, or declare it a category to keep it.",
+                command="name it in --drop and this warning goes away.",
+            )
         )
     return set(ids)
 

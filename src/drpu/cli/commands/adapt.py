@@ -7,30 +7,23 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli import options as given
-from drpu.cli import show
+from drpu.cli.options import Answers, Data, Decision, Level, Reading, Saved, Saving
+from drpu.cli.show import Result, about, decision_lines, prior_line, standing
 
 __all__ = ["adapt"]
 
 
 def adapt(
-    artifact: given.Artifact,
-    data: given.Data,
+    saved: Saved,
+    data: Data,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")] = None,
-    columns: given.Columns = None,
-    drop: given.Drop = None,
-    cost: given.Cost = None,
-    false_alarm: given.FalseAlarm = None,
-    miss: given.Miss = None,
-    budget: given.Budget = None,
-    audit: given.Audit = None,
-    audit_label: given.AuditLabel = "drpu_label",
-    level: given.Level = 0.95,
-    sep: given.Sep = None,
-    encoding: given.Encoding = None,
-    decimal: given.Decimal = ".",
-    json: given.Json = False,
-) -> None:
+    level: Level = 0.95,
+    *,
+    decision: Decision,
+    answers: Answers,
+    reading: Reading,
+    saving: Saving,
+) -> Result:
     """Estimate the share of positives in new rows and adapt the classifier to it.
 
     Examples
@@ -45,37 +38,34 @@ def adapt(
 
     drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
     """
-    from drpu import save
     from drpu.classifier.fitted import score_once
-    from drpu.cli.reading import TextFormat, read
-    from drpu.cli.rows import adapted_to, audit_in, chosen_budget, chosen_cost, load_classifier, rows_for
-    from drpu.cli.show import check_out, standing
+    from drpu.cli.tables import check_out
 
-    form = TextFormat(sep, encoding, decimal)
-    check_out(out, [artifact, data, audit])
-    stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
-    classifier = load_classifier(artifact)
-    if looks or audit is not None:
-        X = score_once(classifier, rows_for(classifier, read(data, form), columns, drop))
-        answers = None if audit is None else audit_in(classifier, X, audit, audit_label, form)
-        adapted = classifier.adapt(X, cost=stated, level=level, audit=answers)
-        adapted = adapted.at_budget(**looks, of=X) if looks else adapted
+    check_out(out, [saved.artifact, data, answers.audit])
+    cost, depth = decision.stated, decision.depth
+    classifier = saved.load()
+    if depth or answers.audit is not None:
+        rows = reading.rows(classifier, reading.read(data))
+        with about(data):
+            X = score_once(classifier, rows)
+            audit = answers.read(classifier, X, reading)
+            adapted = classifier.adapt(X, cost=cost, level=level, audit=audit)
+            adapted = adapted.at_budget(**depth, of=X) if depth else adapted
     else:
-        adapted = adapted_to(classifier, data, columns, drop, form, cost=stated, level=level)
+        adapted = reading.adapt(classifier, data, cost=cost, level=level)
     if out is not None:
-        save(adapted, out)
-    if json:
-        moved = {"moved_columns": list(adapted.moved_columns_)}
-        show.as_json(standing(adapted) | moved | {"artifact": None if out is None else str(out)})
-        return
-    show.facts(
+        saving.save(adapted, out)
+    values = standing(adapted) | {
+        "moved_columns": list(adapted.moved_columns_),
+        "artifact": None if out is None else str(out),
+    }
+    return Result(
+        values,
         {
-            "share of positives": show.prior(adapted.prior_),
-            "in training": show.prior(adapted.train_prior_),
+            "share of positives": prior_line(adapted.prior_),
+            "in training": prior_line(adapted.train_prior_),
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
         }
-        | ({} if looks else {"to expect": show.performance(adapted)})
-        | show.bill(adapted)
-        | show.budget(adapted)
-        | ({} if out is None else {"written": str(out)})
+        | decision_lines(values)
+        | ({} if out is None else {"written": str(out)}),
     )

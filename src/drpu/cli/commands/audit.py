@@ -1,21 +1,25 @@
-"""``drpu audit``: chooses rows for which true labels are needed."""
+"""``drpu audit`` and ``drpu evaluate``: rows for which true labels are needed, and what the labels show."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from drpu.cli import options as given
-from drpu.cli import show
+from drpu.cli.options import Answers, Costs, Data, Keep, Level, Prior, Reading, Saved, Seed
+from drpu.cli.show import Result, about, standing
+from drpu.report.texts import figure_text, number, share
 
-__all__ = ["audit"]
+__all__ = ["audit", "evaluate"]
+
+_FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
 
 
 def audit(
-    artifact: given.Artifact,
-    data: given.Data,
+    saved: Saved,
+    data: Data,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to fill in, such as to-label.csv.")],
+    *,
     n: Annotated[int | None, typer.Option("--n", "-n", help="Number of rows to label.")] = None,
     width: Annotated[
         float | None, typer.Option(help="Instead of --n: width that the interval of the prior should have.")
@@ -24,18 +28,11 @@ def audit(
         str,
         typer.Option(help="auto or new: rows of any time; training: new rows of the training population."),
     ] = "auto",
-    columns: given.Columns = None,
-    drop: given.Drop = None,
-    keep: Annotated[
-        str | None, typer.Option(help="Columns to write beside the column to fill in; all if left out.")
-    ] = None,
-    level: given.Level = 0.95,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of rows.", min=0, max=2**32 - 1)] = 0,
-    sep: given.Sep = None,
-    encoding: given.Encoding = None,
-    decimal: given.Decimal = ".",
-    json: given.Json = False,
-) -> None:
+    keep: Keep = None,
+    level: Level = 0.95,
+    seed: Seed = 0,
+    reading: Reading,
+) -> Result:
     """Choose the rows whose true labels are most informative, and write them with a column to fill in.
 
     Fill in the column drpu_label with 1 and 0, or with the labels of training; leave it empty where there is
@@ -51,30 +48,73 @@ def audit(
         raise typer.BadParameter(
             "give a number of rows (--n 100) or the width of the interval (--width 0.04)."
         )
-    from drpu.cli.reading import PIPE, TextFormat, read
-    from drpu.cli.rows import kept_columns, load_classifier, rows_for
-    from drpu.cli.show import beside, check_out, write_table
+    from drpu.cli.tables import PIPE, beside, check_out, write_table
 
-    form = TextFormat(sep, encoding, decimal)
-    check_out(out, [artifact, data], table=True)
-    classifier, loaded = load_classifier(artifact), read(data, form)
-    kept = kept_columns(loaded, keep)
-    X = rows_for(classifier, loaded, columns, drop)
-    plan = classifier.plan_audit(X, n=n, width=width, population=population, level=level, random_state=seed)
+    check_out(out, [saved.artifact, data], table=True)
+    classifier, loaded = saved.load(), reading.read(data)
+    kept, X = loaded.kept(keep), reading.rows(classifier, loaded)
+    with about(data):
+        plan = classifier.plan_audit(
+            X, n=n, width=width, population=population, level=level, random_state=seed
+        )
     rows = None if kept is None else kept.take(plan.rows)
-    write_table(out, beside(rows, plan.to_columns()), inputs=[artifact, data])
-    if json:
-        show.as_json(
-            {"out": out, "n": plan.n, "rows": plan.rows, "expected_width": plan.expected_width,
-             "population": plan.population, "level": plan.level}
-        )  # fmt: skip
-        return
-    show.say(
-        f"{plan.n:,} rows to label; the interval of the prior is expected to be "
-        f"{show.share(plan.expected_width)} wide",
+    write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data])
+    names = ("n", "rows", "expected_width", "population", "level")
+    return Result(
+        {"out": out} | {name: getattr(plan, name) for name in names},
+        [
+            f"{plan.n:,} rows to label; the interval of the prior is expected to be "
+            f"{share(plan.expected_width)} wide",
+            f"fill in the column drpu_label of {out}, then run: "
+            f"drpu adapt {saved.artifact} {data} --audit {out}",
+        ],
         aside=out == PIPE,
     )
-    show.say(
-        f"fill in the column drpu_label of {out}, then run: drpu adapt {artifact} {data} --audit {out}",
-        aside=out == PIPE,
-    )
+
+
+def evaluate(
+    saved: Saved,
+    data: Data,
+    label: Annotated[
+        str | None, typer.Option("--label", "-l", help="Column of true labels; DATA is a random sample.")
+    ] = None,
+    prior: Prior = None,
+    level: Level = 0.95,
+    *,
+    answers: Answers,
+    costs: Costs,
+    reading: Reading,
+) -> Result:
+    """Accuracy, precision, recall and cost from true labels, with intervals.
+
+    The labels come from a file that drpu audit wrote and that has been filled in, or from a column of DATA,
+    whose rows are then treated as a random sample.
+
+    Examples
+    --------
+    drpu evaluate june.drpu june.parquet --audit to-label.csv
+
+    drpu evaluate june.drpu checked.csv --label is_fraud --json
+    """
+    if (label is None) == (answers.audit is None):
+        raise typer.BadParameter(
+            "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
+        )
+    classifier, loaded = saved.load(), reading.read(data)
+    X = reading.rows(classifier, loaded, used=label)
+    classifier = costs.at(classifier, prior)
+    if label is None:
+        found = classifier.evaluate(answers.read(classifier, X, reading), level=level)
+    else:
+        y = loaded.column(label)
+        with about(f"{data}, column {label!r}"):
+            found = classifier.evaluate(X, y, level=level)
+    rows = f"{found.n:,} rows with true labels; {found.level:.0%} intervals"
+    figures = {name.replace("_", " "): _figure(name, getattr(found, name)) for name in _FIGURES}
+    return Result({"evaluation": found} | standing(classifier), {"measured on": rows} | figures)
+
+
+def _figure(name: str, figure: Any) -> str:
+    if figure.value != figure.value:
+        return "cannot be computed from these labels"
+    return figure_text(figure, number if name == "cost" else share)

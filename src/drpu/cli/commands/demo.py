@@ -9,16 +9,17 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli import options as given
-from drpu.cli import show
+from drpu.cli.options import Output
+from drpu.cli.show import Result
 
 __all__ = ["demo"]
 
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("demo"),
-    json: given.Json = False,
-) -> None:
+    *,
+    output: Output,
+) -> Result:
     """Train on images of digits, change the share of even ones, and show the adapted classifier.
 
     Example
@@ -27,9 +28,6 @@ def demo(
     """
     from drpu.demo import main
 
-    if not json:
+    with contextlib.redirect_stdout(sys.stderr if output.json else sys.stdout):
         main(["--out", str(out)])
-        return
-    with contextlib.redirect_stdout(sys.stderr):
-        main(["--out", str(out)])
-    show.as_json({"files": sorted(str(path) for path in out.iterdir())})
+    return Result({"files": sorted(str(path) for path in out.iterdir())})

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
+import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from drpu.cli import options as given
-from drpu.cli import show
+from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text
+from drpu.cli.show import Result, about, decision_lines, learnt, prior_line, size, standing
+from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning
 
 __all__ = ["fit"]
 
 
 def fit(
-    train: given.Data,
+    train: Data,
     out: Annotated[Path, typer.Option("--out", "-o", help="File to write the classifier to.")],
+    *,
     label: Annotated[
         str | None, typer.Option("--label", "-l", help="Column that marks labelled positives with 1.")
     ] = None,
     unlabeled: Annotated[
         str | None, typer.Option(help="Second file with the unlabeled rows; then TRAIN holds positives only.")
     ] = None,
-    columns: given.Columns = None,
-    drop: given.Drop = None,
     weight: Annotated[str | None, typer.Option(help="Column of row weights.")] = None,
     pos_label: Annotated[
         str | None, typer.Option(help="Label of the positives; the larger of two numbers if left out.")
@@ -38,25 +40,13 @@ def fit(
         ),
     ] = "case-control",
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
-    cost: given.Cost = None,
-    false_alarm: given.FalseAlarm = None,
-    miss: given.Miss = None,
-    seed: Annotated[
-        int, typer.Option(help="Seed: the same rows give the same classifier.", min=0, max=2**32 - 1)
-    ] = 0,
+    seed: Seed = 0,
     jobs: Annotated[int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")] = 1,
-    column_values: Annotated[
-        str | None,
-        typer.Option(help="Levels of categories in the file: keep, or hash.", show_default=False),
-    ] = None,
-    rare_values: Annotated[
-        int | None, typer.Option(help="Leave out levels of fewer rows than this.", show_default=False)
-    ] = None,
-    sep: given.Sep = None,
-    encoding: given.Encoding = None,
-    decimal: given.Decimal = ".",
-    json: given.Json = False,
-) -> None:
+    costs: Costs,
+    reading: Reading,
+    saving: Saving,
+    output: Output,
+) -> Result:
     """Fit a classifier to labelled positives and unlabeled rows.
 
     Examples
@@ -71,51 +61,80 @@ def fit(
         raise typer.BadParameter("give a column of labels (--label y) or a second file (--unlabeled u.csv).")
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
-    from drpu import DRPUClassifier, save
-    from drpu.classifier.record import Reduction
-    from drpu.cli.reading import TextFormat, read
-    from drpu.cli.rows import (
-        as_label,
-        check_positive_label,
-        chosen_cost,
-        in_file,
-        labelled,
-        number_or_word,
-        weighted_rows,
-    )
-    from drpu.cli.show import check_out, learnt
+    from drpu import DRPUClassifier
+    from drpu.cli.tables import check_out
 
     check_out(out, [train, unlabeled])
-    Reduction(column_values, rare_values)  # checked before the fit, which takes a while
-    form = TextFormat(sep, encoding, decimal)
-    stated = chosen_cost(cost, false_alarm, miss)
+    saving.check()
+    cost = costs.stated
     classifier = DRPUClassifier(
-        model, prior=number_or_word(prior), cost=0.5 if stated is None else stated, scenario=scenario,
-        random_state=seed, n_jobs=jobs, verbose=int(sys.stderr.isatty() and not json),
+        model, prior=number_or_text(prior), cost=0.5 if cost is None else cost, scenario=scenario,
+        random_state=seed, n_jobs=jobs, verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
-    loaded = read(train, form)
+    loaded = reading.read(train)
     if label is not None:
-        X, y, w = labelled(loaded, label, columns, drop, weight)
-        positive = as_label(pos_label, y)
-        check_positive_label(y, positive, where=f"{train}, column {label!r}")
-        classifier.set_params(pos_label=positive)
-        in_file(train, lambda: classifier.fit(X, y, sample_weight=w))
+        X, w = reading.training_rows(loaded, weight, without=label)
+        y = loaded.column(label)
+        with about(f"{train}, column {label!r}"):
+            classifier.set_params(pos_label=_positive_label(y, pos_label))
+        with about(train):
+            _fitted(classifier.fit, X, y, sample_weight=w)
     else:
         assert unlabeled is not None
-        sides = [weighted_rows(side, columns, drop, weight) for side in (loaded, read(unlabeled, form))]
+        sides = [reading.training_rows(side, weight) for side in (loaded, reading.read(unlabeled))]
         (P, w_p), (U, w_u) = sides
-        in_file(train, lambda: classifier.fit_pu(P, U, positive_weight=w_p, unlabeled_weight=w_u))
-    save(classifier, out, column_values=column_values, rare_values=rare_values)
-    result = {"artifact": str(out), "bytes": out.stat().st_size} | learnt(classifier)
-    if json:
-        show.as_json(result)
-        return
-    show.say(f"fitted to {result['positives']:,.0f} positives and {result['unlabeled']:,.0f} unlabeled rows")
-    show.facts(
+        with about(train):
+            _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
+    saving.save(classifier, out)
+    written = out.stat().st_size
+    values = {"artifact": str(out), "bytes": written} | learnt(classifier) | standing(classifier)
+    counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
+    return Result(
+        values,
         {
-            "share of positives": show.prior(classifier.prior_),
+            "fitted to": counted,
+            "share of positives": prior_line(classifier.prior_),
             "threshold": f"ratio above {classifier.threshold_:.3g}",
-            "to expect": show.performance(classifier),
-            "written": f"{out} ({show.size(out.stat().st_size)}, no training rows)",
         }
+        | decision_lines(values)
+        | {"written": f"{out} ({size(written)}, no training rows)"},
     )
+
+
+def _positive_label(y: Any, text: str | None) -> Any:
+    """The positive label in the type of the labels; raises if it is not clear which one it is."""
+    from drpu.classifier.validation import read_labels
+
+    label: Any = text
+    if text is not None and y.dtype.kind in "iuf":
+        number = number_or_text(text)
+        whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
+        label = int(number) if whole else number
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PositiveLabelWarning)
+        try:
+            read_labels(y, label)
+        except PositiveLabelWarning as guess:
+            import numpy as np
+
+            values, counts = np.unique(y.astype(str), return_counts=True)
+            pairs = zip(values.tolist(), counts, strict=True)
+            shown = " and ".join(f"{value!r} ({n:,} rows)" for value, n in pairs)
+            raise LabelError(
+                f"the labels are {shown}: say which one marks the positives, with "
+                f"--pos-label {shlex.quote(str(values[0]))}."
+            ) from guess
+    return label
+
+
+def _fitted(fit: Any, *rows: Any, **weights: Any) -> None:
+    """Fit; errors about columns that cannot be used name the option that helps."""
+    try:
+        fit(*rows, **weights)
+    except MissingValuesError as error:
+        raise MissingValuesError(
+            "this model does not accept missing values: use --model auto or boosted, fill them, or leave the "
+            "columns out with --drop."
+        ) from error
+    except DataTypeError as error:
+        raise DataTypeError(f"{error} On the command line: leave such columns out with --drop.") from error

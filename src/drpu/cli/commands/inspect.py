@@ -1,25 +1,23 @@
-"""``drpu inspect``: describes a saved classifier."""
+"""``drpu inspect`` and ``drpu verify``: describe and check a saved classifier."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from drpu.cli import options as given
-from drpu.cli import show
+from drpu.cli.options import Saved, _text
+from drpu.cli.show import Result, about, decision_lines, learnt, prior_line, size, standing
 
-__all__ = ["inspect"]
+__all__ = ["inspect", "verify"]
 
 
 def inspect(
-    artifact: given.Artifact,
-    expected: Annotated[
-        bool, typer.Option("--expected", help="Also load the model and show its expected performance.")
-    ] = False,
-    json: given.Json = False,
-) -> None:
-    """Describe a saved classifier, without any data and without loading its model.
+    saved: Saved,
+    expected: Annotated[bool, typer.Option("--expected", help="Also show the expected performance.")] = False,
+) -> Result:
+    """Describe a saved classifier, without any data.
 
     Examples
     --------
@@ -27,39 +25,79 @@ def inspect(
 
     drpu inspect fraud.drpu --json | jq .versions
     """
-    from drpu.cli.peek import peek
+    from drpu import verify
 
-    what = peek(artifact)
-    values, words = _expected(artifact) if expected else ({}, {})
-    if json:
-        show.as_json(what | values)
-        return
-    show.facts(_lines(what) | words)
-
-
-def _expected(artifact: Any) -> tuple[dict[str, Any], dict[str, str]]:
-    """The figures that need the model: for JSON, and as text."""
-    from drpu.cli.rows import load_classifier
-    from drpu.cli.show import standing
-
-    classifier = load_classifier(artifact)
-    return standing(classifier), {"to expect": show.performance(classifier)}
+    with about(saved.artifact):
+        file = verify(saved.artifact, expected_sha256=saved.sha256)
+    classifier = saved.load()  # for the lead: once records are decoded, describe the record instead
+    values = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
+    values |= {"contents": file.contents} | learnt(classifier) | _position(classifier)
+    lines = _lines(values)
+    if expected:
+        values |= standing(classifier)
+        lines |= decision_lines(values)
+    return Result(values, lines)
 
 
-def _lines(what: dict[str, Any]) -> dict[str, str]:
-    from drpu.core.prior.estimate import PriorEstimate
-
-    names = what["columns"] or [f"{what['n_columns']} without names"]
+def _position(classifier: Any) -> dict[str, Any]:
     return {
-        "kind": what["kind"],
-        "model": what["model"],
-        "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
-        "learnt from": f"{what['positives']:,.0f} positives, {what['unlabeled']:,.0f} unlabeled rows",
-        "labels": f"{what['classes'][1]!s} is positive, {what['classes'][0]!s} is not",
-        "training prior": show.prior(PriorEstimate(**what["train_prior"])),
-        "works at prior": show.prior(PriorEstimate(**what["prior"])),
-        "cost": f"{what['cost']:g}",
-        "threshold": f"ratio above {what['threshold']:.3g}",
-        "written by": ", ".join(f"{name} {number}" for name, number in what["versions"].items()),
-        "size": show.size(what["bytes"]),
+        "train_prior": classifier.train_prior_,
+        "prior": classifier.test_prior_,
+        "cost": classifier.cost_,
+        "threshold": classifier.threshold_,
     }
+
+
+def _lines(values: dict[str, Any]) -> dict[str, str]:
+    names = values["columns"] or [f"{values['n_columns']} without names"]
+    return {
+        "kind": values["kind"],
+        "model": values["model"],
+        "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
+        "learnt from": f"{values['positives']:,.0f} positives, {values['unlabeled']:,.0f} unlabeled rows",
+        "labels": f"{values['classes'][1]!s} is positive, {values['classes'][0]!s} is not",
+        "training prior": prior_line(values["train_prior"]),
+        "works at prior": prior_line(values["prior"]),
+        "cost": f"{values['cost']!s}",
+        "threshold": f"ratio above {values['threshold']:.3g}",
+        "written by": ", ".join(f"{name} {number}" for name, number in values["versions"].items()),
+        "size": size(values["bytes"]),
+    }
+
+
+def verify(
+    saved: Saved,
+    public_key: Annotated[Path | None, _text(help="Public key of the expected signer.")] = None,
+    signature: Annotated[Path | None, _text(help="The signature; ARTIFACT.sig if left out.")] = None,
+    max_bytes: Annotated[int | None, _text(help="Maximum bytes of the file and its content.", min=1)] = None,
+) -> Result:
+    """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
+
+    Digests inside the file detect accidental damage only. To detect a file that was changed on purpose, give
+    the digest that you expect, or the public key of the signer.
+
+    Examples
+    --------
+    drpu verify fraud.drpu
+
+    drpu verify fraud.drpu --public-key team.pub --json
+    """
+    from drpu import verify as check
+
+    limits = {} if max_bytes is None else {"max_bytes": max_bytes}
+    with about(saved.artifact):
+        found = check(
+            saved.artifact, expected_sha256=saved.sha256, signature=signature, public_key=public_key, **limits
+        )
+    return Result(
+        {"artifact": str(saved.artifact), "verified": True} | found.as_dict(),
+        {
+            "verified": str(saved.artifact),
+            "kind": f"{found.kind}, schema {found.schema}",
+            "sha256": found.sha256,
+            "size": size(found.bytes),
+            "signed": "yes, by the holder of that key" if found.signed else "not checked: give --public-key",
+            "keeps": ", ".join(f"{name}: {value}" for name, value in found.contents.items()) or "not stated",
+            "written by": ", ".join(f"{name} {number}" for name, number in found.versions.items()),
+        },
+    )

@@ -7,32 +7,24 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli import options as given
-from drpu.cli import show
+from drpu.cli.options import Answers, By, Decision, Level, Reading, Saved
+from drpu.cli.show import Result, about, size, standing
 
 __all__ = ["report"]
 
 
 def report(
-    artifact: given.Artifact,
+    saved: Saved,
     data: Annotated[str | None, typer.Argument(help="New rows, if any.", show_default=False)] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
-    columns: given.Columns = None,
-    drop: given.Drop = None,
-    cost: given.Cost = None,
-    false_alarm: given.FalseAlarm = None,
-    miss: given.Miss = None,
-    budget: given.Budget = None,
-    by: Annotated[str | None, typer.Option(help="Column to group the new rows by, such as month.")] = None,
-    audit: given.Audit = None,
-    audit_label: given.AuditLabel = "drpu_label",
-    level: given.Level = 0.95,
+    by: By = None,
     title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
-    sep: given.Sep = None,
-    encoding: given.Encoding = None,
-    decimal: given.Decimal = ".",
-    json: given.Json = False,
-) -> None:
+    *,
+    level: Level = 0.95,
+    decision: Decision,
+    answers: Answers,
+    reading: Reading,
+) -> Result:
     """Write a self-contained HTML page: the fit, the change in new rows, and a what-if explorer.
 
     Examples
@@ -46,30 +38,29 @@ def report(
     drpu report fraud.drpu --cost 0.9 --out fraud.html
     """
     from drpu.classifier.fitted import score_once
-    from drpu.cli.reading import TextFormat, read
-    from drpu.cli.rows import audit_in, chosen_budget, chosen_cost, group_values, load_classifier, rows_for
-    from drpu.cli.show import check_out, standing
+    from drpu.cli.tables import check_out
     from drpu.report import write_report
 
-    if data is None and (by is not None or audit is not None):
+    if data is None and (by is not None or answers.audit is not None):
         raise typer.BadParameter("--by and --audit need new rows: give a file with them.")
-    form = TextFormat(sep, encoding, decimal)
-    check_out(out, [artifact, data, audit])
-    stated, looks = chosen_cost(cost, false_alarm, miss), chosen_budget(budget)
-    classifier = load_classifier(artifact)
-    loaded = None if data is None else read(data, form)
-    X = None if loaded is None else rows_for(classifier, loaded, columns, drop, used=by)
-    groups = None if by is None or loaded is None else group_values(loaded, by)
-    heading = title or (artifact.name if data is None else f"{artifact.stem} on {Path(data).stem}")
-    answers = None
-    if audit is not None:
-        X = score_once(classifier, X)
-        answers = audit_in(classifier, X, audit, audit_label, form)
-    at = write_report(
-        classifier, X, out, cost=stated, level=level, title=heading, by=groups, by_name=by, audit=answers,
-        budget=looks.get("rows", looks.get("share")),
-    )  # fmt: skip
-    if json:
-        show.as_json({"report": str(out), "bytes": out.stat().st_size} | standing(at))
-        return
-    show.say(f"{out} ({show.size(out.stat().st_size)}): open it in a browser, it needs no network")
+    check_out(out, [saved.artifact, data, answers.audit])
+    cost, depth = decision.stated, decision.depth
+    classifier, X, groups, audit = saved.load(), None, None, None
+    if data is not None:
+        loaded = reading.read(data)
+        groups = None if by is None else loaded.groups(by)
+        rows = reading.rows(classifier, loaded, used=by)
+        with about(data):
+            X = score_once(classifier, rows)
+        audit = answers.read(classifier, X, reading)
+    heading = saved.artifact.name if data is None else f"{saved.artifact.stem} on {Path(data).stem}"
+    with about(data or saved.artifact):
+        at = write_report(
+            classifier, X, out, cost=cost, level=level, title=title or heading, by=groups, by_name=by,
+            audit=audit, budget=depth.get("rows", depth.get("share")),
+        )  # fmt: skip
+    written = out.stat().st_size
+    return Result(
+        {"report": str(out), "bytes": written} | standing(at),
+        [f"{out} ({size(written)}): open it in a browser, it needs no network"],
+    )

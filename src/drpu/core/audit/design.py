@@ -13,6 +13,7 @@ of Clopper and Pearson.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -434,6 +435,9 @@ def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Fi
     The errors of the two are combined on the scale of log(1 - share), separately for the lower and the
     upper limit. They are treated as independent. This is conservative if the share was measured on the
     rows from which the growth was counted, because both errors then have the same direction.
+
+    Answers and counts may contradict each other, so that more than all rows would be negative. The value is
+    then 0, and the upper limit is as far from it as it would be from an estimate of 0: no limits are equal.
     """
     if growth == Growth(1.0):
         return share
@@ -441,7 +445,9 @@ def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Fi
     negative = max(1 - share.value, 1e-9)
     up = math.hypot(math.log(max(1 - share.low, 1e-9) / negative), lower)
     down = math.hypot(math.log(negative / max(1 - share.high, 1e-9)), upper)
-    ends = (growth.value * negative * math.exp(step) for step in (0.0, up, -down))
+    centre = growth.value * negative
+    most = math.log(sys.float_info.max)  # a growth with a large error has steps that exp cannot represent
+    ends = centre, centre * math.exp(min(up, most)), min(centre, 1.0) * math.exp(-down)
     value, low, high = (min(max(1 - end, 0.0), 1.0) for end in ends)
     if share.high >= 1:
         high = 1.0

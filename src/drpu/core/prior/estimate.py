@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from html import escape
 from typing import Annotated, Any, Self, TypeAlias
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
@@ -14,6 +14,7 @@ from drpu.core.prior.mixture import PROPORTIONS, adaptive
 from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
+from drpu.exceptions import warn as give_warning
 
 __all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
 
@@ -43,15 +44,17 @@ class PriorEstimate:
     method : str
         How ``value`` was estimated; ``"given"`` if the user passed it.
     identified : bool, default=True
-        False if the data give an upper bound only: ``value`` is then the prior
-        under the assumption that the best-scored rows are all positive.
+        False if the data do not determine the prior.
+    upper : float or None
+        Where the prior is not identified, its largest plausible value: the prior if the best-scored rows are
+        all positive. None if it is identified, and where more than the prior has changed.
 
     Examples
     --------
     >>> print(PriorEstimate(0.41, 0.38, 0.44, 0.95, "best-bin"))
     0.410 [0.380, 0.440] at 95%
-    >>> print(PriorEstimate(0.52, 0.1, 0.71, 0.95, "best-bin", identified=False))
-    0.520 [0.100, 0.710] at 95% (not identified: at most 0.710; 0.520 if all best-scored rows are positive)
+    >>> print(PriorEstimate(0.3, 0.1, 0.71, 0.95, "best-bin", identified=False, upper=0.52))
+    0.300 [0.100, 0.710] at 95% (not identified; at most 0.520 by the best-scored rows)
     """
 
     value: Annotated[float, Number(0, 1)]
@@ -60,6 +63,7 @@ class PriorEstimate:
     level: Annotated[float, Number(0, 1)]
     method: Annotated[str, Text(most=200)]
     identified: bool = True
+    upper: Annotated[float, Number(0, 1)] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.value <= self.high <= 1:
@@ -85,21 +89,17 @@ class PriorEstimate:
         limits = f"{self.low:.1%} to {self.high:.1%} at {self.level:.0%}"
         if self.method == "given":
             return f"<p>prior <b>{self.value:.1%}</b>, given</p>"
-        if not self.identified:
-            return (
-                f"<p>prior <b>at most {self.high:.1%}</b>; {self.value:.1%} if the best-scored rows are all "
-                f"positive ({limits}, {self.method})</p>"
-            )
-        return f"<p>prior <b>{self.value:.1%}</b>, {limits} ({self.method})</p>"
+        return f"<p>prior <b>{self.value:.1%}</b>, {limits} ({escape(self.method)}){self._doubt('.1%')}</p>"
 
     def __str__(self) -> str:
-        interval = f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}{self._doubt('.3f')}"
+
+    def _doubt(self, form: str) -> str:
         if self.identified:
-            return interval
-        return (
-            f"{interval} (not identified: at most {self.high:.3f}; "
-            f"{self.value:.3f} if all best-scored rows are positive)"
-        )
+            return ""
+        if self.upper is None:
+            return " (not identified)"
+        return f" (not identified; at most {self.upper:{form}} by the best-scored rows)"
 
 
 def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
@@ -254,16 +254,19 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
 def _estimate(value: float, limits: Limits, level: float, method: str, warn: bool) -> PriorEstimate:
     """The estimate with its value clipped to the limits; may warn if the data give an upper bound only."""
     clipped = float(min(max(value, limits.low), limits.high))
-    estimate = PriorEstimate(
-        clipped, float(limits.low), float(limits.high), level, method, bool(limits.identified)
-    )
-    if warn and not estimate.identified:
-        warnings.warn(
-            f"the prior is not identified: it is at most {estimate.high:.3f}, and {estimate.value:.3f} if "
-            "all best-scored rows are positive. The score may separate the classes too weakly to tell "
-            f"(Youden's index {limits.separation:.2f} or more): give the prior if you know it, label a few "
-            "rows (plan_audit), or use a better model.",
-            SeparationWarning,
-            stacklevel=4,
+    identified = bool(limits.identified)
+    upper = None if identified else clipped
+    estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, identified, upper)
+    if warn and not identified:
+        give_warning(
+            SeparationWarning(
+                "the prior is not identified: it is at most {high}, and {value} if all best-scored rows are "
+                "positive. The score may separate the classes too weakly to tell (Youden's index "
+                f"{limits.separation:.2f} or more):",
+                advice="give the prior if you know it, label a few rows (plan_audit), or use a better model.",
+                command="give --prior if you know it, label a few rows (drpu audit), or try another --model.",
+                high=estimate.high,
+                value=estimate.value,
+            )
         )
     return estimate

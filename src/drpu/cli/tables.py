@@ -1,4 +1,4 @@
-"""CSV, TSV and JSON lines as Arrow tables, with encodings, separators and compression."""
+"""Files of rows: read as Arrow tables or arrays, with encodings and compression, and written."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import codecs
 import difflib
 import errno
 import gzip
+import io
+import json
 import os
 import sys
 import zlib
@@ -18,23 +20,22 @@ from typing import Any
 import numpy as np
 
 from drpu._optional import require
+from drpu._output import check_output, output_file
+from drpu.cli.options import names
+from drpu.cli.show import printable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 
-__all__ = [
-    "ARROW",
-    "KNOWN",
-    "PARQUET",
-    "PIPE",
-    "TEXT",
-    "Loaded",
-    "TextFormat",
-    "ending_of",
-    "read",
-    "read_text",
-]
+__all__ = ["PARQUET", "PIPE", "Loaded", "TextFormat", "beside", "check_out", "read", "write_table"]
 
 PIPE = "-"
 JSON_LINES = (".jsonl", ".ndjson", ".json")
+SEPARATED = (".csv", ".tsv", ".txt")
+ARROW = (".arrow", ".feather", ".ipc")
+PARQUET = (".parquet", ".pq")
+KNOWN = (
+    "CSV (.csv, .tsv, .txt) and JSON lines (.jsonl, .ndjson), each also with .gz, "
+    "Parquet (.parquet), Arrow (.arrow, .feather) and NumPy (.npz, .npy)"
+)
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
@@ -84,14 +85,14 @@ def read_text(path: str, ending: str, form: TextFormat) -> Any:
     name = "the standard input" if path == PIPE else path
     source = _source(pa, path, name, form)
     try:
-        table = _json(source, name) if ending in JSON_LINES else _csv(pa, source, ending, form)
+        table = _json(source) if ending in JSON_LINES else _csv(pa, source, ending, form)
         names = table.column_names
     except UnicodeDecodeError as error:
         raise _other_encoding(name) from error
     except zlib.error as error:
         raise DataError(f"{name} cannot be read: it is not a whole gzip file ({error}).") from error
     except pa.ArrowInvalid as error:
-        raise _unreadable(path, name, form, error) from error
+        raise _unreadable(path, ending, form, error) from error
     undecoded = [field.name for field in table.schema if pa.types.is_binary(field.type)]
     if undecoded and ending not in JSON_LINES:
         raise _other_encoding(name)
@@ -167,10 +168,8 @@ def _typed_csv(pa: Any, csv: Any, source: Any, parse: Any, options: dict[str, An
     convert = csv.ConvertOptions(**options)
     try:
         return csv.read_csv(_from_start(source), parse_options=parse, convert_options=convert)
-    except pa.ArrowInvalid as error:
-        if "conversion error" not in str(error):
-            raise
-        # Types were guessed from the first block; a later value does not fit. Guess from all of them.
+    except pa.ArrowInvalid:
+        # Types were guessed from the first block; a later value may not fit. Guess from all of them.
         whole = os.path.getsize(source) if isinstance(source, str) else source.size()
         read = csv.ReadOptions(block_size=min(whole + 1, _LARGEST_BLOCK))
         return csv.read_csv(
@@ -197,20 +196,20 @@ def _from_start(source: Any) -> Any:
     return source
 
 
-def _json(source: Any, name: str) -> Any:
-    json = require("pyarrow.json", extra="cli", for_="reading JSON lines")
-    return json.read_json(source)
+def _json(source: Any) -> Any:
+    return require("pyarrow.json", extra="cli", for_="reading JSON lines").read_json(source)
 
 
-def _unreadable(path: str, name: str, form: TextFormat, error: Exception) -> DataError:
+def _unreadable(path: str, ending: str, form: TextFormat, error: Exception) -> DataError:
     """The error, with advice that depends on its cause."""
+    name = "the standard input" if path == PIPE else path
     found = _likely_separator(path) if form.sep is None else None
     if found is not None:
         return _wrong_separator(name, found)
     reason = " ".join(str(error).split())
     if form.other_than_utf8:
         reason += f" (read as {form.encoding}: try another --encoding, or none for UTF-8)"
-    if "JSON" in reason:
+    if ending in JSON_LINES:
         reason += '; write one object per line: {"a": 1, "b": 2}'
     return DataError(f"{name} cannot be read: {reason}")
 
@@ -237,15 +236,6 @@ def _wrong_separator(name: str, found: str) -> DataError:
     )
 
 
-ARROW = (".arrow", ".feather", ".ipc")
-PARQUET = (".parquet", ".pq")
-TEXT = (".csv", ".tsv", ".txt", *JSON_LINES)
-KNOWN = (
-    "CSV (.csv, .tsv, .txt) and JSON lines (.jsonl, .ndjson), each also with .gz, "
-    "Parquet (.parquet), Arrow (.arrow, .feather) and NumPy (.npz, .npy)"
-)
-
-
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The content of a file: a table with named columns, or named arrays."""
@@ -265,6 +255,31 @@ class Loaded:
         if self.arrays is not None:
             return self.arrays[name]
         return _flat(self.table.column(name))
+
+    def numbers(self, name: str, meaning: str) -> Any:
+        """One column of numbers."""
+        values = self.column(name)
+        if values.dtype.kind not in "biuf":
+            raise DataTypeError(f"{self.path}: the column {name!r} of {meaning} must hold numbers.")
+        return values
+
+    def groups(self, by: str) -> Any:
+        """The column to group by, one value per row."""
+        if self.table is None:
+            raise DataError(f"{self.path}: --by works on tables, not on NumPy archives.")
+        types = require("pyarrow", extra="cli", for_="reading tables").types
+        dates = [f for f in self.table.schema if types.is_date(f.type) or types.is_timestamp(f.type)]
+        if by not in self.names and dates:
+            shown = ", ".join(f"--by {field.name}" for field in dates[:8])
+            raise DataError(f"{self.path}: no column {by!r}. Dates are grouped by month: {shown}.")
+        return self.column(by)
+
+    def kept(self, keep: str | None) -> Any:
+        """The columns that are copied to the output; None if the file has no columns."""
+        if self.table is None or keep is None:
+            return self.table
+        self.check_names(names(keep))
+        return self.table.select(names(keep))
 
     def rows(self, *, columns: Sequence[str] = (), drop: Sequence[str] = ()) -> Any:
         """The rows to learn from or to score: named columns, or all but the dropped ones."""
@@ -336,7 +351,7 @@ def read(path: str, form: TextFormat | None = None) -> Loaded:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if ending in (".npz", ".npy"):
         return Loaded(path, arrays=_arrays(path))
-    if path == PIPE or ending in TEXT:
+    if path == PIPE or ending in (*SEPARATED, *JSON_LINES):
         return Loaded(path, table=_with_good_names(read_text(path, ending, form), path))
     if not (Path(path).is_dir() or ending in (*ARROW, *PARQUET)):
         raise DataTypeError(f"{path}: the ending {ending!r} is not known. Supported are {KNOWN}.")
@@ -406,3 +421,81 @@ def _flat(column: Any) -> Any:
     """One label, weight or group per row, as a NumPy array."""
     values = np.asarray(column.to_numpy())
     return values.astype(np.int64) if values.dtype == bool else values
+
+
+# -- writing ---------------------------------------------------------------------------------------
+
+
+def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:
+    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs.
+
+    Parameters
+    ----------
+    path : path-like or None
+        The output; None and ``-`` are not files.
+    inputs : iterable of path-like
+        Files that the command reads.
+    table : bool
+        Whether a table is written; its format depends on the ending.
+    """
+    if path is None or os.fspath(path) == PIPE:
+        return
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise DataError(f"{target} cannot be written: there is no folder {target.parent}, create it first.")
+    if table and ending_of(str(target)) not in (*SEPARATED, *JSON_LINES, *ARROW, *PARQUET, ".npz"):
+        raise DataTypeError(f"{target}: the ending {target.suffix!r} is not known. Supported are {KNOWN}.")
+    check_output(target, inputs=[given for given in inputs if given is not None])
+
+
+def beside(kept: Any, answers: dict[str, Any]) -> Any:
+    """The kept columns followed by the predictions, as an Arrow table."""
+    pa = require("pyarrow", extra="cli", for_="writing tables")
+    if kept is None:
+        return pa.table(answers)
+    for name, values in answers.items():
+        if name in kept.column_names:
+            raise DataError(f"the input has a column {name!r} already: choose another --prefix.")
+        kept = kept.append_column(name, pa.array(values))
+    return kept
+
+
+def write_table(path: str, table: Any, *, inputs: Iterable[Any] = ()) -> None:
+    """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output."""
+    if path == PIPE:
+        _to_pipe(table)
+        return
+    with output_file(path, inputs=[given for given in inputs if given is not None]) as file:
+        if path.lower().endswith(".gz"):
+            with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
+                _encode(table, ending_of(path), packed)
+        else:
+            _encode(table, ending_of(path), file)
+
+
+def _to_pipe(table: Any) -> None:
+    if not sys.stdout.isatty():
+        sys.stdout.flush()
+        _encode(table, ".csv", sys.stdout.buffer)
+        sys.stdout.buffer.flush()
+        return
+    text = io.BytesIO()
+    _encode(table, ".csv", text)
+    for line in text.getvalue().decode().splitlines():  # values must not control the terminal
+        print(printable(line))
+
+
+def _encode(table: Any, ending: str, sink: Any) -> None:
+    """Write the bytes of the file to ``sink``."""
+    if ending in SEPARATED:
+        csv = require("pyarrow.csv", extra="cli", for_="writing CSV")
+        csv.write_csv(table, sink, csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ","))
+    elif ending in JSON_LINES:
+        for row in table.to_pylist():
+            sink.write(json.dumps(row, default=str).encode() + b"\n")
+    elif ending in ARROW:
+        require("pyarrow.feather", extra="cli", for_="writing Arrow").write_feather(table, sink)
+    elif ending in PARQUET:
+        require("pyarrow.parquet", extra="cli", for_="writing Parquet").write_table(table, sink)
+    else:
+        np.savez_compressed(sink, **{name: table.column(name).to_numpy() for name in table.column_names})

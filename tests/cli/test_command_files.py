@@ -12,12 +12,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-
 from cli_answers import answer
+
 from drpu import make_gaussian_pu
 from drpu.cli import main
-from drpu.cli.reading import TextFormat, read
-from drpu.cli.show import printable, share
+from drpu.cli.show import printable
+from drpu.cli.tables import TextFormat, read
+from drpu.report.texts import share
 
 ROWS = "größe,menge,y\n" + "".join(f"{k / 7:.6f},{k % 5},{k % 3 == 0:d}\n" for k in range(60))
 
@@ -33,20 +34,6 @@ def folder(tmp_path_factory):
     words = ["fit", str(folder / "train.csv"), "--label", "fraud", "--model", "classifier"]
     assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
     return folder
-
-
-@pytest.fixture
-def run(folder, capsys, monkeypatch):
-    """Run a command in the folder; return its exit code, output and errors."""
-    monkeypatch.chdir(folder)
-
-    def run(*line):
-        capsys.readouterr()
-        code = main(line[0].split() if len(line) == 1 else list(line))
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
 
 
 # -- text files ------------------------------------------------------------------------------------

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 import pytest
-
 from cli_answers import answer
+
 from drpu import load, save
 from drpu.cli import main
-from drpu.cli.reading import TextFormat, read
+from drpu.cli.tables import TextFormat, read
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +96,8 @@ def test_extra_columns_are_ignored_with_one_warning(run, kind, command):
     code, _, err = run(f"{name} claims.drpu claims.{kind} {options}")
     assert code == 0
     assert [line for line in err.splitlines() if "ignored" in line] == [
-        "warning: [extra-columns] X has columns that training did not have: 'status'. They are ignored."
+        f"warning: claims.{kind}: [extra-columns] X has columns that training did not have: 'status'. "
+        "They are ignored."
     ]
 
 

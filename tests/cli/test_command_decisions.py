@@ -1,10 +1,9 @@
 """Budgets, amounts and groups on the command line."""
 
 import pytest
-from numpy.testing import assert_allclose
-
 from cli_answers import answer
 from cli_folder import write_folder
+from numpy.testing import assert_allclose
 
 
 @pytest.fixture(scope="module")
