@@ -110,11 +110,14 @@ class Scores:
 
     def members(self, rows: Any) -> dict[str, Any]:
         """Log-ratios of each member of an average that is in use, if it is one fit."""
-        models = self.clf.model_.models
-        if len(models) > 1 or not hasattr(models[0], "member_scores"):
+        from drpu._codec import kind_of
+        from drpu.functions.average import Average
+
+        first, *others = self.clf.model_.functions
+        if others or not isinstance(first, Average):
             return {}
-        names = [member.kind for member in models[0].members_]
-        return dict(zip(names, models[0].member_scores(rows).T, strict=True))
+        names = [kind_of(type(member)) for member in first.members]
+        return dict(zip(names, first.member_scores(rows).T, strict=True))
 
 
 def _size(encoded: Any) -> int:

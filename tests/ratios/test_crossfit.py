@@ -62,7 +62,7 @@ def numbered(n_positive, n_unlabeled, *, weighted=False):
 def test_folds_score_every_row_once_by_a_model_that_has_not_seen_it(folds, sizes):
     model, held = cross_fit(Spy(), numbered(*sizes), holdout=folds, random_state=0)
     assert len(model.functions) == folds
-    for kind, scores, start in ((0, held.positive, 0), (1, held.unlabeled, 1000)):
+    for kind, scores, start in ((0, held.positive.rows, 0), (1, held.unlabeled.rows, 1000)):
         rows = start + np.arange(sizes[kind])
         assert_allclose(np.sort(scores), rows / 10)
         for spy in model.functions:
@@ -83,7 +83,7 @@ def test_folds_are_of_nearly_equal_size(folds):
 def test_a_share_is_kept_out_once_and_something_is_left_on_either_side(share, sizes):
     model, held = cross_fit(Spy(), numbered(*sizes), holdout=share, random_state=0)
     (spy,) = model.functions
-    for kind, scores in ((0, held.positive), (1, held.unlabeled)):
+    for kind, scores in ((0, held.positive.rows), (1, held.unlabeled.rows)):
         assert len(scores) == min(max(1, round(share * sizes[kind])), sizes[kind] - 1)
         assert len(spy.seen[kind]) + len(scores) == sizes[kind]
         assert spy.seen[kind].isdisjoint(spy.scored[kind])
@@ -92,16 +92,16 @@ def test_a_share_is_kept_out_once_and_something_is_left_on_either_side(share, si
 def test_without_a_split_one_model_scores_its_own_rows():
     model, held = cross_fit(Spy(), numbered(3, 5, weighted=True), holdout=0)
     assert len(model.functions) == 1
-    assert_allclose(held.positive, [0, 0.1, 0.2])
-    assert_allclose(held.unlabeled, 100 + np.arange(5) / 10)
-    assert_allclose(held.positive_weight, [1, 2, 3])
+    assert_allclose(held.positive.rows, [0, 0.1, 0.2])
+    assert_allclose(held.unlabeled.rows, 100 + np.arange(5) / 10)
+    assert_allclose(held.positive.weight, [1, 2, 3])
 
 
 @pytest.mark.parametrize("holdout", [3, 0.4])
 def test_weights_follow_their_rows(holdout):
     model, held = cross_fit(Spy(), numbered(12, 31, weighted=True), holdout=holdout, random_state=0)
-    assert_allclose(held.positive_weight, 10 * held.positive + 1)
-    assert_allclose(held.unlabeled_weight, 10 * held.unlabeled + 1)
+    assert_allclose(held.positive.weight, 10 * held.positive.rows + 1)
+    assert_allclose(held.unlabeled.weight, 10 * held.unlabeled.rows + 1)
     for spy in model.functions:
         for rows, weight in zip(spy.rows, spy.weights, strict=True):
             assert_array_equal(weight, rows + 1)
@@ -109,7 +109,7 @@ def test_weights_follow_their_rows(holdout):
 
 def test_without_weights_there_are_none():
     model, held = cross_fit(Spy(), numbered(6, 6), holdout=2, random_state=0)
-    assert held.positive_weight is held.unlabeled_weight is None
+    assert held.positive.weight is held.unlabeled.weight is None
     assert model.functions[0].weights == (None, None)
 
 
@@ -128,8 +128,8 @@ def test_two_workers_give_what_one_gives():
     pair = SamplePair(Sample(rng.normal(1, 1, (20, 2))), Sample(rng.normal(0, 1, (60, 2))))
     with parallel_config("threading"):
         one, two = (cross_fit(LinearRatio(), pair, holdout=2, random_state=0, n_jobs=n)[1] for n in (1, 2))
-    assert_array_equal(one.positive, two.positive)
-    assert_array_equal(one.unlabeled, two.unlabeled)
+    assert_array_equal(one.positive.rows, two.positive.rows)
+    assert_array_equal(one.unlabeled.rows, two.unlabeled.rows)
 
 
 def test_the_learner_handed_in_stays_as_it_is():

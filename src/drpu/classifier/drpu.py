@@ -41,6 +41,7 @@ from drpu.core.shift.columns import ColumnProfile
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
+    DataTypeError,
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
@@ -49,7 +50,7 @@ from drpu.exceptions import (
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import FrameLearner
-from drpu.ratios.crossfit import cross_fit, resolve_holdout
+from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
 
 __all__ = ["DRPUClassifier"]
@@ -289,6 +290,11 @@ class DRPUClassifier(RatioClassifier):
         """
         self._check_parameters()
         model = resolve_model(self.model)
+        if isinstance(model, FrameLearner):
+            raise DataTypeError(
+                f"{type(model).__name__} is fitted to a {model.engine} data frame, by fit(frame, y='label'): "
+                "for rows in memory use BoostedRatio."
+            )
         pair = pair_pu(
             self,
             positive,
@@ -321,7 +327,7 @@ class DRPUClassifier(RatioClassifier):
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
         learnt = Learnt(
             folds,
-            held.tails(),
+            tails_of(held),
             classes,
             pair.labelled_fraction,
             profiles_of(self, pair.positive.rows, pair.unlabeled.rows),

@@ -19,7 +19,7 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import PriorBoundaryWarning, PriorError, warn
 from drpu.functions.features import Scaling
 from drpu.functions.folds import Folds
-from drpu.ratios.crossfit import cross_fit, resolve_holdout
+from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.ratios.fourier import FourierRatio
 from drpu.ratios.kernel import KernelRatio
 
@@ -126,7 +126,7 @@ def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[Folds, S
         holdout=resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)),
         random_state=rng,
     )
-    return model, held.tails()
+    return model, tails_of(held)
 
 
 def off_the_edge(prior: PriorEstimate) -> PriorEstimate:

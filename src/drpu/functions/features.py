@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
@@ -19,13 +20,69 @@ from drpu._samples import Sample, is_sparse, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError
 from drpu.functions.base import Function
-from drpu.functions.links import exact_product, log_above_floor, row_step
+from drpu.functions.links import log_above_floor
 from drpu.functions.onnx import Graph, onnx_log_above_floor
 
 __all__ = [
     "CLIP", "MIN_ROWS", "Basis", "Cosines", "Design", "FourierFunction", "KernelFunction", "Kind",
-    "LinearFunction", "Scaling", "blocks", "design", "make_basis", "median_distance",
+    "LinearFunction", "Scaling", "blocks", "design", "exact_product", "make_basis", "median_distance",
+    "rounded_factor", "row_step",
 ]  # fmt: skip
+
+# -- sums that do not depend on the batch -----------------------------------------------------------
+
+_MANTISSA = 53  # bits of a float64
+
+
+def exact_product(A: FloatArray, B: FloatArray) -> FloatArray:
+    """``A @ B`` to about 13 digits, each row the same in any batch.
+
+    Both factors are split into a rounded part and a rounded rest. The three products
+    that matter are exact, and are added in a fixed order.
+
+    Parameters
+    ----------
+    A : array of shape (n, d)
+        Rows.
+    B : array of shape (d, m)
+        Any matrix.
+    """
+    bits = _bits(2 * A.shape[1])
+    high_a, high_b = _rounded(A, bits, axis=1), _rounded(B, bits, axis=0)
+    rest_a, rest_b = _rounded(A - high_a, bits, axis=1), _rounded(B - high_b, bits, axis=0)
+    product: FloatArray = high_a @ high_b
+    product += high_a @ rest_b
+    product += rest_a @ high_b
+    return product
+
+
+def rounded_factor(B: FloatArray) -> FloatArray:
+    """``B`` of shape (d, m) with each column rounded to a fixed step.
+
+    Its product with rows that are multiples of :func:`row_step` is exact.
+    """
+    return _rounded(B, _bits(B.shape[0]), axis=0)
+
+
+@lru_cache
+def row_step(columns: int, largest: float) -> float:
+    """Step to round rows to whose absolute values are at most ``largest``."""
+    return float(np.ldexp(1.0, int(np.frexp(largest)[1]) - _bits(columns)))
+
+
+def _bits(terms: int) -> int:
+    """Bits that both factors may have so that a sum of ``terms`` products fits into a float64."""
+    return max(1, (_MANTISSA - int(terms).bit_length()) // 2)
+
+
+def _rounded(A: FloatArray, bits: int, axis: int) -> FloatArray:
+    """``A`` in fixed point: ``bits`` bits below the largest absolute value along ``axis``."""
+    _, exponent = np.frexp(np.abs(A).max(axis=axis, keepdims=True, initial=0.0))
+    unit = np.ldexp(1.0, exponent - bits)
+    return np.asarray(np.rint(A / unit) * unit, dtype=np.float64)
+
+
+# -- features -----------------------------------------------------------------------------------------
 
 CLIP = 3.0  # limit of softly clipped values, in standard deviations
 

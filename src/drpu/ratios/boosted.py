@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from scipy.special import logit
@@ -26,7 +26,7 @@ from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import TrainAndHeld, hold_out
 
 __all__ = [
-    "BoostedLoss", "BoostedRatio", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss", "holdout_risk",
+    "BoostedRatio", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss", "holdout_risk",
 ]  # fmt: skip
 
 _FAR = 50.0  # log-ratios are clipped here in holdout risks
@@ -113,69 +113,35 @@ class BoostedRisk:
         )
 
 
-class BoostedLoss(Protocol):
-    """The objective of the trees, and the map from their sum to a log-ratio."""
-
-    @property
-    def generator(self) -> str:
-        """Generator of the holdout risk."""
-
-    @property
-    def l2(self) -> float:
-        """Default shrinkage for the loss."""
-
-    def settings(self, pair: SamplePair, min_leaf: int) -> dict[str, Any]:
-        """Settings of LightGBM that depend on the loss."""
-
-    def fields(self, pair: SamplePair) -> dict[str, Any]:
-        """Fields of a LightGBM data set other than its rows; positive rows come first."""
-
-    def offset(self, pair: SamplePair) -> float:
-        """The constant that is added to the sum of the trees."""
-
-    @property
-    def link(self) -> str:
-        """How the sum of the trees and the offset becomes a ratio."""
-
-    def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
-        """Sum of trees and offset from the values that LightGBM passes to a metric."""
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class LogLoss:
     """Logistic loss of positive against unlabeled rows: log-odds minus those of the sample sizes."""
 
     generator: str = "bkl"
     link: str = "exp"
 
-    @property
-    def l2(self) -> float:
-        return _SHRINKAGE[self.generator]
-
     def settings(self, pair: SamplePair, min_leaf: int) -> dict[str, Any]:
+        """Settings of LightGBM that depend on the loss."""
         return {"objective": "binary", "min_data_in_leaf": min_leaf}
 
     def fields(self, pair: SamplePair) -> dict[str, Any]:
+        """Fields of a LightGBM data set other than its rows; positive rows come first."""
         return {"label": pair.flags(), "weight": pair.unit_weights()}
 
     def offset(self, pair: SamplePair) -> float:
+        """The constant that is added to the sum of the trees."""
         return -pair.log_odds()
 
     def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
+        """Sum of trees and offset from the values that LightGBM passes to a metric."""
         return np.asarray(logit(np.clip(predicted, 1e-15, 1 - 1e-15)) + offset)
 
 
-@dataclass(frozen=True, slots=True)
-class BregmanLoss:
+@dataclass(frozen=True)
+class BregmanLoss(LogLoss):
     """Non-negative Bregman risk, started at a ratio of 1."""
 
-    generator: str
-    link: str
-    alpha: float
-
-    @property
-    def l2(self) -> float:
-        return _SHRINKAGE[self.generator]
+    alpha: float = 0.0
 
     def settings(self, pair: SamplePair, min_leaf: int) -> dict[str, Any]:
         n, risk = len(pair.positive), self._risk(pair)
@@ -207,7 +173,7 @@ class BregmanLoss:
         return BoostedRisk(self.generator, self.link, self.alpha, w_p / w_p.sum(), w_u / w_u.sum())
 
 
-def holdout_risk(loss: BoostedLoss, g: FloatArray, held: SamplePair) -> float:
+def holdout_risk(loss: LogLoss, g: FloatArray, held: SamplePair) -> float:
     """Uncorrected risk of outputs on held-out rows, positive rows first."""
     n, log_ratio = len(held.positive), np.clip(LINKS[loss.link].log_ratio(g), -_FAR, _FAR)
     risk = bregman_risk(
@@ -401,7 +367,7 @@ class BoostedRatio(RatioLearner):
         )
         return copy
 
-    def _check_parameters(self) -> BoostedLoss:
+    def _check_parameters(self) -> LogLoss:
         for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
             if getattr(self, name) is not None:
                 check_integer(name, getattr(self, name), low=low)
@@ -419,7 +385,7 @@ class BoostedRatio(RatioLearner):
             check_integer("n_jobs", self.n_jobs, low=1)
         return self._loss()
 
-    def _loss(self) -> BoostedLoss:
+    def _loss(self) -> LogLoss:
         if check_choice("loss", self.loss, ("log", "bregman")) == "log":
             for name in ("generator", "link", "alpha"):
                 if getattr(self, name) is not None:
@@ -462,7 +428,7 @@ class BoostedRatio(RatioLearner):
 
     def _grow(
         self,
-        loss: BoostedLoss,
+        loss: LogLoss,
         pair: SamplePair,
         settings: dict[str, Any],
         rounds: int,
@@ -475,7 +441,7 @@ class BoostedRatio(RatioLearner):
         columns = category_columns(self.categories, pair.positive.rows.shape[1])
         data = _dataset(loss, pair, settings, columns)
         settings = settings | {
-            "lambda_l2": loss.l2 if self.l2 is None else self.l2,
+            "lambda_l2": _SHRINKAGE[loss.generator] if self.l2 is None else self.l2,
             **loss.settings(pair, min_leaf),
         }
         if held is None:
@@ -506,7 +472,7 @@ def _stopped_growth(positives: int) -> _Growth:
 
 
 def _dataset(
-    loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None
+    loss: LogLoss, pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None
 ) -> Any:
     import lightgbm
 

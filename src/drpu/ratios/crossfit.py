@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,8 +15,8 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction, check_integer
 from drpu._optional import progress
-from drpu._samples import Sample, SamplePair, take_rows
-from drpu._typing import FloatArray, IntArray
+from drpu._samples import SamplePair, take_rows
+from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 from drpu.functions.base import Function
@@ -24,33 +24,18 @@ from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import Positions, draw_splits, run_jobs, threads_of_one_fit
 
-__all__ = ["HeldOut", "cross_fit", "resolve_holdout"]
+__all__ = ["cross_fit", "resolve_holdout", "tails_of"]
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
 MOST_TO_FOLD = 2000  # with more positives a single split is enough
 
 
-@dataclass(frozen=True, slots=True)
-class HeldOut:
-    """Held-out scores of rows, with their weights."""
-
-    positive: FloatArray
-    unlabeled: FloatArray
-    positive_weight: FloatArray | None = None
-    unlabeled_weight: FloatArray | None = None
-    positive_groups: IntArray | None = None
-    unlabeled_groups: IntArray | None = None
-
-    def tails(self) -> ScoreTails:
-        """The held-out positive scores, with the unlabeled rows counted over them."""
-        tails = ScoreTails(self.positive, self.positive_weight, groups=self.positive_groups)
-        return tails.update(self.unlabeled, self.unlabeled_weight, groups=self.unlabeled_groups)
-
-    @property
-    def weighted(self) -> bool:
-        """Whether rows of either sample have weights."""
-        return self.positive_weight is not None or self.unlabeled_weight is not None
+def tails_of(scores: SamplePair) -> ScoreTails:
+    """The scores of held-out positives, with those of the unlabeled rows counted over them."""
+    positive, unlabeled = scores.positive, scores.unlabeled
+    tails = ScoreTails(positive.rows, positive.weight, groups=positive.groups)
+    return tails.update(unlabeled.rows, unlabeled.weight, groups=unlabeled.groups)
 
 
 def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped: bool = False) -> int | float:
@@ -99,8 +84,8 @@ def cross_fit(
     random_state: Any = None,
     n_jobs: int | None = None,
     verbose: int = 0,
-) -> tuple[Folds, HeldOut]:
-    """Fold functions and the scores of their held-out rows.
+) -> tuple[Folds, SamplePair]:
+    """Fold functions, and the scores of their held-out rows in place of the rows.
 
     Parameters
     ----------
@@ -114,8 +99,8 @@ def cross_fit(
     """
     if holdout == 0:
         fitted = learner.fit_checked(pair)
-        scores = fitted.score(pair.positive.rows), fitted.score(pair.unlabeled.rows)
-        return Folds((fitted,)), HeldOut(*scores, *_parallel(pair))
+        parts = (replace(part, rows=fitted.score(part.rows)) for part in (pair.positive, pair.unlabeled))
+        return Folds((fitted,)), SamplePair(*parts)
 
     rng = check_random_state(random_state)
     splits = draw_splits(pair, holdout, rng)
@@ -136,17 +121,12 @@ def cross_fit(
         fits = list(progress(done, total=len(work), label="folds", show=verbose > 0))
     whole = None if of_all is None else fits.pop(0)[0]
 
-    held = SamplePair(
-        *(
-            Sample(np.arange(len(sample)), sample.weight, sample.groups).take(
-                np.concatenate([split[at][1] for split in splits])
-            )
-            for at, sample in enumerate((pair.positive, pair.unlabeled))
-        )
-    )
-    return Folds(tuple(fit[0] for fit in fits), whole), HeldOut(
-        np.concatenate([fit[1] for fit in fits]), np.concatenate([fit[2] for fit in fits]), *_parallel(held)
-    )
+    held = []
+    for at, sample in enumerate((pair.positive, pair.unlabeled)):
+        places = replace(sample, rows=np.arange(len(sample)))  # which are copied in place of the rows
+        places = places.take(np.concatenate([split[at][1] for split in splits]))
+        held.append(replace(places, rows=np.concatenate([fit[1 + at] for fit in fits])))
+    return Folds(tuple(fit[0] for fit in fits), whole), SamplePair(*held)
 
 
 @contextmanager
@@ -157,12 +137,6 @@ def _each_warning_once() -> Iterator[None]:
         yield
     for message in {(w.category, str(w.message)): w for w in caught}.values():
         warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
-
-
-def _parallel(pair: SamplePair) -> tuple[Any, ...]:
-    """Weights and groups of both samples, in the order of the fields of HeldOut."""
-    samples = pair.positive, pair.unlabeled
-    return tuple(sample.weight for sample in samples) + tuple(sample.groups for sample in samples)
 
 
 def _fit_split(

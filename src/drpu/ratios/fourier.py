@@ -12,8 +12,14 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_integer, check_real
 from drpu._samples import SamplePair, is_sparse
 from drpu._typing import FloatArray
-from drpu.functions.features import Cosines, FourierFunction, LinearFunction, Scaling, median_distance
-from drpu.functions.links import rounded_factor
+from drpu.functions.features import (
+    Cosines,
+    FourierFunction,
+    LinearFunction,
+    Scaling,
+    median_distance,
+    rounded_factor,
+)
 from drpu.ratios.base import RatioLearner
 
 __all__ = ["FourierRatio", "LinearRatio"]

@@ -132,8 +132,8 @@ class ElkanNotoClassifier(PosteriorRival):
         # A single mean needs fewer folds than the whole score distribution.
         holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
         _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
-        probability = np.exp(-np.logaddexp(0, -(held.positive + self._log_odds)))
-        return float(np.average(probability, weights=held.positive_weight))
+        probability = np.exp(-np.logaddexp(0, -(held.positive.rows + self._log_odds)))
+        return float(np.average(probability, weights=held.positive.weight))
 
     def _prior_of(self, constant: float, share: float) -> PriorEstimate:
         """Prior of the population if the fraction ``constant`` of the positives is labelled."""
