@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -339,12 +337,3 @@ def test_progress_shows_when_asked(capsys):
     assert capsys.readouterr() == ("", "")
     light(verbose=1).fit_ratio(POSITIVE, UNLABELED)
     assert "3/3" in capsys.readouterr().err
-
-
-def test_torch_is_not_imported_before_a_fit():
-    code = (
-        "import sys; from drpu import NetworkRatio; from drpu.models.many import fit_many; "
-        "model = NetworkRatio(hidden=(3,)); model.get_params(); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"
