@@ -9,12 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from drpu import (
     ElkanNotoClassifier,
     GenPUClassifier,
-    NetworkRatio,
-    NNPUClassifier,
-    PUaClassifier,
-    PULDClassifier,
     UPUClassifier,
-    VPUClassifier,
 )
 from drpu.models.scores import LinearScore
 
@@ -27,12 +22,9 @@ pytestmark = [
 _RESAMPLED = (
     "folds, batches and kernel means draw rows, so a row of weight 2 is not the same as that row twice"
 )
-DEFAULTS = [UPUClassifier(), NNPUClassifier()]
-SMALL = [  # a hundred fits each: what is slow by default is small
-    PUaClassifier("linear", prior=0.4),
-    PULDClassifier(rounds=3, prior=0.4),
-    VPUClassifier(NetworkRatio(hidden=(8,), epochs=2)),
-    GenPUClassifier("linear", prior=0.4, steps=3, hidden=(8,), batch_size=8, n_generated=20),
+DEFAULT = UPUClassifier()
+SMALL = [  # each is fitted a hundred times: what is slow by default is small
+    *(TINY[name] for name in ("nnpu", "pua", "puld", "vpu", "genpu")),
     ElkanNotoClassifier(ExtraTreesClassifier(5, min_samples_leaf=2)),
 ]
 OTHER_SETTINGS = [
@@ -53,7 +45,7 @@ def exempted(classifier):
 
 
 # Not strict: with few rows and no folds, an exempted check may pass.
-@parametrize_with_checks([*DEFAULTS, *SMALL], expected_failed_checks=exempted, xfail_strict=False)
+@parametrize_with_checks([DEFAULT, *SMALL], expected_failed_checks=exempted, xfail_strict=False)
 def test_rivals_pass_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 
