@@ -213,7 +213,7 @@ def fitted(model: Any = "auto", data: Any = None, **options: Any) -> Any:
 @settings({"8": (8, 60), "60": (60, 200), "300": (300, 700), "1300": (1300, 1800)})
 def auto_by_positives(size: Any) -> dict[str, Any]:
     data = toy(*size)
-    clf = fitted(data=data)
+    clf = fitted(data=data, holdout=2 if size[0] > 1000 else "auto")
     explained = {} if size[0] < 10 else {"contributions": clf.contributions(data.test[:20])}
     return full(clf, data.test) | explained | (kept(clf, data.test) if size[0] > 1000 else {})
 
