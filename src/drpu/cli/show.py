@@ -102,7 +102,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
     columns = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
-        "model": f"{len(fitted.model.models)} x {fitted.model.models[0].kind}",
+        "model": f"{len(fitted.model.functions)} x {fitted.model.functions[0].kind}",
         "n_columns": classifier.n_features_in_,
         "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,
