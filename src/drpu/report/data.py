@@ -170,11 +170,11 @@ class ReportData:
 
     def figure(self, name: str) -> Range:
         """An expected figure with its limits."""
-        return _range(name, self.expected, self.low, self.high)
+        return Range(*(float(getattr(part, name)) for part in (self.expected, self.low, self.high)))
 
     def figure_as_trained(self, name: str) -> Range:
         """The same at the current prior if the threshold of training were kept."""
-        return _range(name, *self._kept)
+        return Range(*(float(getattr(part, name)) for part in self._kept))
 
     @cached_property
     def _kept(self) -> tuple[Performance, Performance, Performance]:
@@ -186,10 +186,6 @@ class ReportData:
     def only_prior_changed(self, p_value: float) -> bool:
         """Whether a p-value of the test for other changes gives no evidence of them."""
         return p_value >= OTHER_SHIFT
-
-
-def _range(name: str, *parts: Performance) -> Range:
-    return Range(*(float(getattr(part, name)) for part in parts))
 
 
 def collect(
