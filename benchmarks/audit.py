@@ -23,7 +23,6 @@ from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_pu
 from drpu.classifier.auditing import bound_level, leaning_to
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.audit.design import (
-    Figure,
     Growth,
     Strata,
     carry_share,
@@ -34,6 +33,7 @@ from drpu.core.audit.design import (
     stratified_share,
 )
 from drpu.core.decision import ratio_posterior
+from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.exceptions import DRPUWarning
 

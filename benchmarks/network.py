@@ -2,8 +2,8 @@
 
     python -m benchmarks.network [--rows 50000]
 
-A density ratio and nnPU, each with both loops, and stacks of models, alternating in one run;
-the minimum of several repeats is reported. The float32 matrix products of an epoch are timed
+A density ratio and nnPU, each with both loops, alternating in one run; the minimum of several
+repeats is reported. The float32 matrix products of an epoch are timed
 as well, as a lower bound for every loop. Rows of 784 columns are MNIST if ``DRPU_DATA`` names
 a folder with ``mnist.npz``, and random numbers otherwise.
 """
@@ -26,23 +26,20 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from benchmarks._results import write_results
 from drpu import NetworkRatio
+from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import Risk, nonnegative_bregman_risk
 from drpu.core.risks import ShiftedRisk, nnpu_risk
 from drpu.datasets.loaders import load_image_set
-from drpu.networks.many import fit_many
-from drpu.networks.score import NetworkScore
+from drpu.networks.learner import NetworkScore
 
 BATCH = 500
-STACK = 4
 PRIOR = 0.5
 ALPHA = 0.4
 CASES = {"784 columns, 300-300-300": (784, (300, 300, 300)), "20 columns, 32-32": (20, (32, 32))}
 PLAIN = {  # the baseline of each run
     "ratio": "plain_ratio",
-    "ratio_stack": "plain_ratio",
     "nnpu": "plain_nnpu",
-    "nnpu_stack": "plain_nnpu",
     "products": "plain_nnpu",
 }
 FEW, MANY = 1, 3  # epochs of a short and of a long run; their difference excludes the set-up time
@@ -105,18 +102,17 @@ def plain_epochs(
             found.value.item()
 
 
-def ratio_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
-    """The same with NetworkRatio, for one model or a stack."""
+def ratio_epochs(make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
+    """The same with NetworkRatio."""
     options = OPTIONS | {"alpha": ALPHA, "head": "exp", "generator": "bkl", "epochs": epochs}
-    stack = [NetworkRatio(make, random_state=seed, **options) for seed in range(models)]
-    fit_many(stack, positive, unlabeled)
+    NetworkRatio(make, random_state=0, **options).fit_ratio(positive, unlabeled)
 
 
-def score_epochs(models: int, make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
-    """The same with the network of nnPU, for one model or a stack."""
-    objective = ShiftedRisk(PRIOR, PRIOR, corrected=True)
-    stack = [NetworkScore(make, random_state=seed, epochs=epochs, **OPTIONS) for seed in range(models)]
-    fit_many(stack, positive, unlabeled, objectives=objective)
+def score_epochs(make: Make, positive: Rows, unlabeled: Rows, epochs: int) -> None:
+    """The same with the network of nnPU."""
+    learner = NetworkScore(make, random_state=0, epochs=epochs, **OPTIONS)
+    pair = SamplePair(Sample(positive), Sample(unlabeled))
+    learner.fit_score(pair, ShiftedRisk(PRIOR, PRIOR, corrected=True))
 
 
 @torch.no_grad()
@@ -160,16 +156,12 @@ def measure(columns: int, hidden: Sequence[int], rows: int) -> dict[str, Any]:
     seconds = least_seconds(
         {
             "plain_ratio": partial(plain_epochs, ratio_risk, *data),
-            "ratio": partial(ratio_epochs, 1, *data),
-            "ratio_stack": partial(ratio_epochs, STACK, *data),
+            "ratio": partial(ratio_epochs, *data),
             "plain_nnpu": partial(plain_epochs, score_risk, *data),
-            "nnpu": partial(score_epochs, 1, *data),
-            "nnpu_stack": partial(score_epochs, STACK, *data),
+            "nnpu": partial(score_epochs, *data),
             "products": partial(product_epochs, (columns, *hidden), len(positive), len(unlabeled)),
         }
     )
-    for name in ("ratio_stack", "nnpu_stack"):  # per model
-        seconds[name] = seconds[name] / STACK
     both = [{name: float(s[side]) for name, s in seconds.items()} for side in (0, 1)]
     faster, faster_cpu = ({name: side[plain] / side[name] for name, plain in PLAIN.items()} for side in both)
     return {
@@ -194,7 +186,6 @@ def main() -> None:
         "cpus": os.cpu_count(),
         "load": os.getloadavg()[0],
         "batch_size": BATCH,
-        "stack": STACK,
         "cases": {},
     }
     for case, (columns, hidden) in CASES.items():

@@ -102,10 +102,8 @@ def network() -> str:
     names = {
         "plain_nnpu": "nnPU, simple loop",
         "nnpu": "nnPU, drpu",
-        "nnpu_stack": f"nnPU, drpu, {source['stack']} models together, per model",
         "plain_ratio": "density ratio, simple loop",
         "ratio": "density ratio, drpu",
-        "ratio_stack": f"density ratio, drpu, {source['stack']} models together, per model",
         "products": "matrix products only",
     }
     lines = [

@@ -55,6 +55,7 @@ LARGEST = 1e100  # largest absolute value, so that sums and products of a few nu
 MOST_ITEMS = 10_000_000
 MOST_TEXT = 100_000
 MOST_DEPTH = 100
+MOST_EMPTY = 1_000_000  # largest length of an array without values
 
 KINDS: dict[str, type[Any]] = {}  # every class that a file may contain; modules add theirs when imported
 
@@ -82,6 +83,10 @@ class Kept:
     def __getstate__(self) -> dict[str, Any]:
         names = (field.name for field in dataclasses.fields(self))  # type: ignore[arg-type]
         return {name: getattr(self, name) for name in names}
+
+    def for_file(self) -> Any:
+        """The object that is written in place of this one; a class may fill fields only then."""
+        return self
 
 
 def kept(kind: str) -> Callable[[_Class], _Class]:
@@ -344,6 +349,8 @@ class Array:
                 walk.count(letter, length)
         if array.size:
             self._check_values(array, walk)
+        else:  # lengths that no value stands behind
+            walk.need(max(array.shape) <= MOST_EMPTY, f"at most {MOST_EMPTY} long", max(array.shape))
         if not walk.writes:
             return array
         walk.arrays[walk.name] = np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
@@ -454,6 +461,8 @@ class _Object:
     tags: ClassVar[tuple[str, ...]] = ("object",)
 
     def convert(self, value: Any, walk: _Walk) -> Any:
+        if walk.writes and isinstance(value, Kept):
+            value = value.for_file()
         kind = kind_of(type(value)) if walk.writes else value["kind"]
         cls: Any = KINDS.get(kind) if isinstance(kind, str) else None
         if cls is None or not any(base in cls.__mro__ for base in self.bases):

@@ -16,7 +16,9 @@
 
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
+    ├── BacktestWarning                  backtest
     ├── FewRowsWarning                   few-rows
+    ├── LateLabelsWarning                late-labels
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
@@ -39,12 +41,15 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import ClassVar
 
 __all__ = [
     "AlphaWarning",
     "ArtifactError",
+    "BacktestWarning",
     "ClusterError",
     "CollectedWarning",
     "CopiedPositivesWarning",
@@ -60,6 +65,7 @@ __all__ = [
     "KeptValuesWarning",
     "LabelError",
     "LabelledSampleWarning",
+    "LateLabelsWarning",
     "MissingAnswersWarning",
     "MissingExtraError",
     "MissingValuesError",
@@ -156,8 +162,23 @@ class DRPUWarning(UserWarning):
         return f"{self.finding.format(**shown) if shown else self.finding} {advice}".strip()
 
 
+_SILENT: ContextVar[bool] = ContextVar("silent", default=False)
+
+
+@contextmanager
+def silent() -> Iterator[None]:
+    """Issue no warnings of drpu inside the block, in this thread only; no global filter is changed."""
+    token = _SILENT.set(True)
+    try:
+        yield
+    finally:
+        _SILENT.reset(token)
+
+
 def warn(warning: DRPUWarning) -> None:
     """Issue a warning that points to the first line outside of drpu, which is the caller's."""
+    if _SILENT.get():
+        return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "drpu":
         frame, level = frame.f_back, level + 1
@@ -168,6 +189,18 @@ class FewPositivesWarning(DRPUWarning):
     """There are too few labelled positives for a reliable split, prior or interval."""
 
     code = "few-positives"
+
+
+class BacktestWarning(DRPUWarning):
+    """Past periods or their labels are too few for a backtest, or seem incomplete."""
+
+    code = "backtest"
+
+
+class LateLabelsWarning(DRPUWarning):
+    """Fewer labels have arrived for new rows than expected; they may be late."""
+
+    code = "late-labels"
 
 
 class FewRowsWarning(DRPUWarning):

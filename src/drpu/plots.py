@@ -75,7 +75,7 @@ def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None)
         ratio if math.isinf(ratio) else fitted.score_above(ratio),
         ratio if fitted.calibration is not None else None,
         fitted.labelled_fraction,
-        len(fitted.model.models),
+        len(fitted.model.functions),
         rows,
     )
 

@@ -115,7 +115,7 @@ def test_later_months_use_the_audited_training_prior(audit_clf, june, audit_data
     monitor = PriorMonitor(june)
     assert monitor.update(audit_data.test).prior == july.test_prior_
     save(june, tmp_path / "june.drpu")
-    kept = load(tmp_path / "june.drpu")
+    kept = load(tmp_path / "june.drpu", trusted=True)
     assert kept.train_prior_ == june.train_prior_
     assert kept.test_prior_ == june.test_prior_
     assert kept.adapt(audit_data.test).test_prior_ == july.test_prior_
@@ -155,13 +155,17 @@ def test_simple_random_samples_can_be_positions_or_rows(audit_clf, audit_data):
         by_place = audit_clf.adapt(audit_data.test, audit=Audit.random(at, labels))
         by_value = audit_clf.adapt(audit_data.test, audit=Audit.random(audit_data.test[at], labels))
     assert by_place.test_prior_ == by_value.test_prior_
-    assert_allclose(by_place.test_prior_.value, labels.mean())
+    # the map of the log-odds assists the plain mean, within its standard error of about .03
+    assert_allclose(by_place.test_prior_.value, labels.mean(), atol=0.03)
 
 
 def test_counts_are_as_good_as_rows(audit_clf, audit_data, audit, june):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelledSampleWarning)
-        assert audit_clf.adapt(audit_clf.count(audit_data.test), audit=audit).test_prior_ == june.test_prior_
+        counted = audit_clf.adapt(audit_clf.count(audit_data.test), audit=audit).test_prior_
+    # cells of the counts have one probability each
+    assert_allclose(counted.value, june.test_prior_.value, atol=0.002)
+    assert (counted.low, counted.high) == (june.test_prior_.low, june.test_prior_.high)
 
 
 def test_single_samples_refer_to_the_population(audit_data):

@@ -259,7 +259,9 @@ def test_a_default_without_trees_says_so(data):
 
 
 def test_models_without_contributions_say_so(june, data):
-    with pytest.raises(ParameterError, match="KernelRatio has no contributions"):
+    with pytest.raises(
+        ParameterError, match="contributions of columns exist for trees only, and the model is a kernel ratio"
+    ):
         june.contributions(data.test)
 
 
@@ -272,7 +274,8 @@ def test_groups_of_values_that_cannot_be_names_are_refused(june, data):
 
 
 def test_notebooks_show_priors_and_limits(june):
-    assert "at most 71.0%" in PriorEstimate(0.52, 0.1, 0.71, 0.95, "x", identified=False)._repr_html_()
+    prior = PriorEstimate(0.3, 0.1, 0.71, 0.95, "x", identified=False, upper=0.52)
+    assert "at most 52.0%" in prior._repr_html_()
     html = june._repr_html_()
     assert "AdaptedClassifier" in html
     assert f"{100 * june.prior_.value:.1f}%" in html
@@ -291,3 +294,18 @@ def test_notebooks_show_a_budget_and_warnings(june, data):
     html = moved._repr_html_()
     assert "More than the prior has changed" in html
     assert "Columns moved more than a new prior explains: &#x27;" in html
+
+
+@pytest.mark.parametrize("recall", [0.3, 0.6, 0.9])
+def test_a_wanted_recall_is_the_expected_one(june, recall):
+    # the share of checked rows is flat where a few held-out positives have no unlabeled row between them
+    assert recall - 0.005 < june.at_recall(recall).budget_.recall.value < recall + 0.04
+
+
+def test_a_wanted_precision_is_reached_with_as_many_rows_as_possible(june, data):
+    strict, loose = june.at_precision(0.9), june.at_precision(0.6)
+    assert strict.budget_.precision.value >= 0.9 - 0.02
+    assert loose.budget_.precision.value >= 0.6 - 0.02
+    assert strict.predict(data.test).sum() < loose.predict(data.test).sum()
+    with pytest.raises(ParameterError, match="precision must lie"):
+        june.at_precision(1.0)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from drpu import (
@@ -54,14 +55,14 @@ def test_rows_of_a_group_are_on_one_side_of_every_split(holdout):
 def test_fewer_groups_than_folds_mean_fewer_folds(toy):
     X, y = toy.X_y()
     clf = DRPUClassifier("classifier", holdout=5, random_state=0)
-    assert len(clf.fit(X, y, groups=np.arange(len(y)) % 3).model_.models) == 3
+    assert len(clf.fit(X, y, groups=np.arange(len(y)) % 3).model_.functions) == 3
 
 
 def test_one_group_means_no_split(toy):
     X, y = toy.X_y()
     for holdout in ("auto", 5, 0.2):
         clf = DRPUClassifier("classifier", holdout=holdout, random_state=0).fit(X, y, groups=np.zeros(len(y)))
-        assert len(clf.model_.models) == 1
+        assert len(clf.model_.functions) == 1
 
 
 def test_groups_of_one_row_are_rows(toy):
@@ -163,7 +164,7 @@ WEIGHTED = {
     "upu": UPUClassifier("linear", prior=0.4, random_state=0),
     "nnpu": NNPUClassifier("kernel", prior=0.4, random_state=0),
     "puld": PULDClassifier("linear", prior=0.4, random_state=0),
-    "elkan-noto": ElkanNotoClassifier(random_state=0),
+    "elkan-noto": ElkanNotoClassifier(ExtraTreesClassifier(10, min_samples_leaf=2), random_state=0),
 }
 
 

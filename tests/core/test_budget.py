@@ -4,13 +4,14 @@ from numpy.testing import assert_allclose
 from scipy.stats import binom
 
 from drpu import PriorEstimate, ScoreTails
-from drpu.core.budget import budget_outlook, gain_curve, share_limits
+from drpu.core.budget import budget_outlook, gain_curve
+from drpu.core.limits.exact import exact_limits
 
 
 @pytest.mark.parametrize("share", [0.02, 0.3, 0.9])
 def test_limits_of_a_share_hold_at_their_level(share):
     counts = np.arange(41)
-    limits = [share_limits(k / 40, 40, 0.95) for k in counts]
+    limits = [exact_limits(k / 40, 40, 0.025) for k in counts]
     holds = np.array([low <= share <= high for low, high in limits])
     assert binom.pmf(counts, 40, share)[holds].sum() >= 0.95  # exact, by enumeration
 

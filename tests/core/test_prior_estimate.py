@@ -45,11 +45,13 @@ def test_priors_are_identified_by_default():
     assert PriorEstimate.given(0.5).identified
 
 
-def test_a_prior_that_is_not_identified_prints_as_an_upper_bound():
-    prior = PriorEstimate(0.52, 0.1, 0.71, 0.95, "auto", identified=False)
-    assert "at most 0.710" in str(prior)
-    assert "0.520 if" in str(prior)
-    assert "at most" not in str(PriorEstimate(0.52, 0.1, 0.71, 0.95, "auto"))
+def test_a_prior_that_is_not_identified_prints_its_upper_reading():
+    prior = PriorEstimate(0.3, 0.1, 0.71, 0.95, "auto", identified=False, upper=0.52)
+    assert "not identified; at most 0.520" in str(prior)
+    moved = PriorEstimate(0.3, 0.1, 0.71, 0.95, "auto", identified=False)  # more than the prior has changed
+    assert "not identified" in str(moved)
+    assert "at most" not in str(moved)
+    assert "identified" not in str(PriorEstimate(0.52, 0.1, 0.71, 0.95, "auto"))
 
 
 def test_an_estimate_cannot_be_changed():

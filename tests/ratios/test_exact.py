@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from drpu.functions.links import exact_product, rounded_factor, row_step
+from drpu.functions.features import exact_product, rounded_factor, row_step
 from drpu.ratios.boosted import BoostedRatio
 from drpu.ratios.forest import ForestRatio
 from drpu.ratios.fourier import FourierRatio

@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import Costs, DRPUClassifier
-from drpu.ratios.folds import FoldedRatio
+from drpu.functions.folds import Folds
 from drpu.report import render_report
 from drpu.report.whatif import EXACT, FIGURES
 
@@ -208,8 +208,8 @@ def test_every_new_row_is_scored_once(classifier, data, monkeypatch):
     plan = classifier.plan_audit(data.test, n=60, random_state=0)
     audit = plan.answer(data.test_labels[plan.rows])
     scored = []
-    once = FoldedRatio.fold_scores
-    monkeypatch.setattr(FoldedRatio, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
+    once = Folds.fold_scores
+    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
     months = np.repeat(["may", "june"], 300)
     for options in ({}, {"by": months, "budget": 50, "audit": audit}):
         scored.clear()

@@ -6,6 +6,7 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from drpu import BoostedRatio, DRPUClassifier, load, save
+from drpu.functions.trees import BoostedFunction
 
 COLUMNS = ["a", "b", "c"]
 PRIOR = 0.4
@@ -34,7 +35,7 @@ def assert_like_a_local_fit(fitted, rows, *, auc, prior):
 
 def assert_needs_no_cluster(fitted, rows, folder):
     """The fitted models are ordinary ones, and the classifier is saved and loaded like any other."""
-    assert [type(model) for model in fitted.model_.models] == [BoostedRatio]
+    assert [type(part) for part in fitted.model_.functions] == [BoostedFunction]
     assert list(fitted.feature_names_in_) == COLUMNS
     save(fitted, folder / "clf.drpu")
     again = load(folder / "clf.drpu")

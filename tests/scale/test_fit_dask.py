@@ -63,7 +63,7 @@ def test_a_lost_worker_is_replaced(client):
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
     thread.join()
     assert isinstance(outcome[0], DRPUClassifier), outcome
-    assert outcome[0].model_.models[0].n_rounds_ == 400
+    assert outcome[0].model_.functions[0].n_rounds == 400
     client.wait_for_workers(2)
 
 

@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from drpu import BoostedRatio, DaskBoosted, DRPUClassifier, SparkBoosted, load, save
 from drpu.exceptions import DataTypeError, IdColumnWarning, PositiveLabelWarning, ShiftWarning
+from drpu.functions.trees import BoostedFunction
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"
@@ -66,7 +67,7 @@ def test_a_cluster_reads_mixed_columns_as_one_machine_does(fitted, local):
 
 
 def test_the_classifier_takes_raw_frames_without_a_cluster(fitted, tmp_path):
-    assert [type(model) for model in fitted.model_.models] == [BoostedRatio]
+    assert [type(part) for part in fitted.model_.functions] == [BoostedFunction]
     save(fitted, tmp_path / "clf.drpu", column_values="keep")
     again = load(tmp_path / "clf.drpu")
     assert again.table_ == fitted.table_

@@ -9,9 +9,9 @@ import pytest
 from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_cluster, make_rows
 from numpy.testing import assert_allclose
 
-from drpu import BoostedRatio, DRPUClassifier, PriorMonitor, SparkBoosted
+from drpu import DRPUClassifier, PriorMonitor, SparkBoosted
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
-from drpu.ratios.clusters import trees_from_xgboost
+from drpu.functions.trees import BoostedFunction, trees_from_xgboost
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"
@@ -100,7 +100,7 @@ def test_trees_of_xgboost_score_as_xgboost_does():
     rows = xgboost.DMatrix(X, y)
     booster = xgboost.train(settings | {"grow_policy": "lossguide"}, rows, 20)
     trees = trees_from_xgboost(booster.save_raw("json"), 4)
-    model = BoostedRatio.from_trees(trees.text(), 4)
+    model = BoostedFunction(trees, 0.0)
     assert_allclose(model.log_ratio(X), booster.predict(rows, output_margin=True), atol=1e-5)
     assert_allclose(model.log_ratio(X.astype(np.float64)), model.log_ratio(X))
 

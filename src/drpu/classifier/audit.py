@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
@@ -17,7 +16,7 @@ from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.design import Strata
 from drpu.core.audit.results import Answers
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError
+from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError, warn
 from drpu.tables.frames import FrameRows
 
 __all__ = [
@@ -490,12 +489,12 @@ class AuditPlan:
 
 def warn_of_missing(missing: int, planned: int) -> None:
     """Warn about missing answers, and state when they do not matter."""
-    warnings.warn(
-        f"{missing} of {planned} rows have no answer, and the other {planned - missing} are used. The limits "
-        "hold if the rows without an answer are missing at random; they do not if people skipped the rows "
-        "that are hard to judge.",
-        MissingAnswersWarning,
-        stacklevel=3,
+    warn(
+        MissingAnswersWarning(
+            f"{missing} of {planned} rows have no answer, and the other {planned - missing} are used. The "
+            "limits hold if the rows without an answer are missing at random; they do not if people skipped "
+            "the rows that are hard to judge."
+        )
     )
 
 

@@ -28,7 +28,8 @@ from drpu.classifier.audit import (
     read_answers,
     warn_of_missing,
 )
-from drpu.classifier.auditing import Auditable, mark_of
+from drpu.classifier.auditing import mark_of
+from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.core.audit.results import Answers
 from drpu.exceptions import DataError, LabelError
@@ -64,7 +65,7 @@ def design_columns(plan: AuditPlan) -> dict[str, list[Any]]:
 
 
 def audit_from_columns(
-    classifier: Auditable, X: Rows, columns: Mapping[str, Any], *, label: str = LABEL
+    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, label: str = LABEL
 ) -> Audit:
     """The audit in a filled-in file.
 
@@ -168,7 +169,7 @@ def _read_token(row: Any, text: str) -> _Token:
     return _Token(position, design, int(stratum), float(score))
 
 
-def _check_belongs(classifier: Auditable, design: _Design, rows: Any, n: int) -> None:
+def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: int) -> None:
     if design.classifier != mark_of(classifier.fitted_):
         raise DataError(
             "the audit file was planned with another classifier: plan it with this one, or use the one that "

@@ -1,11 +1,10 @@
-"""Both priors, and a test of the labelled sample, from the answers of an audit."""
+"""Audits of a classifier: the rows to label, and both priors and the performance from the answers."""
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
@@ -13,7 +12,7 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._samples import n_rows, take_rows
-from drpu._typing import BoolArray, FloatArray, Rows
+from drpu._typing import FloatArray, Rows
 from drpu.classifier.audit import (
     POPULATIONS,
     Audit,
@@ -26,11 +25,11 @@ from drpu.classifier.audit import (
     read_answers,
     warn_of_missing,
 )
-from drpu.classifier.decisions import RatioDecision
-from drpu.classifier.fitted import FittedRatio, with_labelled
+from drpu.classifier.findings import Findings
+from drpu.classifier.fitted import Anchor, FittedRatio, with_labelled
+from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.design import (
-    Figure,
     Growth,
     carry_share,
     combine_figures,
@@ -39,6 +38,14 @@ from drpu.core.audit.design import (
     make_strata,
     negative_growth,
     settled_growth,
+)
+from drpu.core.audit.recalibration import (
+    TRAINED,
+    DesignedSample,
+    LogOddsMap,
+    Population,
+    bounded_log_odds,
+    recalibrate,
 )
 from drpu.core.audit.results import (
     Answers,
@@ -49,19 +56,29 @@ from drpu.core.audit.results import (
     positive_ranks,
 )
 from drpu.core.decision import ratio_posterior
+from drpu.core.diagnostics import mixture_test
+from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
+from drpu.core.shift.periods import what_moved
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DRPUWarning, LabelledSampleWarning, ParameterError
+from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError, warn
+
+if TYPE_CHECKING:
+    from drpu.classifier.adapted import AdaptedClassifier
+    from drpu.classifier.base import RatioClassifier
 
 __all__ = [
     "UNFAIR",
-    "Auditable",
     "AuditedPriors",
+    "adapt_to_answers",
     "audited_priors",
     "bound_level",
+    "evaluate_rows",
     "leaning_to",
     "mark_of",
+    "plan_rows",
     "resolve_audit",
+    "rough_prior",
     "warn_of_unfair_labels",
 ]
 
@@ -209,9 +226,7 @@ def _test_bound(
 
 def _without_answers(tails: ScoreTails, reference: ScoreTails | None, level: float) -> PriorEstimate:
     """The prior estimated from labelled and unlabeled rows without answers."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)  # the upper limit is valid in spite of them
-        return prior_from_tails(tails, reference=reference, level=level)
+    return prior_from_tails(tails, reference=reference, level=level, warn=False)
 
 
 def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
@@ -277,166 +292,185 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
         how = "higher", "priors estimated without answers are too low, and expected recall is too high"
     else:
         how = "lower", "priors estimated without answers are too high, and expected recall is too low"
-    warnings.warn(
-        f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
-        f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random sample of "
-        f"all positives. Then {how[1]}. If you know the probability that a positive is labelled, fit with "
-        "positive_weight = 1 / probability.",
-        LabelledSampleWarning,
-        stacklevel=4,
+    warn(
+        LabelledSampleWarning(
+            f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
+            f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
+            f"sample of all positives. Then {how[1]}. If you know the probability that a positive is "
+            "labelled, fit with positive_weight = 1 / probability."
+        )
     )
 
 
 _CHUNK = 1 << 16
 
 
-class Auditable(RatioDecision):
-    """Classifiers that can choose rows to label, and use the answers."""
+def plan_rows(
+    classifier: RatioClassifier,
+    X: Rows,
+    *,
+    n: int | None,
+    width: float | None,
+    population: str,
+    level: float,
+    random_state: Any,
+) -> AuditPlan:
+    """The plan of an audit; arguments as in ``plan_audit``."""
+    fitted = classifier.fitted_
+    check_fraction("level", level)
+    check_choice("population", population, POPULATIONS)
+    if (n is None) == (width is None):
+        raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
+    if isinstance(X, ScoreTails):
+        raise ParameterError("X must be rows: rows cannot be chosen from counts.")
+    rows = classifier._checked_rows(X)
+    if n is not None and check_integer("n", n, low=1) > n_rows(rows):
+        raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
+    if population == "auto":
+        mark = fitted.training
+        population = "auto" if mark is None else mark.population_of(rows)
+    ratio, counts = _scored(fitted, rows)
+    prior = rough_prior(fitted, counts, bound_level(level))
+    posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
+    # The upper limit without answers helps only if the prior is as high as estimated.
+    bound = prior.high if prior.identified else 1.0
+    if n is None:
 
-    def plan_audit(
-        self,
-        X: Rows,
-        *,
-        n: int | None = None,
-        width: float | None = None,
-        population: str = "auto",
-        level: float = 0.95,
-        random_state: Any = None,
-    ) -> AuditPlan:
-        """Choose rows whose true labels are most informative about the share of positives.
+        def reached(n: int) -> float:
+            return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
 
-        Rows are divided into strata by score, and more rows are chosen where the classifier
-        is uncertain. Every row is chosen with a known, positive probability, so estimates from the
-        answers are valid even if the classifier is wrong.
+        n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, n_rows(rows))
+    strata = make_strata(ratio, posterior, n, prior.high)
+    chosen = draw_rows(strata, ratio, check_random_state(random_state))
+    return AuditPlan(
+        rows=chosen,
+        strata=strata,
+        stratum=strata.of(ratio[chosen]),
+        scores=fitted.model.scores(take_rows(rows, chosen)),
+        counts=counts,
+        classes=fitted.classes,
+        classifier=mark_of(fitted),
+        population=population,
+        expected_width=expected_width(strata, level, bound),
+        level=level,
+    )
 
-        Parameters
-        ----------
-        X : rows of shape (N, d)
-            Unlabeled rows, a sample of the population whose prior is wanted.
-        n : int, optional
-            Number of rows to label. Give this or ``width``.
-        width : float, optional
-            Width that the interval of the prior should have: the smallest number of rows
-            that is expected to reach it is planned.
-        population : {"auto", "new", "training", "unlabeled"}, default="auto"
-            Where the rows come from. ``"new"``: from any time or place; the counts of their scores
-            show how far the prior has changed since training. ``"training"``: new rows of the same
-            population that the classifier was trained on. ``"unlabeled"``: the unlabeled
-            training rows themselves, or some of them. The last two need no comparison of
-            counts, which makes the training prior more precise. ``"auto"`` recognises the
-            unlabeled or the whole training sample of this fit, in any order (a loaded classifier
-            cannot), and otherwise is ``"new"``, except that the training prior is shrunk towards "nothing
-            has changed" as far as the counts agree with it.
-        level : float, default=0.95
-            Confidence level that ``width`` refers to.
-        random_state : int, RandomState or None, default=None
-            Seed of the choice of rows.
 
-        Returns
-        -------
-        plan : AuditPlan
-            ``plan.rows`` are the positions of the rows to label.
+def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level: float) -> Evaluation:
+    """Measured performance; arguments as in ``evaluate``."""
+    if isinstance(X, (Audit, AuditPlan)):
+        if y is not None:
+            raise ParameterError("y must be None with an audit: it contains the answers.")
+        parts = resolve_audit(classifier, check_audit(X), None, None)
+    elif y is None:
+        raise ParameterError("y must be given with rows: their true labels.")
+    else:
+        parts = resolve_audit(classifier, Audit.random(X, y), None, None)
+    found = [
+        evaluate_answers(part.answers, classifier._flags(part.scores), cost=classifier.cost_, level=level)
+        for part in parts
+    ]
+    return found[0] if len(found) == 1 else _averaged(found)
 
-        See Also
-        --------
-        adapt : Accepts ``audit=plan.answer(labels)``.
-        """
-        self._check_fitted()
-        check_fraction("level", level)
-        check_choice("population", population, POPULATIONS)
-        if (n is None) == (width is None):
-            raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
-        if isinstance(X, ScoreTails):
-            raise ParameterError("X must be rows: rows cannot be chosen from counts.")
-        rows = self._checked_rows(X)
-        if n is not None and check_integer("n", n, low=1) > n_rows(rows):
-            raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
-        if population == "auto":
-            mark = self.fitted_.training
-            population = "auto" if mark is None else mark.population_of(rows)
-        ratio, counts = _scored(self.fitted_, rows)
-        prior = self._rough_prior(counts, bound_level(level))
-        posterior = ratio_posterior(ratio, self.fitted_.train_prior.value, prior.value)
-        # The upper limit without answers helps only if the prior is as high as estimated.
-        bound = prior.high if prior.identified else 1.0
-        if n is None:
 
-            def reached(n: int) -> float:
-                return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
+def rough_prior(fitted: FittedRatio, counts: ScoreTails, level: float) -> PriorEstimate:
+    """Prior of the rows without answers."""
+    return fitted.prior_of(counts, level=level, warn=False)
 
-            n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, n_rows(rows))
-        strata = make_strata(ratio, posterior, n, prior.high)
-        chosen = draw_rows(strata, ratio, check_random_state(random_state))
-        return AuditPlan(
-            rows=chosen,
-            strata=strata,
-            stratum=strata.of(ratio[chosen]),
-            scores=self.fitted_.model.scores(take_rows(rows, chosen)),
-            counts=counts,
-            classes=self.fitted_.classes,
-            classifier=mark_of(self.fitted_),
-            population=population,
-            expected_width=expected_width(strata, level, bound),
-            level=level,
+
+def adapt_to_answers(
+    classifier: RatioClassifier,
+    X: Rows | ScoreTails,
+    audit: Audit,
+    *,
+    cost: float | None,
+    level: float,
+    memory: float,
+) -> AdaptedClassifier:
+    """The classifier recalibrated by answers; arguments as in ``adapt``."""
+    fitted = classifier.fitted_
+    check_real("memory", memory, low=0.0, high=1.0)
+    rows, seen = classifier._rows_and_counts(X, None)
+    parts = resolve_audit(classifier, audit, rows, seen)
+    own = [part for part in parts if part.counts == seen]
+    if not own:
+        raise DataError(
+            "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
+            "then adapt the result to new rows, which starts from the answers."
         )
+    rough = rough_prior(fitted, seen, level)
+    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
+    in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
+    only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
+    if not only_prior:
+        warn_of_other_shift(test, moved, done="answers", stacklevel=4)
+    priors = audited_priors(parts, seen, fitted, prior_shift=test.p_value >= OTHER_SHIFT, level=level)
+    warn_of_unfair_labels(priors.fairness)
+    # Answers about rows with other changes say nothing about the training prior.
+    at = fitted.at_train_prior(priors.train) if only_prior else fitted
+    prior, found = priors.test, None
+    if not in_training:
+        found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
+        earlier = () if fitted.anchor is None else fitted.anchor.moved
+        names = tuple(dict.fromkeys([*earlier, *(shift.name for shift in moved)]))
+        at = replace(at, anchor=Anchor(seen, prior, names))
+    findings = Findings(
+        rows=seen.n,
+        shift_test=test,
+        moved_columns=moved,
+        fairness_test=priors.fairness,
+        before_audit=(fitted.train_prior, rough),
+        shift="answers",
+        map=found,
+    )
+    adapted = classifier._adapted_at(prior, cost=cost, findings=findings, fitted=at)
+    measured = adapted.evaluate(Audit(tuple(own)), level=level)
+    return classifier._adapted_at(
+        prior, cost=cost, findings=replace(findings, evaluation=measured), fitted=at
+    )
 
-    def evaluate(self, X: Rows | Audit, y: Any = None, *, level: float = 0.95) -> Evaluation:
-        """Accuracy, precision, recall and cost from true labels, with confidence limits.
 
-        Parameters
-        ----------
-        X : Audit, or rows of shape (n, d)
-            An audit, whose answers are weighted by their design; several parts are
-            averaged. Or a simple random sample of rows.
-        y : array-like of shape (n,), optional
-            The true labels of the rows: True and False, 1 and 0, or values of ``classes_``; None
-            and NaN mean: no answer. Left out with an audit.
-        level : float, default=0.95
-            Confidence level of each interval.
+def _recalibrated(
+    classifier: RatioClassifier,
+    fitted: FittedRatio,
+    parts: list[AuditPart],
+    rows: Rows | None,
+    seen: ScoreTails,
+    *,
+    level: float,
+    memory: float,
+) -> tuple[LogOddsMap, PriorEstimate]:
+    """The map of the trained log-odds, and the prior of the rows, whose mean probability it is."""
+    train = fitted.train_prior.value
 
-        Returns
-        -------
-        evaluation : Evaluation
-            Figures with limits for the population that the rows were drawn from.
-        """
-        self._check_fitted()
-        check_fraction("level", level)
-        if isinstance(X, (Audit, AuditPlan)):
-            if y is not None:
-                raise ParameterError("y must be None with an audit: it contains the answers.")
-            parts = resolve_audit(self, check_audit(X), None, None)
-            found = [self._evaluation(part.answers, part.scores, level) for part in parts]
-            return found[0] if len(found) == 1 else _averaged(found)
-        if y is None:
-            raise ParameterError("y must be given with rows: their true labels.")
-        audit = Audit.random(self._checked_rows(X), y)
-        (part,) = resolve_audit(self, audit, None, None)
-        return self._evaluation(part.answers, part.scores, level)
+    def log_odds(log_ratio: FloatArray) -> FloatArray:
+        return bounded_log_odds(np.minimum(train * np.exp(log_ratio), 1.0))
 
-    def _evaluation(self, answers: Answers, scores: FloatArray, level: float) -> Evaluation:
-        flagged: BoolArray = self._margin(self.fitted_.log_ratio_of(scores)) > 0
-        return evaluate_answers(answers, flagged, cost=self.cost_, level=level)
-
-    def _rough_prior(self, counts: ScoreTails, level: float) -> PriorEstimate:
-        """Prior of the rows without answers."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", DRPUWarning)  # these warnings recommend an audit
-            return self.fitted_.prior_of(counts, level=level)
+    if rows is None:
+        population = Population.of(bounded_log_odds(fitted.cell_probability()), seen.counts / seen.copies)
+    else:
+        population = Population.of(log_odds(fitted.log_ratio(rows)))
+    samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
+    tail = (1 - level) / 2
+    found, share = recalibrate(
+        population, samples, centre=classifier._map() or TRAINED, memory=memory, tails=(tail, tail)
+    )
+    return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
 
 
 def mark_of(fitted: FittedRatio) -> str:
     """Mark of the classifier that an audit belongs to; adapting and saving do not change it."""
-    return classifier_mark(fitted.tails, len(fitted.model.models))
+    return classifier_mark(fitted.tails, len(fitted.model.functions))
 
 
 def resolve_audit(
-    classifier: Auditable, audit: Audit, X: Rows | None, seen: ScoreTails | None
+    classifier: RatioClassifier, audit: Audit, X: Rows | None, seen: ScoreTails | None
 ) -> list[AuditPart]:
     """The parts of ``audit`` with scores by ``classifier``.
 
     Parameters
     ----------
-    classifier : Auditable
+    classifier : RatioClassifier
         Must be the one that planned the audit, or an adaptation of it.
     audit : Audit
         The answers.
@@ -460,7 +494,7 @@ def resolve_audit(
 
 
 def _resolve_random(
-    classifier: Auditable, part: RandomPart, X: Rows | None, seen: ScoreTails | None, mark: str
+    classifier: RatioClassifier, part: RandomPart, X: Rows | None, seen: ScoreTails | None, mark: str
 ) -> AuditPart:
     fitted = classifier.fitted_
     answered, positive = read_answers(list(part.labels), fitted.classes)

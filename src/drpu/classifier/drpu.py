@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import asdict
-from typing import Any, Self
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
+from drpu._codec import NotKept, kept
 from drpu._optional import inform
 from drpu._samples import SamplePair
-from drpu._schema import Dictionary, Integer, Schema
-from drpu._state import ModelState
 from drpu._typing import Rows
-from drpu.classifier.adapted import Adaptable
 from drpu.classifier.audit import TrainingMark
+from drpu.classifier.backtest import count_labels, run_backtest, without_periods
+from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
-from drpu.classifier.kept import plain_parameters, read_parameters
+from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.classifier.profiles import profiles_of, profiles_of_ranges
+from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
     check_scenario,
@@ -38,19 +37,21 @@ from drpu.core.calibration import Calibration, calibrate
 from drpu.core.decision import check_cost
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.prior.mixture import PROPORTIONS
-from drpu.core.reduction import GridCounts
 from drpu.core.shift.columns import ColumnProfile
+from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
+    DataTypeError,
     ParameterError,
     PriorBoundaryWarning,
     PriorError,
+    warn,
 )
-from drpu.ratios.base import RatioModel
-from drpu.ratios.clusters import FrameRatio
+from drpu.functions.folds import Folds
+from drpu.ratios.base import RatioLearner
+from drpu.ratios.clusters import FrameLearner
+from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
-from drpu.ratios.folds import FoldedRatio, cross_fit, resolve_holdout
-from drpu.ratios.resolve import resolve_model, seeded
 
 __all__ = ["DRPUClassifier"]
 
@@ -58,7 +59,18 @@ TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
 
-class DRPUClassifier(Adaptable):
+@dataclass(frozen=True, slots=True)
+class Learnt:
+    """What a fit in memory or on a cluster learns before the prior is estimated."""
+
+    folds: Folds
+    tails: ScoreTails
+    classes: Classes
+    labelled_fraction: float
+    columns: tuple[ColumnProfile, ...]
+
+
+class DRPUClassifier(RatioClassifier):
     """Classifier from positive and unlabeled rows that can be adapted to a changed prior.
 
     It learns the density ratio p(x | positive) / p(x) of the training population. The prior of
@@ -68,7 +80,7 @@ class DRPUClassifier(Adaptable):
 
     Parameters
     ----------
-    model : str, RatioModel, scikit-learn classifier or torch module, default="auto"
+    model : str, RatioLearner, scikit-learn classifier or torch module, default="auto"
         How the ratio is learnt. ``"auto"`` averages different kinds of models, with weights from
         held-out rows if there are many positives; ``"kernel"``, ``"boosted"``, ``"network"``
         and ``"classifier"`` are single kinds.
@@ -121,7 +133,7 @@ class DRPUClassifier(Adaptable):
         Ratio above which a row is flagged.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
-    model_ : FoldedRatio
+    model_ : Folds
         The fitted models, one per fold.
     tails_ : ScoreTails
         Held-out positive scores, and the unlabeled training rows counted over them.
@@ -148,12 +160,6 @@ class DRPUClassifier(Adaptable):
     >>> june.prior_.value < clf.prior_.value
     True
     """
-
-    schema = Schema(
-        "DRPUClassifier",
-        config={"parameters": Dictionary(), "columns": Integer(1, 2**31)},
-        parts=("fitted",),
-    )
 
     def __init__(
         self,
@@ -184,7 +190,16 @@ class DRPUClassifier(Adaptable):
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Rows, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
+    def fit(
+        self,
+        X: Rows,
+        y: Any,
+        sample_weight: Any = None,
+        groups: Any = None,
+        periods: Any = None,
+        label_delay: int = 0,
+        backtest: bool = True,
+    ) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
 
         Parameters
@@ -202,6 +217,15 @@ class DRPUClassifier(Adaptable):
             Which rows depend on each other, as in scikit-learn: a customer's rows share a
             value. They stay in one fold, and intervals count groups. Without it, copies
             of a labelled positive are found and treated as one group.
+        periods : array-like of shape (n,), or str, optional
+            The period of each row, a value that sorts by time, such as a month; or the name of its column in
+            a table, which is then no feature. Past periods are read by fits to the rows before them, and
+            the labelled shares show how well (``backtest_``). Later, ``adapt`` believes its readings as far
+            as they were right. Needs ``scenario="single-sample"`` and a constant labelling rate.
+        label_delay : int, default=0
+            Number of last periods whose labels are not complete yet.
+        backtest : bool, default=True
+            Whether to make the backtest, which costs at most six more fits.
 
         Returns
         -------
@@ -209,14 +233,28 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        if isinstance(model, FrameRatio):
+        if periods is not None and (self.scenario != "single-sample" or isinstance(model, FrameLearner)):
+            raise ParameterError(
+                "periods must be None with scenario='case-control' or on a cluster: the share of labelled "
+                "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
+            )
+        if isinstance(model, FrameLearner):
             if groups is not None:
                 raise ParameterError(
                     f"groups must be None with {type(model).__name__}: give it key, the name of a column "
                     "whose equal values share a fold."
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
-        return self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
+        X, periods = without_periods(X, periods)
+        self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
+        if self.scenario == "single-sample":
+            labelled, _ = read_labels(y, self.pos_label, warn=False)
+            past = None
+            if periods is not None and backtest:
+                past = run_backtest(self, X, y, periods, label_delay=label_delay)
+            counted = count_labels(labelled, periods, label_delay)
+            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted)
+        return self
 
     def fit_pu(
         self,
@@ -252,6 +290,11 @@ class DRPUClassifier(Adaptable):
         """
         self._check_parameters()
         model = resolve_model(self.model)
+        if isinstance(model, FrameLearner):
+            raise DataTypeError(
+                f"{type(model).__name__} is fitted to a {model.engine} data frame, by fit(frame, y='label'): "
+                "for rows in memory use BoostedRatio."
+            )
         pair = pair_pu(
             self,
             positive,
@@ -264,7 +307,7 @@ class DRPUClassifier(Adaptable):
         )
         return self._fit(model, *pair)
 
-    def _fit(self, model: RatioModel, pair: SamplePair, classes: Classes) -> Self:
+    def _fit(self, model: RatioLearner, pair: SamplePair, classes: Classes) -> Self:
         rng = check_random_state(self.random_state)
         pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
@@ -280,14 +323,18 @@ class DRPUClassifier(Adaptable):
             n_jobs=self.n_jobs,
             verbose=self.verbose,
         )
-        tails = held.tails()
-        grid = None if held.weighted else GridCounts.of(held.positive, held.unlabeled)
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
-        columns = profiles_of(self, pair.positive.rows, pair.unlabeled.rows)
-        return self._settle(folds, tails, grid, pair.labelled_fraction, classes, pair, rng, columns)
+        learnt = Learnt(
+            folds,
+            tails_of(held),
+            classes,
+            pair.labelled_fraction,
+            profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+        )
+        return self._settle(learnt, pair, rng)
 
-    def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
+    def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
         found = model.fit_frame(
             frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label, warn=False)
@@ -302,40 +349,28 @@ class DRPUClassifier(Adaptable):
             self.feature_names_in_ = np.array(names, dtype=object)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
-        counted = found.folds, found.tails, found.grid, found.labelled_fraction, found.classes
         columns = profiles_of_ranges(self, found.ranges)
-        return self._settle(*counted, None, check_random_state(self.random_state), columns)
+        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns)
+        return self._settle(learnt, None, check_random_state(self.random_state))
 
-    def _settle(
-        self,
-        folds: FoldedRatio,
-        tails: ScoreTails,
-        grid: GridCounts | None,
-        labelled_fraction: float,
-        classes: Classes,
-        pair: SamplePair | None,
-        rng: np.random.RandomState,
-        columns: tuple[ColumnProfile, ...],
-    ) -> Self:
-        """Estimate the prior and the calibration from held-out rows."""
-        fraction = labelled_fraction if self.scenario == "single-sample" else 0.0
-        prior = self._resolve_prior(tails, fraction, pair, rng)
-        warn_of_alpha(folds, without_labelled(prior, fraction))
-        calibration = self._calibration(tails, prior, fraction) if self.calibrate else None
+    def _settle(self, learnt: Learnt, pair: SamplePair | None, rng: np.random.RandomState) -> Self:
+        """Estimate the prior and the calibration from held-out rows; a cluster has no ``pair``."""
+        fraction = learnt.labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = self._resolve_prior(learnt.tails, fraction, pair, rng)
+        warn_of_alpha(learnt.folds, without_labelled(prior, fraction))
         if self.verbose:
-            inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
+            inform(f"{learnt.folds.describe()}; training prior {prior} ({prior.method})")
         self.fitted_ = FittedRatio(
-            folds,
-            calibration,
-            tails,
+            learnt.folds,
+            self._calibration(learnt.tails, prior, fraction) if self.calibrate else None,
+            learnt.tails,
             prior,
             fraction,
-            classes,
+            learnt.classes,
             self.adapt_method,
-            grid,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             means=self._means(pair),
-            columns=columns,
+            columns=learnt.columns,
         )
         return self
 
@@ -351,7 +386,13 @@ class DRPUClassifier(Adaptable):
         return FeatureMeans.of(pair)
 
     @property
-    def model_(self) -> FoldedRatio:
+    def backtest_(self) -> Backtest | None:
+        """How well past periods would have been read; None without periods."""
+        self._check_fitted()
+        return self.fitted_.backtest
+
+    @property
+    def model_(self) -> Folds:
         """The fitted models, one per fold."""
         self._check_fitted()
         return self.fitted_.model
@@ -375,24 +416,13 @@ class DRPUClassifier(Adaptable):
         """False-positive cost in use."""
         return check_cost("cost", self.cost)
 
-    def state(self) -> ModelState:  # noqa: D102
+    def record(self) -> DRPURecord:
+        """What a file keeps of the fitted classifier."""
         self._check_fitted()
-        parameters = plain_parameters(self, model="model")
-        if callable(parameters["prior"]):
-            parameters["prior"] = asdict(self.train_prior_)
-        config = {"parameters": parameters} | self._column_config()
-        return ModelState(type(self).__name__, config, parts={"fitted": self.fitted_.state()})
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
-        fitted = FittedRatio.from_state(state.parts["fitted"], module=module)
-        parameters = read_parameters(state.config["parameters"])
-        if parameters["model"] is None:  # it was an object: use a clone of the fitted model
-            parameters["model"] = clone(fitted.model.models[0])
-        classifier = cls(**parameters)
-        classifier.fitted_ = fitted
-        classifier._read_columns(state.config)
-        return classifier
+        # a prior that was computed by the user's own function is kept as a value
+        prior = self.train_prior_ if callable(self.prior) else self.prior
+        parameters = parameters_of(self, prior=prior)
+        return DRPURecord(Columns.of(self), self.fitted_.record(), parameters, given=self.model)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
@@ -430,11 +460,11 @@ class DRPUClassifier(Adaptable):
             estimate = prior_from_tails(tails, method=self.prior)
         prior = with_labelled(estimate, fraction)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
-            warnings.warn(
-                f"the training prior is estimated as {prior}, which does not exclude that one class is "
-                "absent: check the meaning of the labels, or give the prior if you know it.",
-                PriorBoundaryWarning,
-                stacklevel=5,
+            warn(
+                PriorBoundaryWarning(
+                    f"the training prior is estimated as {prior}, which does not exclude that one class is "
+                    "absent: check the meaning of the labels, or give the prior if you know it."
+                )
             )
         return prior
 
@@ -448,6 +478,27 @@ class DRPUClassifier(Adaptable):
         # Rows with the smaller label are unlabeled, not negative: for two separated classes the
         # correct prior is 0, so accuracy is not meaningful.
         tags.classifier_tags.poor_score = True
-        model = resolve_model(self.model)
+        # a loaded classifier has a fitted model, and may have no learner
+        model = self.fitted_.model if hasattr(self, "fitted_") else resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
+
+
+@kept("DRPUClassifier")
+@dataclass(frozen=True)
+class DRPURecord(RatioRecord):
+    """What a file keeps of a :class:`DRPUClassifier`."""
+
+    parameters: dict[str, Parameter]
+    given: Annotated[Any, NotKept] = None  # the model as the user gave it, if that was an object
+
+    def classifier(self, module: Any = None) -> DRPUClassifier:
+        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+        classifier = DRPUClassifier(**read_parameters(self.parameters))
+        classifier.fitted_ = self.fitted.fitted(module)
+        self.columns.set_on(classifier)
+        return classifier
+
+    def module(self) -> Any:
+        """What makes the torch module that the user gave."""
+        return getattr(self.given, "module", self.given)

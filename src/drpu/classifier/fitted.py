@@ -1,38 +1,45 @@
-"""Rows that are scored once, for all methods that use the scores."""
+"""The stored part of training: functions, counts and a prior, and no rows."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._checks import check_choice
+from drpu._codec import Kept, Number, Text, kept
 from drpu._samples import Sample, n_rows
-from drpu._schema import Number, Schema
-from drpu._state import ModelState, class_of
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.audit import TrainingMark
-from drpu.classifier.kept import read_classes, read_prior, write_classes
-from drpu.classifier.profiles import (
-    count_in_ranges,
-    moved_columns,
-    profiles_from_state,
-    profiles_state,
-)
-from drpu.core.audit.design import Figure, carried_prior
+from drpu.classifier.profiles import count_in_ranges, moved_columns
+from drpu.classifier.record import Labels, Reduction
+from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
+from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import METHODS, PriorEstimate, prior_from_tails
-from drpu.core.reduction import GridCounts, Protection
+from drpu.core.reduction import Coarsening, coarsen
 from drpu.core.shift.columns import ColumnProfile, ColumnShift
-from drpu.core.tails import ScoreTails
+from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
+from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import DataError, ParameterError
-from drpu.ratios.base import LOG_LIMIT, check_model_state
+from drpu.functions.base import LOG_LIMIT
+from drpu.functions.folds import Folds
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
-from drpu.ratios.folds import FoldedRatio
 
-__all__ = ["ADAPT_METHODS", "FittedRatio", "ScoredRows", "score_once", "with_labelled", "without_labelled"]
+if TYPE_CHECKING:
+    from drpu.classifier.base import RatioClassifier
+
+__all__ = [
+    "ADAPT_METHODS",
+    "Anchor",
+    "FittedRatio",
+    "FittedRecord",
+    "ScoredRows",
+    "score_once",
+    "with_labelled",
+    "without_labelled",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +66,7 @@ class ScoredRows:
         return len(self.scores)
 
 
-def score_once(classifier: Any, X: Rows) -> ScoredRows:
+def score_once(classifier: RatioClassifier, X: Rows) -> ScoredRows:
     """``X``, checked and scored by ``classifier``."""
     rows, fitted = classifier._checked_rows(X), classifier.fitted_
     scores = fitted.scores(rows)
@@ -74,7 +81,6 @@ _CHUNK = 1 << 16
 FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
 NO_OFFSET = np.zeros(1)
 TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
-_SCHEMA = Schema("fitted ratio", config={"labelled_fraction": Number(0, 1 - 1e-9)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +93,8 @@ class FittedRatio:
 
     Attributes
     ----------
-    model : FoldedRatio
-        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold model, and one by a model of
+    model : Folds
+        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold, and one by a function of
         all rows if there is one.
     calibration : Calibration or None
         Maps scores to ratios relative to the training population.
@@ -102,15 +108,18 @@ class FittedRatio:
         The two labels, negative first.
     adapt_method : str
         How priors of new rows are estimated.
-    grid : GridCounts or None
-        The rows of ``tails`` on cells that do not depend on them, for an artifact with
-        differential privacy; None if rows had weights.
-    protection : Protection or None
-        How ``tails`` were reduced when they were saved; None if they are exact.
+    coarsening : Coarsening or None
+        How the levels of ``tails`` were reduced when they were saved; None if they are exact.
     means : FeatureMeans or None
         Means of random features over the training samples, for ``"kernel-matching"``.
     training : TrainingMark or None
         Marks by which the training rows are recognised when they are passed again; None after loading.
+    backtest : Backtest or None
+        How well past periods would have been read; None without periods.
+    label_count : LabelCount or None
+        Labelled rows among all training rows whose labels are complete; None in a case-control study.
+    anchor : Anchor or None
+        Rows of an audit, with which later rows are compared instead of the training rows.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -124,18 +133,20 @@ class FittedRatio:
     10.0
     """
 
-    model: FoldedRatio
+    model: Folds
     calibration: Calibration | None
     tails: ScoreTails
     train_prior: PriorEstimate
     labelled_fraction: float
     classes: np.ndarray[Any, Any]
     adapt_method: str = "auto"
-    grid: GridCounts | None = None
-    protection: Protection | None = None
+    coarsening: Coarsening | None = None
     training: TrainingMark | None = None
     means: FeatureMeans | None = None
     columns: tuple[ColumnProfile, ...] = ()
+    backtest: Backtest | None = None
+    label_count: LabelCount | None = None
+    anchor: Anchor | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -182,7 +193,7 @@ class FittedRatio:
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row is counted once per fold model."""
-        return self.tails.empty(copies=len(self.model.models))
+        return self.tails.empty(copies=len(self.model.functions))
 
     def count(self, X: Rows, weight: FloatArray | None = None) -> ScoreTails:
         """Counts of the scores of new rows."""
@@ -211,13 +222,16 @@ class FittedRatio:
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
     def prior_of(
-        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None
+        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None, warn: bool = True
     ) -> PriorEstimate:
         """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
 
-        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs.
+        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs. ``warn`` is whether to warn if
+        the prior is not identified.
         """
         base = self.unlabeled_prior
+        if self.anchor is not None:
+            return _carried(tails, self.anchor.tails, self.anchor.prior, level)
         if self.adapt_method == KERNEL_MATCHING:
             return self._kernel_matched(tails, base, level, rows)
         if base.method == "audit" and self.adapt_method == "auto":
@@ -228,11 +242,40 @@ class FittedRatio:
             level=level,
             reference=self.tails,
             train_prior=base,
+            warn=warn,
         )
+
+    @property
+    def reference(self) -> ScoreTails:
+        """The counts that new rows are compared with: of audited rows, or of the unlabeled training rows."""
+        return self.tails if self.anchor is None else self.anchor.tails
+
+    def cell_probability(self) -> FloatArray:
+        """P(positive) as trained in each cell of the counts."""
+        if self.calibration is None:
+            ratio = np.append(0.0, population_ratio(np.exp(self.tails.levels), self.labelled_fraction))
+        else:
+            ratio = self.calibration.cell_ratios()
+        return np.clip(self.train_prior.value * ratio, 0, 1)
+
+    def mean_probability_before(self) -> float:
+        """Mean of that probability over the training population, or over audited rows."""
+        probability = self.cell_probability()
+        if self.anchor is not None:
+            return mean_probability(probability, self.anchor.tails.counts)
+        share = self.labelled_fraction
+        before = (1 - share) * mean_probability(probability, self.tails.counts)
+        return before + (share and share * mean_probability(probability, self.tails.positive_counts))
 
     def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
         """Columns of the rows counted in ``tails`` that moved more than their ``prior`` explains."""
-        return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
+        if self.anchor is None or self.anchor.tails.columns is None:
+            return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
+        ends = np.cumsum([profile.cells.n for profile in self.columns])[:-1]
+        counts = np.split(self.anchor.tails.columns.astype(np.float64), ends)
+        profiles = [replace(p, unlabeled=own) for p, own in zip(self.columns, counts, strict=True)]
+        found = moved_columns(profiles, tails, self.anchor.prior, prior)
+        return tuple(shift for shift in found if shift.name not in self.anchor.moved)
 
     def _kernel_matched(
         self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
@@ -269,70 +312,23 @@ class FittedRatio:
             calibration = calibrate(self.tails, unlabeled, labelled_share=self.labelled_fraction)
         return replace(self, train_prior=prior, calibration=calibration)
 
-    def state(self) -> ModelState:
-        """The state from which :meth:`from_state` makes an equal object."""
-        config: dict[str, Any] = {
-            "train_prior": asdict(self.train_prior),
-            "labelled_fraction": self.labelled_fraction,
-            "classes": write_classes(self.classes),
-            "adapt_method": self.adapt_method,
-        }
-        if self.protection is not None:
-            config["protection"] = asdict(self.protection)
-        parts = {"model": self.model.state(), "tails": self.tails.state()}
-        if self.calibration is not None:
-            parts["calibration"] = self.calibration.state()
-        if self.grid is not None:
-            parts["grid"] = self.grid.state()
-        if self.means is not None:
-            parts["means"] = self.means.state()
-        if self.columns:
-            parts["columns"] = profiles_state(self.columns)
-        return ModelState("fitted-ratio", config, parts=parts)
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> FittedRatio:
-        """The object restored from ``state``; ``module`` makes the torch module of a custom network."""
-        config, parts = state.config, state.parts
-        _check(state)
-        fraction = float(config["labelled_fraction"])
-        calibration = Calibration.from_state(parts["calibration"]) if "calibration" in parts else None
-        if calibration is not None and abs(calibration.labelled_share - fraction) > 1e-9:
-            raise DataError("the calibration must have the labelled fraction of the classifier.")
-        tails = ScoreTails.from_state(parts["tails"])
-        if not tails.counts.any():
-            raise DataError("the tails of a classifier must count its unlabeled training rows.")
-        return cls(
-            class_of("drpu.ratios", parts["model"], FoldedRatio).from_state(parts["model"], module=module),
-            calibration,
-            tails,
-            read_prior(config["train_prior"]),
-            fraction,
-            read_classes(config["classes"]),
-            check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS),
-            GridCounts.from_state(parts["grid"]) if "grid" in parts else None,
-            Protection.from_state(config["protection"]) if "protection" in config else None,
-            means=FeatureMeans.from_state(parts["means"]) if "means" in parts else None,
-            columns=profiles_from_state(parts["columns"]) if "columns" in parts else (),
+    def record(self) -> FittedRecord:
+        """What a file keeps of it."""
+        return FittedRecord(
+            self.model,
+            self.calibration,
+            self.tails.record(),
+            self.train_prior,
+            self.labelled_fraction,
+            Labels.of(self.classes),
+            self.adapt_method,
+            self.coarsening,
+            self.means,
+            self.columns,
+            self.backtest,
+            self.label_count,
+            None if self.anchor is None else self.anchor.record(),
         )
-
-    @classmethod
-    def check_state(cls, state: ModelState) -> None:
-        """Raise unless :meth:`from_state` could read ``state``; no model is made."""
-        _check(state)
-        config, parts = state.config, state.parts
-        check_model_state(parts["model"], FoldedRatio)
-        ScoreTails.from_state(parts["tails"])
-        read_prior(config["train_prior"])
-        read_classes(config["classes"])
-        check_choice("adapt_method", config["adapt_method"], ADAPT_METHODS)
-        for name, kind in (("calibration", Calibration), ("grid", GridCounts), ("means", FeatureMeans)):
-            if name in parts:
-                kind.from_state(parts[name])
-        if "columns" in parts:
-            profiles_from_state(parts["columns"])
-        if "protection" in config:
-            Protection.from_state(config["protection"])
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
         if self.calibration is not None:
@@ -340,14 +336,114 @@ class FittedRatio:
         return population_ratio(np.exp(scores), self.labelled_fraction)
 
 
-def _check(state: ModelState) -> None:
-    _SCHEMA.check(replace(state, parts={}))
-    wanted = {"model", "tails"}
-    if not wanted <= state.parts.keys() <= wanted | {"calibration", "grid", "means", "columns"}:
-        raise DataError(f"a fitted ratio must have a model and tails, got {sorted(state.parts)!r:.100}.")
-    for name in ("train_prior", "classes", "adapt_method"):
-        if name not in state.config:
-            raise DataError(f"a fitted ratio must have {name}.")
+_SCORES = {
+    False: "the score of every held-out positive, and counts of unlabeled rows between them",
+    True: "quantiles of the scores of held-out positives, none of them a score, and exact counts",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Rows whose prior is known from answers, and their counts.
+
+    ``moved`` names the columns that had moved since training: how positives are distributed in them now is
+    not known, so later rows are not compared by them.
+    """
+
+    tails: ScoreTails
+    prior: PriorEstimate
+    moved: tuple[str, ...] = ()
+
+    def record(self) -> AnchorRecord:
+        """What a file keeps of it."""
+        return AnchorRecord(self.tails.record(), self.prior, self.moved)
+
+
+@kept("anchor")
+@dataclass(frozen=True)
+class AnchorRecord(Kept):
+    """What a file keeps of an :class:`Anchor`."""
+
+    tails: TailsRecord
+    prior: PriorEstimate
+    moved: tuple[str, ...] = ()
+
+    def anchor(self) -> Anchor:
+        """The object of which this is the record."""
+        return Anchor(self.tails.tails(), self.prior, self.moved)
+
+
+@kept("fitted")
+@dataclass(frozen=True)
+class FittedRecord(Kept):
+    """What a file keeps of a :class:`FittedRatio`."""
+
+    model: Folds
+    calibration: Calibration | None
+    tails: TailsRecord
+    train_prior: PriorEstimate
+    labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]
+    labels: Labels
+    adapt_method: Annotated[str, Text(choices=ADAPT_METHODS)]
+    coarsening: Coarsening | None
+    means: FeatureMeans | None
+    columns: tuple[ColumnProfile, ...]
+    backtest: Backtest | None = None
+    label_count: LabelCount | None = None
+    anchor: AnchorRecord | None = None
+
+    def __post_init__(self) -> None:
+        calibration = self.calibration
+        if calibration is not None and abs(calibration.labelled_share - self.labelled_fraction) > 1e-9:
+            raise DataError("the calibration must have the labelled fraction of the classifier.")
+        if not self.tails.counts.any():
+            raise DataError("the tails of a classifier must count its unlabeled training rows.")
+
+    def fitted(self, module: Any = None) -> FittedRatio:
+        """The object of which this is the record; ``module`` makes the torch module of a custom network."""
+        return FittedRatio(
+            self.model if module is None else self.model.with_module(module),
+            self.calibration,
+            self.tails.tails(),
+            self.train_prior,
+            self.labelled_fraction,
+            self.labels.classes(),
+            self.adapt_method,
+            self.coarsening,
+            means=self.means,
+            columns=self.columns,
+            backtest=self.backtest,
+            label_count=self.label_count,
+            anchor=None if self.anchor is None else self.anchor.anchor(),
+        )
+
+    def reduced(self, reduction: Reduction) -> FittedRecord:
+        """The record with fewer values of the training rows."""
+        record = self if reduction.column_profiles else replace(self, columns=())
+        return record if reduction.levels is None else record._coarse(reduction.levels)
+
+    def _coarse(self, levels: int) -> FittedRecord:
+        if self.coarsening is not None:
+            raise ParameterError(
+                "levels must be None for a classifier that was saved with levels before: its counts are "
+                "reduced already."
+            )
+        coarse = coarsen(self.tails.tails(), levels)
+        fitted = replace(self.fitted(), tails=coarse.tails, coarsening=coarse.coarsening)
+        return fitted.at_train_prior(self.train_prior).record()
+
+    def facts(self) -> dict[str, Any]:
+        """What it keeps of the training rows."""
+        statistics = list(self.model.statistics)
+        if self.columns:
+            statistics.append("counts of rows in ranges of each column, with rounded limits")
+        kept_values = dict(sorted(self.model.keeps.items()))
+        return {
+            "training_rows": any("row" in values for values in kept_values.values()),
+            "values_of_rows": kept_values,
+            "statistics": sorted(statistics),
+            "scores": _SCORES[self.coarsening is not None],
+        }
 
 
 def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:
@@ -382,5 +478,9 @@ def _carried(
 
 
 def _affine(prior: PriorEstimate, shift: float, scale: float) -> PriorEstimate:
-    value, low, high = (min(max(shift + scale * x, 0.0), 1.0) for x in (prior.value, prior.low, prior.high))
-    return replace(prior, value=value, low=low, high=high)
+    def moved(share: float) -> float:
+        return min(max(shift + scale * share, 0.0), 1.0)
+
+    value, low, high = (moved(share) for share in (prior.value, prior.low, prior.high))
+    upper = None if prior.upper is None else moved(prior.upper)
+    return replace(prior, value=value, low=low, high=high, upper=upper)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -15,46 +14,57 @@ from drpu.exceptions import (
     AlphaWarning,
     FewPositivesWarning,
     FewRowsWarning,
+    LateLabelsWarning,
     ParameterError,
     SeenPositivesWarning,
     warn,
 )
+from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
-from drpu.ratios.folds import FoldedRatio
 
 __all__ = ["adapted_html", "count_there", "warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
 
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 
-def warn_of_alpha(folds: FoldedRatio, prior: PriorEstimate) -> None:
+def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
     """Warn if alpha exceeds the prior of the unlabeled rows, because the correction is then wrong."""
-    alpha = max(getattr(model, "alpha_", None) or 0.0 for model in folds.models)
+    alpha = max(getattr(model, "alpha", None) or 0.0 for model in folds.functions)
     if alpha > prior.high:
-        warnings.warn(
-            f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
-            f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'.",
-            AlphaWarning,
-            stacklevel=4,
+        warn(
+            AlphaWarning(
+                f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
+                f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
+            )
         )
 
 
 def warn_of_few_positives(n: int, *, split: bool) -> None:
     """Warn that the prior is rough because of few positives, or because no rows were held out."""
     if n < FEW_POSITIVES:
-        warnings.warn(
-            f"{n} labelled positives: the prior and its interval are rough. Label more, or give the prior "
-            "if you know it.",
-            FewPositivesWarning,
-            stacklevel=4,
+        warn(
+            FewPositivesWarning(
+                f"{n} labelled positives: the prior and its interval are rough. Label more, or give the "
+                "prior if you know it."
+            )
         )
     if not split:
-        warnings.warn(
-            "no rows were held out, so the prior is estimated from scores of training rows: it is too low, "
-            "and its interval too narrow. Label at least four positives.",
-            SeenPositivesWarning,
-            stacklevel=4,
+        warn(
+            SeenPositivesWarning(
+                "no rows were held out, so the prior is estimated from scores of training rows: it is too "
+                "low, and its interval too narrow. Label at least four positives."
+            )
         )
+
+
+def warn_of_late_labels() -> None:
+    """Warn that fewer labels have arrived than rows and past suggest."""
+    warn(
+        LateLabelsWarning(
+            "far fewer labels have arrived than the rows suggest: if labels arrive late, give label_delay=1, "
+            "and these labels are used as a lower bound only."
+        )
+    )
 
 
 def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:

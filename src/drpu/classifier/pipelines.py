@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated, Any
 
 from sklearn.pipeline import Pipeline
 
-from drpu._state import ModelState, class_of
-from drpu._typing import Rows
-from drpu.classifier.adapted import Adaptable
-from drpu.classifier.kept import KeptClassifier
+from drpu._codec import Blob, Items, NotKept, kept
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.base import RatioClassifier, RatioRecord
+from drpu.classifier.record import Record, Reduction, record_of
 from drpu.core.diagnostics import Performance
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError
-from drpu.functions.saved.allowed import kept_values
-from drpu.functions.saved.read import read_estimators
-from drpu.functions.saved.write import write_estimators
+from drpu.functions.estimators import kept_values, read_estimators, write_estimators
 
 __all__ = [
-    "PIPELINE",
+    "PipelineRecord",
     "adapt",
     "at_prior",
-    "classifier_from_state",
-    "classifier_state",
     "expected_performance",
     "last_step",
-    "pipeline_from_state",
-    "pipeline_state",
 ]
-
-PIPELINE = "Pipeline"  # the kind of the state of a pipeline
 
 
 class AdaptedPipeline(Pipeline):  # type: ignore[misc]
@@ -93,42 +86,17 @@ def expected_performance(estimator: Any) -> Performance:
     return last_step(estimator)[1].expected_performance()
 
 
-def last_step(estimator: Any) -> tuple[Pipeline | None, Adaptable]:
+def last_step(estimator: Any) -> tuple[Pipeline | None, RatioClassifier]:
     """The pipeline, or None if there is none, and the classifier at its end."""
     found = getattr(estimator, "best_estimator_", estimator)
     pipeline = found if isinstance(found, Pipeline) else None
     classifier = found if pipeline is None else pipeline[-1]
-    if not isinstance(classifier, Adaptable):
+    if not isinstance(classifier, RatioClassifier):
         raise DataTypeError(
             f"estimator must be a DRPUClassifier or an AdaptedClassifier, or a pipeline that ends in one, "
             f"got {type(classifier).__name__}."
         )
     return pipeline, classifier
-
-
-def pipeline_state(pipeline: Pipeline, classifier: ModelState) -> ModelState:
-    """The state of a pipeline around the state of its classifier; steps of unknown types are refused."""
-    steps = pipeline.steps[:-1]
-    fitted = [step for _, step in steps if not _passes(step)]
-    config = {
-        "names": [name for name, _ in pipeline.steps],
-        "passes": [_passes(step) for _, step in steps],
-        "kept": kept_values(fitted),
-    }
-    blobs = {"steps": write_estimators(fitted)} if fitted else {}
-    return ModelState(PIPELINE, config, blobs=blobs, parts={"classifier": classifier})
-
-
-def pipeline_from_state(state: ModelState, classifier: Any) -> Pipeline:
-    """The pipeline that gave ``state``, with its classifier."""
-    names, passes = state.config["names"], state.config["passes"]
-    if not all(isinstance(name, str) for name in names) or len(names) != len(passes) + 1:
-        raise DataError("the steps of the pipeline have a wrong form.")
-    fitted = iter(read_estimators(state.blobs["steps"]) if "steps" in state.blobs else [])
-    steps = ["passthrough" if passed else next(fitted, None) for passed in passes]
-    if any(not _passes(step) and not hasattr(step, "transform") for step in steps):
-        raise DataError("a step of the pipeline cannot transform rows.")
-    return AdaptedPipeline(list(zip(names, [*steps, classifier], strict=True)))
 
 
 def _passes(step: Any) -> bool:
@@ -141,15 +109,67 @@ def _with_last(pipeline: Pipeline, classifier: Any) -> Pipeline:
     )
 
 
-def classifier_state(classifier: Any) -> ModelState:
-    """The state from which :func:`from_state` restores the fitted classifier."""
-    if not isinstance(classifier, KeptClassifier):
-        raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
-    return classifier.state()
+@kept("Pipeline")
+@dataclass(frozen=True)
+class PipelineRecord(Record):
+    """What a file keeps of a pipeline: the record of its classifier, and its other steps."""
+
+    last: RatioRecord
+    names: Annotated[tuple[str, ...], Items(1)]
+    passes: tuple[bool, ...]  # for each step before the last, whether it passes rows on unchanged
+    row_values: dict[str, str]  # parts of the other steps that contain values of training rows
+    archive: Annotated[bytes, Blob("estimators-{}.skops")] | None = None  # the other steps
+    live: Annotated[tuple[Any, ...], NotKept] = ()  # the other steps if they were fitted in this process
+
+    def __post_init__(self) -> None:
+        if len(self.names) != len(self.passes) + 1 or len(set(self.names)) != len(self.names):
+            raise DataError("the steps of the pipeline must have one name each.")
+
+    def for_file(self) -> PipelineRecord:
+        """The same with an archive of the steps."""
+        return replace(self, archive=write_estimators(self.live)) if self.live else self
+
+    def classifier(self, module: Any = None) -> Pipeline:
+        """The fitted pipeline."""
+        fitted = self.live if self.archive is None else read_estimators(self.archive)
+        if len(fitted) != self.passes.count(False) or not all(hasattr(step, "transform") for step in fitted):
+            raise DataError("the pipeline must have the steps that it names, which transform rows.")
+        rest = iter(fitted)
+        steps = ["passthrough" if passed else next(rest) for passed in self.passes]
+        return AdaptedPipeline(list(zip(self.names, [*steps, self.last.classifier(module)], strict=True)))
+
+    def facts(self) -> dict[str, Any]:
+        """What the file keeps of the training rows."""
+        found = self.last.facts()
+        return found | {"values_of_rows": found["values_of_rows"] | self.row_values}
+
+    def reduced(self, reduction: Reduction) -> PipelineRecord:
+        """The record with fewer values of the training rows."""
+        return replace(self, last=self.last.reduced(reduction))
+
+    def module(self) -> Any:
+        """What makes the torch module that the user gave to the classifier."""
+        return self.last.module()
+
+    def trial(self, classifier: Any) -> FloatArray | None:
+        """Scores of two artificial rows by the last step."""
+        return self.last.trial(classifier[-1])
 
 
-def classifier_from_state(state: ModelState, *, module: Any = None) -> Any:
-    """The classifier restored from ``state``."""
-    if state.kind == PIPELINE:
-        return pipeline_from_state(state, classifier_from_state(state.parts["classifier"], module=module))
-    return class_of("drpu.classifier", state, KeptClassifier).from_state(state, module=module)
+@record_of.register
+def _(pipeline: Pipeline) -> PipelineRecord:
+    last = record_of(pipeline[-1])
+    if not isinstance(last, RatioRecord):
+        raise DataTypeError(
+            f"the last step of a pipeline must be a DRPUClassifier or an AdaptedClassifier to be saved, "
+            f"got {type(pipeline[-1]).__name__}."
+        )
+    steps = pipeline.steps[:-1]
+    fitted = [step for _, step in steps if not _passes(step)]
+    return PipelineRecord(
+        last,
+        tuple(name for name, _ in pipeline.steps),
+        tuple(_passes(step) for _, step in steps),
+        kept_values(fitted),
+        live=tuple(fitted),
+    )

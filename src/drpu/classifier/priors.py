@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,9 +16,10 @@ from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
 from drpu.core.prior.kernel_mean import KernelMeanPrior
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import PriorBoundaryWarning, PriorError
+from drpu.exceptions import PriorBoundaryWarning, PriorError, warn
 from drpu.functions.features import Scaling
-from drpu.ratios.folds import FoldedRatio, cross_fit, resolve_holdout
+from drpu.functions.folds import Folds
+from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.ratios.fourier import FourierRatio
 from drpu.ratios.kernel import KernelRatio
 
@@ -116,7 +116,7 @@ def kernel_mean_prior(
     return estimator.estimate(_scaled(P, scale), _scaled(U, scale))
 
 
-def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRatio, ScoreTails]:
+def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[Folds, ScoreTails]:
     """A cross-fitted smooth density ratio, and the tails of its held-out scores."""
     pair = SamplePair(_flat(pair.positive), _flat(pair.unlabeled))
     kind = KernelRatio if sparse.issparse(pair.positive.rows) else FourierRatio
@@ -126,7 +126,7 @@ def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[FoldedRa
         holdout=resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)),
         random_state=rng,
     )
-    return model, held.tails()
+    return model, tails_of(held)
 
 
 def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
@@ -134,11 +134,11 @@ def off_the_edge(prior: PriorEstimate) -> PriorEstimate:
     if EDGE <= prior.value <= 1 - EDGE:
         return prior
     value = min(max(prior.value, EDGE), 1 - EDGE)
-    warnings.warn(
-        f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} is used. "
-        "Check the labels, or pass the prior if you know it.",
-        PriorBoundaryWarning,
-        stacklevel=6,
+    warn(
+        PriorBoundaryWarning(
+            f"the prior is estimated as {prior.value:.3f}, which gives one class no weight: {value:g} is "
+            "used. Check the labels, or pass the prior if you know it."
+        )
     )
     return replace(prior, value=value, low=min(prior.low, value), high=max(prior.high, value))
 

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from drpu._schema import Array, Integer, List, Optional, Schema, Text
-from drpu._state import ModelState
 from drpu._typing import IntArray
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.columns import (
-    Cells,
     ColumnProfile,
     ColumnShift,
     column_shifts,
@@ -22,37 +18,21 @@ from drpu.core.shift.columns import (
     profile_columns,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, ShiftWarning
+from drpu.exceptions import FewPositivesWarning, ShiftWarning, warn
 from drpu.ratios.clusters import Ranges
 from drpu.tables.encoder import fixed_cells
 
 __all__ = [
     "count_in_ranges",
     "moved_columns",
-    "profiles_from_state",
     "profiles_of",
     "profiles_of_ranges",
-    "profiles_state",
     "warn_of_other_shift",
 ]
 
 OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
 LEAST_MISFIT = 0.01  # smallest share of changed rows, because with many rows every difference is significant
 MOST_NAMED = 6
-_SCHEMA = Schema(
-    "column profiles",
-    config={
-        "names": List(Text()),
-        "edges": List(Integer(0, 1000)),
-        "codes": Optional(List(Integer(0, 1000))),
-    },
-    arrays={
-        "edges": Array("e"),
-        "codes": Array("k", above=-0.5, kinds="i", optional=True),
-        "positive": Array("c", above=-0.5),
-        "unlabeled": Array("c", above=-0.5),
-    },
-)
 
 
 def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
@@ -108,9 +88,22 @@ def moved_columns(
     return tuple(found.values())
 
 
-def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stacklevel: int = 3) -> None:
-    """Warn if the scores or some columns changed more than the prior explains."""
-    if test.p_value >= OTHER_SHIFT and not moved:
+# What was done about it, and what helps.
+_DONE = {
+    "prior": "The prior and the labels were adapted all the same, because shift='prior' was given: neither "
+    "can be trusted.",
+    "kept": "The labels stay as trained, and the prior is a rough reading.",
+    "supported": "The prior and the labels were moved as far as the backtest or labels that arrived support.",
+    "answers": "The answers were used for these rows only.",
+}
+_HELP = "Two things help: answers for 50 rows (plan_audit), or a new fit with recent rows."
+
+
+def warn_of_other_shift(
+    test: MixtureTest, moved: Sequence[ColumnShift], *, done: str, stacklevel: int = 3
+) -> None:
+    """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
+    if test.p_value >= OTHER_SHIFT and not moved and (test.degrees or done == "prior"):
         return
     names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
     names += ", ..." if len(moved) > MOST_NAMED else ""
@@ -125,53 +118,9 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, stac
     else:
         seen = f"columns moved more than a new prior explains: {names}"
         columns = ""
-    warnings.warn(
-        f"{seen}: more than the prior has changed, and neither the prior found here nor the labels can be "
-        f"trusted.{columns}",
-        ShiftWarning,
-        stacklevel=stacklevel + 1,
-    )
-
-
-def profiles_state(profiles: Sequence[ColumnProfile]) -> ModelState:
-    """The profiles as plain data."""
-    codes = [np.empty(0, np.int64) if p.cells.codes is None else p.cells.codes for p in profiles]
-    return ModelState(
-        "column-profiles",
-        {
-            "names": [p.name for p in profiles],
-            "edges": [len(p.cells.edges) for p in profiles],
-            "codes": [len(part) for part in codes],
-        },
-        {
-            "edges": np.concatenate([p.cells.edges for p in profiles]),
-            "codes": np.concatenate(codes),
-            "positive": np.concatenate([p.positive for p in profiles]),
-            "unlabeled": np.concatenate([p.unlabeled for p in profiles]),
-        },
-    )
-
-
-def profiles_from_state(state: ModelState) -> tuple[ColumnProfile, ...]:
-    """The profiles that gave ``state``."""
-    _SCHEMA.check(state)
-    names, arrays = state.config["names"], state.arrays
-    edges = _divided("edges", arrays["edges"], state.config["edges"])
-    sizes = state.config.get("codes") or [0] * len(names)  # older files do not have it
-    codes = _divided("codes", arrays.get("codes", np.empty(0, np.int64)), sizes)
-    if not len(names) == len(edges) == len(codes):
-        raise DataError("the state of column profiles is damaged: its lengths do not agree.")
-    cells = [Cells(limits, own if len(own) else None) for limits, own in zip(edges, codes, strict=True)]
-    counts = [_divided(name, arrays[name], [own.n for own in cells]) for name in ("positive", "unlabeled")]
-    profiles = tuple(ColumnProfile(*column) for column in zip(names, cells, *counts, strict=True))
-    for profile in profiles:
-        ascending = (np.diff(profile.cells.edges) > 0).all()
-        if not ascending or not (profile.positive.any() and profile.unlabeled.any()):
-            raise DataError(f"the profile of column {profile.name!r:.100} is damaged.")
-    return profiles
-
-
-def _divided(name: str, values: Any, sizes: Sequence[int]) -> list[Any]:
-    if len(values) != sum(sizes):
-        raise DataError(f"the state of column profiles is damaged: {name} has another length.")
-    return np.split(values, np.cumsum(np.array(sizes, dtype=np.int64))[:-1])
+    untested = not moved and not test.degrees
+    if untested:
+        seen = "there are too few labelled positives to test whether only the prior has changed"
+    else:
+        seen = f"{seen}: more than the prior has changed"
+    warn((FewPositivesWarning if untested else ShiftWarning)(f"{seen}.{columns} {_DONE[done]} {_HELP}"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -28,7 +27,8 @@ from drpu.exceptions import (
     PositiveLabelWarning,
     warn,
 )
-from drpu.ratios.base import RatioModel, is_images
+from drpu.functions.base import Accepts, is_images
+from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
@@ -170,11 +170,11 @@ def warn_of_guess(classes: Classes, n_positive: int, n_rest: int, *, stacklevel:
     rest, positive = classes.tolist()
     if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
         return
-    warnings.warn(
-        f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken as "
-        f"the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label.",
-        PositiveLabelWarning,
-        stacklevel=stacklevel,
+    warn(
+        PositiveLabelWarning(
+            f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken "
+            f"as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label."
+        )
     )
 
 
@@ -191,7 +191,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     )
 
 
-def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, reset: bool) -> list[Rows]:
+def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames in the form that ``model`` accepts, with the columns of training.
 
     Parameters
@@ -200,7 +200,7 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: RatioModel, rese
         Stores the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
     parts : sequence of data frames
         Tables with the same columns; in training their rows are read together.
-    model : RatioModel
+    model : learner or function
         Determines which rows are accepted.
     reset : bool
         Whether the columns are those of training.
@@ -222,7 +222,7 @@ def accepts(model: Any, rows: str) -> bool:
     return bool(getattr(model, f"accepts_{rows}", False))
 
 
-def with_categories(model: RatioModel, table: TableEncoder | None) -> RatioModel:
+def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLearner:
     """The model with the positions of the encoded columns that hold category codes."""
     if table is None or not accepts(model, "categories") or not table.categories:
         return model
@@ -231,7 +231,7 @@ def with_categories(model: RatioModel, table: TableEncoder | None) -> RatioModel
             "categories of the model must be empty for a table, whose own categories are found: declare "
             "further columns as categories in the table."
         )
-    told: RatioModel = model.set_params(categories=table.categories)
+    told: RatioLearner = model.set_params(categories=table.categories)
     return told
 
 
@@ -254,7 +254,7 @@ def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
         del estimator.feature_names_in_
 
 
-def _checked(estimator: Any, matrix: Any, model: RatioModel) -> Rows:
+def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
     try:
         return check_array(
             matrix,
@@ -274,7 +274,7 @@ SCENARIOS = ("case-control", "single-sample")
 
 
 def split_pu(
-    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: RatioModel, groups: Any = None
+    estimator: Any, X: Any, y: Any, sample_weight: Any, *, model: Accepts, groups: Any = None
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples from rows and labels, and the two labels.
 
@@ -285,13 +285,13 @@ def split_pu(
     X, y, sample_weight, groups : array-like
         Arguments of ``fit``. Weights are scaled to mean 1 here, so that their scale has no
         effect.
-    model : RatioModel
+    model : learner or function
         Determines which rows are accepted.
     """
     if y is None:
         raise LabelError(
-            "y must be given: requires y to be passed, but the target y is None. "
-            "Mark labelled positives with 1 and unlabeled rows with 0."
+            "y should be a 1d array of labels, got None: mark labelled positives with 1 and unlabeled rows "
+            "with 0."
         )
     X = check_rows(estimator, X, model=model, reset=True)
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
@@ -313,7 +313,7 @@ def pair_pu(
     positive_weight: Any,
     unlabeled_weight: Any,
     *,
-    model: RatioModel,
+    model: Accepts,
     positive_groups: Any = None,
     unlabeled_groups: Any = None,
 ) -> tuple[SamplePair, Classes]:
@@ -387,7 +387,7 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     return np.asarray(codes, dtype=np.int64)
 
 
-def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False, name: str = "X") -> Rows:
+def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, name: str = "X") -> Rows:
     """Rows in the form that the model accepts, with the columns of training.
 
     They are a float array or CSR matrix, or a data frame if the model accepts one.
@@ -427,7 +427,7 @@ def check_rows(estimator: Any, X: Any, *, model: RatioModel, reset: bool = False
     return X if table is None else table.transform_array(X)
 
 
-def _is_plain(estimator: Any, X: Any, model: RatioModel) -> bool:
+def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
     """Whether the checks would return ``X`` itself; then they are skipped to score single rows faster."""
     return (
         type(X) is np.ndarray
@@ -471,12 +471,12 @@ def grouped_copies(pair: SamplePair) -> SamplePair:
     if groups is None:
         return pair
     positive = Sample(pair.positive.rows, pair.positive.weight, groups)
-    warnings.warn(
-        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies of "
-        "others. Copies stay in one fold and count once in intervals. If they are different cases with "
-        "equal values, pass groups with a value for each row.",
-        CopiedPositivesWarning,
-        stacklevel=5,
+    warn(
+        CopiedPositivesWarning(
+            f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
+            "of others. Copies stay in one fold and count once in intervals. If they are different cases "
+            "with equal values, pass groups with a value for each row."
+        )
     )
     return SamplePair(positive, pair.unlabeled)
 

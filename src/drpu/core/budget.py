@@ -10,35 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import betaincinv
 
-from drpu._checks import check_fraction
 from drpu._typing import FloatArray, IntArray
+from drpu.core.limits.exact import Figure, exact_limits, exact_limits_of
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Budget", "Gain", "Range", "budget_outlook", "gain_curve", "negative_survival", "share_limits"]
-
-
-@dataclass(frozen=True, slots=True)
-class Range:
-    """An expected number and its limits from the counts.
-
-    Examples
-    --------
-    >>> print(Range(0.5, 0.4, 0.61))
-    0.500 [0.400, 0.610]
-    """
-
-    value: float
-    low: float
-    high: float
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+__all__ = ["Budget", "Gain", "budget_outlook", "gain_curve", "negative_survival"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +31,7 @@ class Budget:
         The same as a share of all rows.
     threshold : float
         Ratio above which rows are checked.
-    precision, recall, lift : Range
+    precision, recall, lift : Figure
         Share of those rows that are positive, share of the positives that are among them, and the
         number of positives relative to that among as many random rows.
     positions : ndarray of int or None
@@ -63,9 +41,9 @@ class Budget:
     rows: int | None
     share: float
     threshold: float
-    precision: Range
-    recall: Range
-    lift: Range
+    precision: Figure
+    recall: Figure
+    lift: Figure
     positions: IntArray | None = None
 
     def __str__(self) -> str:
@@ -73,27 +51,6 @@ class Budget:
             f"{self.share:.2%} of the rows" if self.rows is None else f"{self.rows:,} rows ({self.share:.2%})"
         )
         return f"{rows}: precision {self.precision}, recall {self.recall}, lift {self.lift.value:.1f}"
-
-
-def share_limits(share: float, n: float, level: float) -> tuple[float, float]:
-    """Exact confidence limits of a share that was counted in ``n`` trials (Clopper and Pearson).
-
-    Examples
-    --------
-    >>> low, high = share_limits(0.0, 20, 0.95)
-    >>> low, round(high, 3)
-    (0.0, 0.168)
-    """
-    low, high = _all_limits(np.array([share]), n, level)
-    return float(low[0]), float(high[0])
-
-
-def _all_limits(shares: FloatArray, n: float, level: float) -> tuple[FloatArray, FloatArray]:
-    """The limits of :func:`share_limits` for each of several shares."""
-    alpha, k = (1 - check_fraction("level", level)) / 2, shares * n
-    low = np.where(k > 0, betaincinv(np.maximum(k, 1e-300), n - k + 1, alpha), 0.0)
-    high = np.where(k < n, betaincinv(k + 1, np.maximum(n - k, 1e-300), 1 - alpha), 1.0)
-    return low, high
 
 
 def budget_outlook(
@@ -127,7 +84,7 @@ def budget_outlook(
     prior; recall cannot exceed its value at a precision of 1. The limits of precision are computed at
     the corners of these limits and of the interval of the prior.
     """
-    low, high = share_limits(found, n_positive, prior.level)
+    low, high = exact_limits(found, n_positive, (1 - prior.level) / 2)
     # The positives found cannot exceed the rows that are checked.
     found, low, high = (
         min(part, share / end) if end > 0 else part
@@ -141,9 +98,9 @@ def budget_outlook(
         rows,
         share,
         threshold,
-        Range(precision(prior.value, found), precision(prior.low, low), precision(prior.high, high)),
-        Range(found, low, high),
-        Range(found / share, low / share, min(high / share, 1 / max(share, prior.low, 1e-12))),
+        Figure(precision(prior.value, found), precision(prior.low, low), precision(prior.high, high)),
+        Figure(found, low, high),
+        Figure(found / share, low / share, min(high / share, 1 / max(share, prior.low, 1e-12))),
         positions,
     )
 
@@ -210,4 +167,5 @@ def gain_curve(
         wrong = np.concatenate(([1.0], negative_survival(reference, train_prior), [0.0]))[::-1]
         depth = prior.value * b + (1 - prior.value) * wrong
     depth = np.maximum.accumulate(depth)
-    return Gain(depth, b, *_all_limits(b, reference.n_positive, prior.level), prior.value)
+    low, high = exact_limits_of(b, reference.n_positive, (1 - prior.level) / 2)
+    return Gain(depth, b, low, high, prior.value)

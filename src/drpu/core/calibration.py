@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize
 from scipy.special import expit, logit, ndtri
 
-from drpu._checks import check_prior, check_real, check_scores
-from drpu._state import ModelState
+from drpu._checks import check_prior, check_scores
+from drpu._codec import Array, Number, kept
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DRPUError
+from drpu.exceptions import DataError
 
 __all__ = [
     "Calibration",
@@ -122,7 +122,8 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     return Plateau(float(expit(log_odds)), float(intercept), float(np.exp(log_slope)), c)
 
 
-@dataclass(frozen=True, slots=True)
+@kept("calibration")
+@dataclass(frozen=True)
 class Calibration:
     """An increasing map from scores to ratios: the mean of a step function and a smooth curve.
 
@@ -131,16 +132,23 @@ class Calibration:
     were drawn.
     """
 
-    levels: FloatArray
-    steps: FloatArray  # one value per cell
-    curve: FloatArray  # one value per cell, interpolated linearly
-    ceiling: float
-    labelled_share: float = 0.0
+    levels: Annotated[FloatArray, Array("k", finite=False)]
+    steps: Annotated[FloatArray, Array("c", low=0)]  # one value per cell
+    curve: Annotated[FloatArray, Array("c", low=0)]  # one value per cell, interpolated linearly
+    ceiling: Annotated[float, Number(1, 1e100)]
+    labelled_share: Annotated[float, Number(0, 1)] = 0.0
     _knots: FloatArray = field(init=False, repr=False, compare=False)  # of the curve, found once
     _at_knots: FloatArray = field(init=False, repr=False, compare=False)
     _population_steps: FloatArray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
+        for name, values in (("steps", self.steps), ("curve", self.curve)):
+            if len(values) != len(self.levels) + 1 or (values[1:] < values[:-1]).any():
+                raise DataError(
+                    f"the {name} of a calibration must be one more than its levels, and must not decrease."
+                )
+        if (self.levels[1:] <= self.levels[:-1]).any() or self.labelled_share >= 1:
+            raise DataError("the levels of a calibration must ascend, and its labelled share be below 1.")
         object.__setattr__(self, "_knots", np.clip(self.levels, -_HUGE, _HUGE))
         object.__setattr__(self, "_at_knots", (self.curve[:-1] + self.curve[1:]) / 2)
         object.__setattr__(self, "_population_steps", self._in_population(self.steps))
@@ -155,36 +163,12 @@ class Calibration:
         curve = np.interp(scores, self._knots, self._at_knots, left=self.curve[0], right=self.curve[-1])
         return np.asarray((steps + self._in_population(curve)) / 2)
 
+    def cell_ratios(self) -> FloatArray:
+        """Ratio in each cell: the mean of the step and of the curve there."""
+        return np.asarray((self._population_steps + self._in_population(self.curve)) / 2)
+
     def _in_population(self, ratio: FloatArray) -> FloatArray:
         return population_ratio(np.minimum(ratio, self.ceiling), self.labelled_share)
-
-    def state(self) -> ModelState:
-        """Arrays and numbers from which :meth:`from_state` makes an equal map."""
-        arrays = {"levels": self.levels, "steps": self.steps, "curve": self.curve}
-        config = {"ceiling": self.ceiling, "labelled_share": self.labelled_share}
-        return ModelState("calibration", config, arrays)
-
-    @classmethod
-    def from_state(cls, state: ModelState) -> Calibration:
-        """The map restored from ``state``; raises ``DataError`` if it is invalid."""
-        try:
-            levels, steps, curve = (
-                check_scores(name, state.arrays[name]) for name in ("levels", "steps", "curve")
-            )
-            ceiling = check_real("ceiling", state.config["ceiling"], low=1.0, high=1e100)
-            share = check_prior("labelled_share", state.config["labelled_share"])
-        except (KeyError, TypeError, DRPUError) as error:
-            raise DataError(f"the state of a calibration is damaged: {error}") from error
-        for name, values in (("steps", steps), ("curve", curve)):
-            if len(values) != len(levels) + 1 or values[0] < 0 or (values[1:] < values[:-1]).any():
-                raise DataError(
-                    f"the {name} of a calibration must be one more than its levels, and must not decrease."
-                )
-            if not np.isfinite(values[-1]):
-                raise DataError(f"the {name} of a calibration must be finite.")
-        if (levels[1:] <= levels[:-1]).any() or share >= 1:
-            raise DataError("the levels of a calibration must ascend, and its labelled share be below 1.")
-        return cls(levels, steps, curve, ceiling, share)
 
 
 def calibrate(tails: ScoreTails, prior: float, *, labelled_share: float = 0.0) -> Calibration:

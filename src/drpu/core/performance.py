@@ -7,11 +7,12 @@ from dataclasses import dataclass, fields
 from typing import Self
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import calibrate, fit_plateau, normal_scores
 from drpu.core.diagnostics import Performance, performance_at
+from drpu.core.limits.exact import exact_limits
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
@@ -338,7 +339,7 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
     wrong = min(1.0, max(0.0, weight * raw + (1 - weight) * smooth[level + 1]))
     reach = -float(ndtri((1 - _LEVEL) / 2)) * float(np.sqrt(weight * noise - weight**2 * of_recall))
     parts = [(_above(tails.positive_counts, cell), float(smooth[cell])) for cell in cells]
-    limits = _binomial_limits(recall, n_positive)
+    limits = exact_limits(recall, n_positive, (1 - _LEVEL) / 2)
     slope = -weight * odds
     return DecisionRates(prior, recall, limits, unlabeled, wrong, reach, slope, parts, decision.models)
 
@@ -351,13 +352,6 @@ def _above(counts: IntArray | FloatArray, cell: int) -> float:
 def _noise(share: float, n: float) -> float:
     cautious = (share * n + 0.5) / (n + 1)
     return cautious * (1 - cautious) / n
-
-
-def _binomial_limits(share: float, n: float) -> tuple[float, float]:
-    hits, tail = share * n, (1 - _LEVEL) / 2
-    low = float(betaincinv(hits, n - hits + 1, tail)) if hits > 1e-9 else 0.0
-    high = float(betaincinv(hits + 1, n - hits, 1 - tail)) if n - hits > 1e-9 else 1.0
-    return low, high
 
 
 def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:

@@ -1,134 +1,53 @@
-r"""Reduced counts for artifacts: fewer levels, or differentially private counts.
+"""Counts with fewer levels, for files that shall not keep the score of every held-out positive.
 
-Exact tails have a level at the score of every held-out positive. There are two ways to
-store less.
-
-:func:`coarsen` keeps a chosen number of levels, none of which is the score of a row, and
-bounds the error of the curves between them. It hides single scores, but gives no
-guarantee against somebody who knows all rows but one.
-
-:func:`privatize` gives one. Rows are counted on a grid that is the same for all data,
-:math:`-\infty, -4, -3.75, \dots, 4`, and each count gets two-sided geometric noise,
-:math:`P(k) \propto e^{-\varepsilon |k|}`. A row is in one cell of one of the two
-histograms, so adding or removing it changes one count by one. Everything computed from
-the noisy counts is :math:`\varepsilon`-differentially private: sizes, tails, prior,
-calibration. Replacing a row means removing one and adding one, :math:`2 \varepsilon`.
+Exact tails have a level at the score of every held-out positive. :func:`coarsen` keeps a chosen number of
+levels, none of which is the score of a row, and bounds the error of the curves between them. It hides
+single scores, but gives no guarantee against somebody who knows all rows but one.
 """
 
 from __future__ import annotations
 
-import math
-import random
-from dataclasses import dataclass, fields
-from fractions import Fraction
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Annotated
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
-from drpu._checks import check_integer, check_real, check_scores
-from drpu._schema import Integer, List, Number, Optional, Schema, Text
-from drpu._state import ModelState
+from drpu._checks import check_integer
+from drpu._codec import Kept, Number, Whole, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError
 
-__all__ = ["GRID", "Coarse", "GridCounts", "Protection", "coarsen", "discrete_laplace", "privatize"]
+__all__ = ["Coarse", "Coarsening", "coarsen"]
 
-GRID_END, GRID_STEP = 4.0, 0.25
-# Lower edges of the cells. Log-ratios beyond the ends are in the outer cells. A log-ratio is at
-# most log(1/prior), so an end of 4 suffices for priors from 2 % on. Finer cells would add noise.
-GRID: FloatArray = np.concatenate(
-    ([-np.inf], np.arange(-round(GRID_END / GRID_STEP), round(GRID_END / GRID_STEP) + 1) * GRID_STEP)
-)
-
-_CLEAR = 3.0  # the positives of a cell must exceed this many standard deviations of the noise
 _TIES = 2.0**-30  # levels with a smaller relative difference are treated as ties
 _ROOM = 16  # a level is shifted down by at most 1/16 of the gap below it
 
 
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """How the counts of an artifact were reduced; stored in its manifest.
+@kept("coarsening")
+@dataclass(frozen=True)
+class Coarsening(Kept):
+    """How the levels of counts were reduced.
 
     Attributes
     ----------
-    mechanism : {"quantiles", "discrete-laplace"}
-        Fewer levels with exact counts, or noisy counts on a fixed grid.
     levels : int
         Number of levels kept.
-    positive_error, unlabeled_error : float or None
-        Quantiles: the largest error of either curve between two levels.
-    epsilon : float or None
-        Noise: the privacy budget that was used.
-    neighbours : str or None
-        Noise: the definition of neighbouring data sets.
-    grid : tuple of three floats or None
-        Noise: the first and the last edge of the cells, and their width.
-    randomness : {"operating system", "seeded"} or None
-        Noise: its source. Somebody who knows the seed can subtract the noise.
-    not_covered : tuple of str
-        Other content of the file that was learnt from rows.
-    """
-
-    mechanism: str
-    levels: int
-    positive_error: float | None = None
-    unlabeled_error: float | None = None
-    epsilon: float | None = None
-    neighbours: str | None = None
-    grid: tuple[float, float, float] | None = None
-    randomness: str | None = None
-    not_covered: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        # JSON has lists, not tuples.
-        object.__setattr__(self, "grid", None if self.grid is None else tuple(self.grid))
-        object.__setattr__(self, "not_covered", tuple(self.not_covered))
-
-    @classmethod
-    def from_state(cls, state: Any) -> Protection:
-        """The protection from its dictionary, made by ``asdict``; raises ``DataError`` if it is invalid."""
-        if not isinstance(state, dict) or state.keys() - {field.name for field in fields(cls)}:
-            raise DataError(f"the state of a protection is damaged: {state!r:.100}.")
-        _PROTECTION.check(ModelState("", state))
-        return cls(**state)
-
-
-_PROTECTION = Schema(
-    "protection",
-    config={
-        "mechanism": Text(("quantiles", "discrete-laplace")),
-        "levels": Integer(1),
-        "positive_error": Optional(Number(0, 1)),
-        "unlabeled_error": Optional(Number(0, 1)),
-        "epsilon": Optional(Number(above=0)),
-        "neighbours": Optional(Text()),
-        "grid": Optional(List(Number(), 3, 3)),
-        "randomness": Optional(Text(("operating system", "seeded"))),
-        "not_covered": Optional(List(Text(), high=100)),
-    },
-)
-
-# -- fewer levels --------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Coarse:
-    """Tails over fewer levels, and their largest error.
-
-    Attributes
-    ----------
-    tails : ScoreTails
-        Exact counts over the kept levels.
     positive_error, unlabeled_error : float
         The largest difference between the fractions of positives, and of unlabeled rows,
         at or above an exact level and at or above the kept level below it.
     """
 
+    levels: Annotated[int, Whole(1)]
+    positive_error: Annotated[float, Number(0, 1)]
+    unlabeled_error: Annotated[float, Number(0, 1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Coarse:
+    """Tails over fewer levels, and how they were reduced."""
+
     tails: ScoreTails
-    positive_error: float
-    unlabeled_error: float
+    coarsening: Coarsening
 
 
 def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
@@ -161,23 +80,23 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
     >>> rng = np.random.default_rng(0)
     >>> tails = ScoreTails(rng.normal(3, 1, 500)).update(rng.normal(1, 2, 5000))
     >>> coarse = coarsen(tails, 50)
-    >>> len(coarse.tails.levels) <= 50, coarse.positive_error <= 0.04
+    >>> len(coarse.tails.levels) <= 50, coarse.coarsening.positive_error <= 0.04
     (True, True)
     """
     most = check_integer("levels", levels, low=2)
     first = _tie_starts(tails.levels)
-    kept = first[_quantile_starts(tails, first, most)]
-    cells = np.concatenate(([0], kept + 1))
-    state = tails.state().replaced(
+    chosen = first[_quantile_starts(tails, first, most)]
+    cells = np.concatenate(([0], chosen + 1))
+    record = replace(
+        tails.record(),
         positive_counts=np.add.reduceat(tails.positive_counts, cells),
         counts=np.add.reduceat(tails.counts, cells),
-        levels=_moved_down(tails.levels, kept),
+        levels=_moved_down(tails.levels, chosen),
     )
-    below = kept[np.searchsorted(kept, np.arange(len(tails.levels)), side="right") - 1]
+    below = chosen[np.searchsorted(chosen, np.arange(len(tails.levels)), side="right") - 1]
+    error = _largest_drop(tails.survival, below) if tails.counts.any() else 0.0
     return Coarse(
-        ScoreTails.from_state(state),
-        _largest_drop(tails.positive_survival, below),
-        _largest_drop(tails.survival, below) if tails.counts.any() else 0.0,
+        record.tails(), Coarsening(len(record.levels), _largest_drop(tails.positive_survival, below), error)
     )
 
 
@@ -217,173 +136,3 @@ def _moved_down(levels: FloatArray, kept: IntArray) -> FloatArray:
 
 def _largest_drop(survival: FloatArray, below: IntArray) -> float:
     return float((survival[below] - survival).max())
-
-
-# -- counts under noise ----------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class GridCounts:
-    """Exact counts of held-out positives and unlabeled rows in the cells of ``GRID``.
-
-    Counts between positive scores cannot be made private in this way: removing a positive
-    moves all unlabeled rows above it to another cell. Therefore rows are counted a second
-    time, in cells that do not depend on the data.
-    """
-
-    positive: IntArray
-    unlabeled: IntArray
-
-    def __post_init__(self) -> None:
-        for name in ("positive", "unlabeled"):
-            counts = np.asarray(getattr(self, name))
-            if counts.shape != GRID.shape or counts.dtype.kind not in "iu" or (counts < 0).any():
-                raise DataError(f"{name} must hold {len(GRID)} non-negative counts.")
-            object.__setattr__(self, name, counts.astype(np.int64))
-
-    def state(self) -> ModelState:
-        """The counts, as :meth:`from_state` reads them."""
-        return ModelState("grid", arrays={"positive": self.positive, "unlabeled": self.unlabeled})
-
-    @classmethod
-    def from_state(cls, state: ModelState) -> GridCounts:
-        """The counts restored from ``state``."""
-        return cls(state.arrays["positive"], state.arrays["unlabeled"])
-
-    @classmethod
-    def of(cls, positive_scores: Any, unlabeled_scores: Any) -> GridCounts:
-        """Counts of two samples of log-ratios."""
-        return cls(
-            _grid_counts(check_scores("positive_scores", positive_scores)),
-            _grid_counts(check_scores("unlabeled_scores", unlabeled_scores)),
-        )
-
-
-def _grid_counts(scores: FloatArray) -> IntArray:
-    cells = np.searchsorted(GRID, scores, side="right") - 1
-    return np.bincount(cells, minlength=len(GRID)).astype(np.int64)
-
-
-def privatize(counts: GridCounts, epsilon: float, *, random_state: int | None = None) -> ScoreTails:
-    r"""Tails computed from noisy counts, which are :math:`\varepsilon`-differentially private.
-
-    Parameters
-    ----------
-    counts : GridCounts
-        Exact counts on the fixed grid, each row counted once.
-    epsilon : float
-        The privacy budget, above 0; a smaller one is more private. Each call uses the
-        whole budget.
-    random_state : int, optional
-        A seed for reproducible experiments. Somebody who knows it can subtract the noise.
-        By default the noise comes from the operating system.
-
-    Returns
-    -------
-    tails : ScoreTails
-        Its sizes are those of the noisy counts. ``n_positive`` is an effective number that
-        is reduced according to the noise, so that intervals become wider.
-
-    Notes
-    -----
-    Noise is drawn with integer arithmetic only, because rounding of floats could reveal
-    it. From the top, cells are merged until their positives exceed three standard
-    deviations of the noise: a cell with positives from noise alone would look like a
-    region without negatives and bias the prior downwards. Cumulative unlabeled counts
-    are then made monotone by isotonic regression, and non-negative. Processing after the
-    noise does not weaken the guarantee.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> counts = GridCounts.of(rng.normal(1, 1, 2000), rng.normal(-1, 1, 20_000))
-    >>> private = privatize(counts, 1.0, random_state=0)
-    >>> abs(private.n - 20_000) < 200
-    True
-    """
-    check_real("epsilon", epsilon, low=1e-6, high=1e6)
-    if random_state is not None:
-        check_integer("random_state", random_state, low=0)
-    rng = random.SystemRandom() if random_state is None else random.Random(random_state)
-    positive = counts.positive + discrete_laplace(epsilon, len(GRID), rng)
-    unlabeled = counts.unlabeled + discrete_laplace(epsilon, len(GRID), rng)
-    kept = _clear_levels(positive, epsilon)
-    if len(kept) == 0 or unlabeled.sum() <= 0:
-        raise DataError(
-            f"no count exceeds the noise of epsilon={epsilon:g}: use a larger epsilon, or more rows."
-        )
-    return _tails(positive, unlabeled, kept, epsilon)
-
-
-def discrete_laplace(epsilon: float, size: int, rng: random.Random) -> IntArray:
-    r"""Integers with :math:`P(k) \propto e^{-\varepsilon |k|}`, drawn exactly.
-
-    Notes
-    -----
-    The rejection sampler of Canonne, Kamath and Steinke (2020) with rational numbers. The
-    float ``epsilon`` is converted to a fraction exactly.
-    """
-    rate = Fraction(epsilon)
-    return np.array([_discrete_laplace(rate, rng) for _ in range(size)], dtype=np.int64)
-
-
-def _discrete_laplace(rate: Fraction, rng: random.Random) -> int:
-    s, t = rate.numerator, rate.denominator
-    while True:
-        low = rng.randrange(t)
-        if not _bernoulli_exp(Fraction(low, t), rng):
-            continue
-        high = 0
-        while _bernoulli_exp(Fraction(1), rng):
-            high += 1
-        size, negative = (low + t * high) // s, rng.randrange(2) == 1
-        if size or not negative:  # -0 and 0 are the same number, so one of them is rejected
-            return -size if negative else size
-
-
-def _bernoulli_exp(rate: Fraction, rng: random.Random) -> bool:
-    """True with probability exp(-rate), for a rate in [0, 1]."""
-    k = 1
-    while rng.randrange(rate.denominator * k) < rate.numerator:
-        k += 1
-    return k % 2 == 1
-
-
-def _clear_levels(positive: IntArray, epsilon: float) -> IntArray:
-    """Cells whose positives, together with merged cells above them, exceed the noise."""
-    deviation = math.sqrt(_noise_variance(epsilon))
-    kept, total, cells = [], 0, 0
-    for cell in range(len(positive) - 1, -1, -1):
-        total, cells = total + int(positive[cell]), cells + 1
-        if total >= max(_CLEAR * deviation * math.sqrt(cells), 1):
-            kept.append(cell)
-            total, cells = 0, 0
-    return np.array(kept[::-1], dtype=np.int64)
-
-
-def _noise_variance(epsilon: float) -> float:
-    return 2 * math.exp(-epsilon) / math.expm1(-epsilon) ** 2
-
-
-def _tails(positive: IntArray, unlabeled: IntArray, kept: IntArray, epsilon: float) -> ScoreTails:
-    """Tails over the kept levels; positives below the lowest level are counted with it."""
-    P = np.add.reduceat(positive, kept)
-    P[0] = max(positive.sum() - P[1:].sum(), 1)
-    U = _fallen(np.concatenate(([unlabeled[: kept[0]].sum()], np.add.reduceat(unlabeled, kept))))
-    # Noise has the effect of fewer rows: n rows with a variance of n + noise.
-    size = float(P.sum())
-    effective = size**2 / (size + len(GRID) * _noise_variance(epsilon))
-    return ScoreTails.from_state(
-        ModelState(
-            "tails",
-            {"n_positive": effective, "copies": 1, "weight_squares": 0.0},
-            {"levels": GRID[kept], "positive_counts": np.concatenate(([0], P)), "counts": U},
-        )
-    )
-
-
-def _fallen(noisy: IntArray) -> IntArray:
-    """Non-negative counts whose cumulative sums from the top are closest to the noisy ones."""
-    above = noisy[::-1].cumsum()[::-1].astype(np.float64)
-    falling = np.rint(np.maximum(isotonic_regression(above, increasing=False).x, 0))
-    return np.asarray(falling - np.append(falling[1:], 0), dtype=np.int64)

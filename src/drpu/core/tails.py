@@ -5,14 +5,15 @@ from __future__ import annotations
 import math
 import os
 import threading
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 
 import numpy as np
 
-from drpu._checks import check_integer, check_real, check_scores, check_weights
-from drpu._state import ModelState
+from drpu._checks import check_integer, check_scores, check_weights
+from drpu._codec import Array, Number, Whole, kept
 from drpu._typing import FloatArray, IntArray
-from drpu.exceptions import DataError, DRPUError
+from drpu.exceptions import DataError
 
 if TYPE_CHECKING:
     from drpu.core.prior.estimate import PriorEstimate
@@ -374,51 +375,13 @@ class ScoreTails:
 
     # -- keeping -------------------------------------------------------------------
 
-    def state(self) -> ModelState:
-        """Arrays and numbers from which :meth:`from_state` makes equal tails."""
-        return ModelState(
-            "tails",
-            {
-                "n_positive": self.n_positive,
-                "copies": self.copies,
-                "weight_squares": self._counted.weight_squares,
-                "cluster_squares": self._counted.cluster_squares,
-            },
-            {
-                "levels": self.levels,
-                "positive_counts": self.positive_counts,
-                "counts": self.counts,
-            }
-            | ({} if self.columns is None else {"columns": self.columns}),
-        )
-
-    @classmethod
-    def from_state(cls, state: ModelState) -> ScoreTails:
-        """Tails restored from ``state``; raises ``DataError`` if it is invalid."""
-        try:
-            levels = check_scores("levels", state.arrays["levels"]).copy()
-            positive = check_counts("positive_counts", state.arrays["positive_counts"], len(levels))
-            counts = check_counts("counts", state.arrays["counts"], len(levels))
-            n_positive = check_real("n_positive", state.config["n_positive"], low=0.0, high=MOST)
-            squares = check_real("weight_squares", state.config["weight_squares"], low=0.0, high=1e300)
-            clusters = check_real(
-                "cluster_squares", state.config.get("cluster_squares", 0.0), low=0.0, high=1e300
-            )
-            copies = check_integer("copies", state.config["copies"], low=1)
-            columns = check_columns(state.arrays.get("columns"))
-        except (AttributeError, KeyError, TypeError, DRPUError) as error:
-            raise DataError(f"the state of tails is damaged: {error}") from error
-        if (levels[1:] <= levels[:-1]).any():
-            raise DataError("the state of tails is damaged: levels must ascend.")
-        if positive[0] != 0 or not 0 < n_positive <= most_rows(positive):
-            raise DataError("the state of tails is damaged: positive_counts and n_positive do not agree.")
-        if counts.dtype != np.int64 and counts.any() != (squares > 0):
-            raise DataError("the state of tails is damaged: counts and weight_squares do not agree.")
-        tails = object.__new__(cls)
-        tails.levels, tails.positive_counts = levels, positive
-        tails.n_positive, tails.copies = n_positive, copies
-        tails._counted = Counted(counts, squares, clusters, columns)
-        return tails
+    def record(self) -> TailsRecord:
+        """The counts as plain data, from which ``record.tails()`` makes equal tails."""
+        counted = self._counted
+        return TailsRecord(
+            self.levels, self.positive_counts, self.counts, self.n_positive, self.copies,
+            counted.weight_squares, counted.cluster_squares, self.columns,
+        )  # fmt: skip
 
     def _check_same_cells(self, other: ScoreTails) -> None:
         if not isinstance(other, ScoreTails) or not self.same_cells(other):
@@ -426,3 +389,43 @@ class ScoreTails:
                 "tails can be merged only when they count over the same positive scores, with the same "
                 "copies: start every shard from tails.empty()."
             )
+
+
+Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
+
+
+@kept("tails")
+@dataclass(frozen=True, eq=False)
+class TailsRecord:
+    """Counts as plain data; see :class:`ScoreTails` for the fields."""
+
+    levels: Annotated[FloatArray, Array("k", dtype="float64", finite=False)]
+    positive_counts: Counts
+    counts: Counts
+    n_positive: Annotated[float, Number(above=0, high=MOST)]
+    copies: Annotated[int, Whole(1, 2**31)]
+    weight_squares: Annotated[float, Number(0, 1e300)]
+    cluster_squares: Annotated[float, Number(0, 1e300)]
+    columns: Annotated[IntArray, Array("r", dtype="int", low=0)] | None
+
+    def __post_init__(self) -> None:
+        if not len(self.levels) or (self.levels[1:] <= self.levels[:-1]).any():
+            raise DataError("the levels of tails must ascend, and there must be one.")
+        for name in ("positive_counts", "counts"):
+            check_counts(name, getattr(self, name), len(self.levels))
+        if self.positive_counts[0] != 0 or not self.n_positive <= most_rows(self.positive_counts):
+            raise DataError("positive_counts and n_positive of tails do not agree.")
+        if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
+            raise DataError("counts and weight_squares of tails do not agree.")
+
+    def tails(self) -> ScoreTails:
+        """The tails with these counts."""
+        tails = object.__new__(ScoreTails)
+        tails.levels, tails.n_positive, tails.copies = self.levels.copy(), self.n_positive, self.copies
+        size = len(self.levels)
+        tails.positive_counts = check_counts("positive_counts", self.positive_counts, size)
+        counts = check_counts("counts", self.counts, size)
+        tails._counted = Counted(
+            counts, self.weight_squares, self.cluster_squares, check_columns(self.columns)
+        )
+        return tails

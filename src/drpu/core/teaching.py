@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
 from drpu._typing import FloatArray
 from drpu.core.calibration import calibrate
+from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DRPUWarning
 
 __all__ = ["mean_log_ratio", "teaching_weights"]
 
@@ -53,8 +52,7 @@ def teaching_weights(scores: FloatArray, tails: ScoreTails | None = None) -> tup
     if tails is None:
         ratio = np.exp(scores)
         return np.maximum(ratio, LEAST), float(ratio.max())
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DRPUWarning)  # the classifier warns when it estimates its prior
-        prior = max(tails.estimate().value, 1 / tails.n)
-        ratio = calibrate(tails, prior)(scores)
+    # The classifier warns when it estimates its prior.
+    prior = max(prior_from_tails(tails, warn=False).value, 1 / tails.n)
+    ratio = calibrate(tails, prior)(scores)
     return np.clip(ratio, LEAST, 1 / prior), 1 / prior

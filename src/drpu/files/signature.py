@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from drpu._optional import require
-from drpu._output import output_file, write_output
+from drpu._output import check_output, output_file, write_output
 from drpu.exceptions import ArtifactError, ParameterError
-from drpu.files.container import MAX_BYTES, read_bytes
+from drpu.files.archive import MAX_BYTES, read_bytes
 
 __all__ = ["check_signature", "make_keys", "sign"]
 
@@ -33,11 +33,14 @@ def make_keys(private: str | os.PathLike[str], public: str | os.PathLike[str]) -
     Parameters
     ----------
     private, public : path-like
-        The two files. A private key that exists already is not replaced.
+        Two different files. A private key that exists already is not replaced.
     """
     serialization = _crypto("hazmat.primitives.serialization")
     if Path(private).exists():
         raise ParameterError(f"private must be new, got {os.fspath(private)!r}: keys are not replaced.")
+    if os.path.realpath(private) == os.path.realpath(public):
+        raise ParameterError(f"private and public must be two files, got {os.fspath(private)!r} twice.")
+    check_output(public)  # before a private key exists without its public one
     key = _crypto("hazmat.primitives.asymmetric.ed25519").Ed25519PrivateKey.generate()
     pem, raw = serialization.Encoding.PEM, serialization.NoEncryption()
     with output_file(private) as file:

@@ -141,10 +141,9 @@ class Recorded:
         if self.side is None:
             self.step(positive, unlabeled)
             return
+        # libraries must be initialised outside the main stream before recording
         self.side.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(
-            self.side
-        ):  # libraries must be initialised outside the main stream before recording
+        with torch.cuda.stream(self.side):
             self.step(positive, unlabeled)
         torch.cuda.current_stream(self.device).wait_stream(self.side)
 
@@ -154,9 +153,7 @@ class Recorded:
         try:
             with torch.cuda.graph(graph):
                 self.step(*static)
-        except (
-            RuntimeError
-        ):  # a module that synchronises with the host cannot be recorded, but can be trained
+        except RuntimeError:  # a module that synchronises with the host can be trained, but not recorded
             torch.cuda.synchronize(self.device)
             self.enabled = False
             self.graphs.clear()

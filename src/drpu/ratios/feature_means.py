@@ -9,12 +9,12 @@ features with a fixed seed approximate them by vectors, so that no row is kept.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
+from drpu._codec import Array, Number, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, take_rows
-from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.features import Basis, Scaling, make_basis, median_distance
@@ -27,7 +27,8 @@ _SEED = 0  # the features do not depend on the random state of the fit
 _CHUNK = 1 << 14
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@kept("feature-means")
+@dataclass(frozen=True, eq=False)
 class FeatureMeans:
     """Means of random features over the two training samples.
 
@@ -42,9 +43,13 @@ class FeatureMeans:
     """
 
     basis: Basis
-    width: float
-    positive: FloatArray
-    unlabeled: FloatArray
+    width: Annotated[float, Number(above=0)]
+    positive: Annotated[FloatArray, Array("m")]
+    unlabeled: Annotated[FloatArray, Array("m")]
+
+    def __post_init__(self) -> None:
+        if self.basis.kind != "features" or len(self.positive) != self.basis.size:
+            raise DataError(f"the means must be those of {self.basis.size} random features.")
 
     @classmethod
     def of(cls, pair: SamplePair) -> FeatureMeans:
@@ -54,20 +59,7 @@ class FeatureMeans:
         scaling = Scaling.of(rows, pair.unlabeled.weight)
         basis = make_basis("features", rows, _FEATURES, scaling, rng)
         width = median_distance(rows, scaling, rng)
-        empty = np.empty(0)
-        means = cls(basis, width, empty, empty)
-        return cls(basis, width, means.mean(pair.positive), means.mean(pair.unlabeled))
-
-    def mean(self, sample: Sample) -> FloatArray:
-        """Mean of the features of ``sample``, by its weights."""
-        rows = _checked(sample.rows)
-        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
-        total = np.zeros(self.basis.size)
-        for start in range(0, n_rows(rows), _CHUNK):
-            at = slice(start, start + _CHUNK)
-            projected = self.basis.project(take_rows(rows, at))
-            total += weight[at] @ self.basis.shape(projected, self.width, out=projected)
-        return np.asarray(total / weight.sum())
+        return cls(basis, width, _mean(basis, width, pair.positive), _mean(basis, width, pair.unlabeled))
 
     def prior(self, new: Sample, train_prior: float) -> float:
         """Prior of ``new``, from the growth of the share of negatives since training."""
@@ -75,40 +67,20 @@ class FeatureMeans:
         size = float(gap @ gap)
         if size < 1e-20:  # positives and unlabeled rows have equal means, so no change can be seen
             return train_prior
-        growth = max(0.0, float((self.mean(new) - self.positive) @ gap) / size)
+        growth = max(0.0, float((_mean(self.basis, self.width, new) - self.positive) @ gap) / size)
         return float(np.clip(1 - growth * (1 - train_prior), 0.0, 1.0))
 
-    def state(self) -> ModelState:
-        """The state from which :meth:`from_state` makes an equal object."""
-        arrays = {
-            "points": self.basis.points,
-            "phase": self.basis.phase,
-            "shift": self.basis.scaling.shift,
-            "scale": self.basis.scaling.scale,
-            "positive": self.positive,
-            "unlabeled": self.unlabeled,
-        }
-        return ModelState("feature-means", {"width": self.width}, arrays)
 
-    @classmethod
-    def from_state(cls, state: ModelState) -> FeatureMeans:
-        """The object restored from ``state``; raises ``DataError`` if its arrays do not fit together."""
-        try:
-            arrays = {name: np.asarray(value, dtype=np.float64) for name, value in state.arrays.items()}
-            width = float(state.config["width"])
-            scaling = Scaling(arrays["shift"], arrays["scale"])
-            basis = Basis("features", arrays["points"], arrays["phase"], scaling)
-            means = arrays["positive"], arrays["unlabeled"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"the state of feature means is damaged: {error!r}.") from error
-        size = basis.points.shape[0] if basis.points.ndim == 2 else -1
-        if any(part.shape != (size,) for part in (basis.phase, *means)) or not width > 0:
-            raise DataError("the state of feature means is damaged: its arrays do not fit together.")
-        if any(part.shape != basis.points.shape[1:] for part in (scaling.shift, scaling.scale)):
-            raise DataError("the state of feature means is damaged: its columns do not fit together.")
-        if not all(np.isfinite(part).all() for part in arrays.values()):
-            raise DataError("the state of feature means is damaged: it has numbers that are not finite.")
-        return cls(basis, width, *means)
+def _mean(basis: Basis, width: float, sample: Sample) -> FloatArray:
+    """Mean of the features of ``sample``, by its weights."""
+    rows = _checked(sample.rows)
+    weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+    total = np.zeros(basis.size)
+    for start in range(0, n_rows(rows), _CHUNK):
+        at = slice(start, start + _CHUNK)
+        projected = basis.project(take_rows(rows, at))
+        total += weight[at] @ basis.shape(projected, width, out=projected)
+    return np.asarray(total / weight.sum())
 
 
 def _checked(rows: Rows) -> Any:

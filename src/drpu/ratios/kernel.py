@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy import linalg
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
-from drpu._samples import Sample, SamplePair, is_sparse, n_rows, take_rows
-from drpu._schema import Array, Number, Schema, Text
-from drpu._state import ModelState
-from drpu._typing import FloatArray, Rows
+from drpu._samples import Sample, SamplePair
+from drpu._typing import FloatArray
 from drpu.core.bregman import get_generator
-from drpu.exceptions import DataError
-from drpu.functions.features import MIN_ROWS, Basis, Kind, Scaling, make_basis, median_distance
-from drpu.functions.links import log_above_floor
-from drpu.ratios.base import RatioModel
+from drpu.functions.features import (
+    MIN_ROWS,
+    Basis,
+    KernelFunction,
+    Kind,
+    Scaling,
+    blocks,
+    make_basis,
+    median_distance,
+)
+from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import hold_out
 
 __all__ = ["KernelRatio"]
@@ -29,18 +34,9 @@ _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two 
 _RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature
 _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # if there are too few rows to choose
 _FEW, _DRAWS = 20_000, 5  # up to this number of rows, the mean risk of several splits is used to choose
-_CELLS = (
-    2**14
-)  # bytes of a block of features: 128 KiB fit into the cache and are not mapped anew by the allocator
 
 
-def _phase_problem(state: ModelState, lengths: dict[str, int]) -> str | None:
-    """What is wrong with the phase: random features have one each, centres have none."""
-    wanted = lengths["m"] if state.config["centres"] == "features" else 0
-    return None if lengths["p"] == wanted else f"phase must have {wanted} numbers"
-
-
-class KernelRatio(RatioModel, kind="kernel", named=True):
+class KernelRatio(RatioLearner):
     r"""Density ratio that is linear in Gaussian basis functions, fitted by least squares in closed form.
 
     Parameters
@@ -66,15 +62,6 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
         to all rows.
     random_state : int, RandomState or None, default=None
         Seed of the basis and of the split.
-
-    Attributes
-    ----------
-    width_, ridge_ : float
-        The width and the ridge in use.
-    holdout_risk_ : float
-        Uncorrected least-squares risk of that choice, NaN if nothing was chosen.
-    coef_ : array of shape (n_basis,)
-        Coefficients of the centred basis functions.
 
     Notes
     -----
@@ -103,30 +90,13 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> positive, unlabeled = rng.normal(1, 1, (200, 1)), rng.normal(0, 1.4, (1000, 1))
-    >>> model = KernelRatio(random_state=0).fit_ratio(positive, unlabeled)
-    >>> low, high = model.ratio([[-1.0], [1.0]])
+    >>> function = KernelRatio(random_state=0).fit_ratio(positive, unlabeled)
+    >>> low, high = function.ratio([[-1.0], [1.0]])
     >>> bool(low < 0.5 and high > 1.2)
     True
     """
 
     uses_holdout: ClassVar[bool] = True
-    schema = Schema(
-        "KernelRatio",
-        config={
-            "centres": Text(_SIZES),
-            "width": Number(above=0),
-            "ridge": Number(low=0),
-            "intercept": Number(),
-        },
-        arrays={
-            "points": Array("md"),
-            "phase": Array("p"),
-            "shift": Array("d"),
-            "scale": Array("d", above=0),
-            "coef": Array("m"),
-        },
-        also=_phase_problem,
-    )
 
     def __init__(
         self,
@@ -149,27 +119,24 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
         self.holdout = holdout
         self.random_state = random_state
 
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether the centres are training rows."""
-        return self.centres == "rows"
-
-    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> KernelFunction:
+        """The density ratio of checked samples."""
         kind, size = self._check_parameters()
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
 
         unlabeled = pair.unlabeled.rows
         scaling = self._scaling(pair)
-        self.basis_ = make_basis(kind, unlabeled, size, scaling, rng)
+        basis = make_basis(kind, unlabeled, size, scaling, rng)
         unit = median_distance(unlabeled, scaling, rng) if self.width == "auto" else 1.0
         choosing = self.width == "auto" or self.ridge == "auto" or holdout is not None
         splits = _splits(pair, holdout, self.holdout, rng) if choosing else []
-        self.width_, ridge = self._choose(splits, unit)
+        width, ridge, risk = self._choose(basis, splits, unit)
 
-        (moments,) = _moments(self.basis_, pair, [self.width_], self.constant)
-        self.ridge_ = ridge * moments.unit if self.ridge == "auto" else ridge
-        self.coef_ = moments.solve([self.ridge_])[:, 0]
-        self.intercept_ = float(self.constant) - float(moments.mean @ self.coef_)
+        (moments,) = _moments(basis, pair, [width], self.constant)
+        ridge = ridge * moments.unit if self.ridge == "auto" else ridge
+        coef = moments.solve([ridge])[:, 0]
+        intercept = float(self.constant) - float(moments.mean @ coef)
+        return KernelFunction(basis, width, ridge, coef, intercept, risk)
 
     def _check_parameters(self) -> tuple[Kind, int]:
         kind = cast(Kind, check_choice("centres", self.centres, _SIZES))
@@ -186,85 +153,36 @@ class KernelRatio(RatioModel, kind="kernel", named=True):
             return Scaling.of(seen.unlabeled.rows, seen.unlabeled.weight)
         return Scaling.none(seen.unlabeled.rows.shape[1])
 
-    def _choose(self, splits: list[tuple[SamplePair, SamplePair]], unit: float) -> tuple[float, float]:
-        """Width and ridge of the lowest risk on held-out rows; an automatic ridge is in feature variances."""
+    def _choose(
+        self, basis: Basis, splits: list[tuple[SamplePair, SamplePair]], unit: float
+    ) -> tuple[float, float, float]:
+        """Width and ridge of the lowest risk on held-out rows, and that risk.
+
+        An automatic ridge is in feature variances.
+        """
         widths = [unit * width for width in _WIDTHS] if self.width == "auto" else [float(self.width)]
         ridges = list(_RIDGES) if self.ridge == "auto" else [float(self.ridge)]
-        self.holdout_risk_ = np.nan
         if not splits:
-            return (
-                unit * _PLAIN_WIDTH if self.width == "auto" else widths[0],
-                _PLAIN_RIDGE if self.ridge == "auto" else ridges[0],
-            )
-        risks = np.mean([self._holdout_risks(*split, widths, ridges) for split in splits], axis=0)
+            width = unit * _PLAIN_WIDTH if self.width == "auto" else widths[0]
+            return width, _PLAIN_RIDGE if self.ridge == "auto" else ridges[0], np.nan
+        risks = np.mean([self._holdout_risks(basis, split, widths, ridges) for split in splits], axis=0)
         best, column = np.unravel_index(np.argmin(risks), risks.shape)
-        self.holdout_risk_ = float(risks[best, column])
-        return widths[best], ridges[column]
+        return widths[best], ridges[column], float(risks[best, column])
 
     def _holdout_risks(
-        self, train: SamplePair, held: SamplePair, widths: list[float], ridges: list[float]
+        self, basis: Basis, split: tuple[SamplePair, SamplePair], widths: list[float], ridges: list[float]
     ) -> FloatArray:
         """Uncorrected least-squares risk on the held-out rows, (widths, ridges)."""
+        train, held = split
         fits = []
-        for width, moments in zip(widths, _moments(self.basis_, train, widths, self.constant), strict=True):
+        for width, moments in zip(widths, _moments(basis, train, widths, self.constant), strict=True):
             unit = moments.unit if self.ridge == "auto" else 1.0
             coef = moments.solve([unit * ridge for ridge in ridges])
             fits.append(_Fit(width, float(self.constant) - moments.mean @ coef, coef))
         f = get_generator("lsif")
-        over_unlabeled = _means(self.basis_, held.unlabeled, fits, f.conjugate)
-        over_positive = _means(self.basis_, held.positive, fits, f.slope)
+        over_unlabeled = _means(basis, held.unlabeled, fits, f.conjugate)
+        over_positive = _means(basis, held.positive, fits, f.slope)
         return np.asarray(over_unlabeled - over_positive)
-
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        ratios = [self._ratios(part) for part, _ in _blocks(Sample(X), self.basis_.size)]
-        return log_above_floor(np.concatenate(ratios))
-
-    def _ratios(self, X: Rows) -> FloatArray:
-        projected = self.basis_.project(X)
-        phi = self.basis_.shape(projected, self.width_, out=projected)
-        # einsum sums a row in the same order in every batch, which a matrix product does not guarantee
-        return np.asarray(self.intercept_ + np.einsum("ij,j->i", phi, self.coef_))
-
-    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.functions.onnx import kernel_scores
-
-        return kernel_scores(graph, self, X)
-
-    def state(self) -> ModelState:
-        """Basis, scaling and coefficients."""
-        basis = self.basis_
-        return ModelState(
-            kind=self.kind,
-            config={
-                "centres": basis.kind,
-                "width": self.width_,
-                "ridge": self.ridge_,
-                "intercept": self.intercept_,
-            },
-            arrays={
-                "points": basis.points,
-                "phase": basis.phase,
-                "shift": basis.scaling.shift,
-                "scale": basis.scaling.scale,
-                "coef": self.coef_,
-            },
-        )
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state."""
-        config, arrays = state.config, state.arrays
-        try:
-            model = cls(config["centres"], width=config["width"], ridge=config["ridge"])
-            scaling = Scaling(arrays["shift"], arrays["scale"])
-            model.basis_ = Basis(config["centres"], arrays["points"], arrays["phase"], scaling)
-            model.width_, model.ridge_ = float(config["width"]), float(config["ridge"])
-            model.intercept_, model.coef_ = float(config["intercept"]), arrays["coef"]
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"state is not that of a KernelRatio: {error!r}.") from error
-        model.holdout_risk_ = np.nan
-        model.n_features_in_ = int(arrays["shift"].shape[0])
-        return model
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,13 +217,13 @@ def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float], centred: b
     """Moments of the features at each width, computed in blocks of rows."""
     m = basis.size
     first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
-    for part, weight in _blocks(pair.unlabeled, m):
+    for part, weight in blocks(pair.unlabeled, m):
         projected = basis.project(part)
         for k, width in enumerate(widths):
             phi = basis.shape(projected, width)
             first[k] += weight @ phi
             second[k] += (phi * weight[:, None]).T @ phi
-    for part, weight in _blocks(pair.positive, m):
+    for part, weight in blocks(pair.positive, m):
         projected = basis.project(part)
         for k, width in enumerate(widths):
             positive[k] += weight @ basis.shape(projected, width)
@@ -322,7 +240,7 @@ def _means(
 ) -> FloatArray:
     """Mean over the rows of ``term`` of the ratio, for each fit and ridge."""
     sums = np.zeros((len(fits), fits[0].coef.shape[1]))
-    for part, weight in _blocks(sample, basis.size):
+    for part, weight in blocks(sample, basis.size):
         projected = basis.project(part)
         for k, fit in enumerate(fits):
             ratio = np.maximum(0, fit.intercept + basis.shape(projected, fit.width) @ fit.coef)
@@ -337,12 +255,3 @@ def _splits(
     draws = 1 if holdout is not None or len(pair) > _FEW else _DRAWS
     splits = [hold_out(pair, holdout, fraction, rng) for _ in range(draws)]
     return [(split.train, split.held) for split in splits if split.held is not None]
-
-
-def _blocks(sample: Sample, m: int) -> Iterator[tuple[Rows, FloatArray]]:
-    """Rows and their weights in blocks, to limit the size of their features."""
-    X, weight = sample.rows, sample.weight
-    step = max(1, _CELLS // max(1, m, 0 if is_sparse(X) else X.shape[1]))
-    for start in range(0, len(sample), step):
-        part = take_rows(X, slice(start, start + step))
-        yield part, np.ones(n_rows(part)) if weight is None else weight[start : start + step]

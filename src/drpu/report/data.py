@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.adapted import OTHER_SHIFT
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
 from drpu.classifier.groups import group_values
-from drpu.core.budget import Budget, Gain, Range, budget_outlook, gain_curve
+from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.decision import Costs, ratio_threshold
 from drpu.core.diagnostics import Performance
+from drpu.core.limits.exact import Figure
 from drpu.core.performance import PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.prior.groups import GroupPriors
@@ -168,13 +169,13 @@ class ReportData:
         recall = float(np.interp(share, self.gain.share, self.gain.recall))
         return budget_outlook(recall, self.fitted.tails.n_positive, self.prior, share, np.nan)
 
-    def figure(self, name: str) -> Range:
+    def figure(self, name: str) -> Figure:
         """An expected figure with its limits."""
-        return Range(*(float(getattr(part, name)) for part in (self.expected, self.low, self.high)))
+        return Figure(*(float(getattr(part, name)) for part in (self.expected, self.low, self.high)))
 
-    def figure_as_trained(self, name: str) -> Range:
+    def figure_as_trained(self, name: str) -> Figure:
         """The same at the current prior if the threshold of training were kept."""
-        return Range(*(float(getattr(part, name)) for part in self._kept))
+        return Figure(*(float(getattr(part, name)) for part in self._kept))
 
     @cached_property
     def _kept(self) -> tuple[Performance, Performance, Performance]:

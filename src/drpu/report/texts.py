@@ -268,7 +268,7 @@ def facts(data: ReportData) -> TextTable:
         else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
     )
     rows: list[Any] = [
-        ("Model", f"{type(fitted.model.models[0]).__name__}, {len(fitted.model.models)} fold models"),
+        ("Model", f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models"),
         ("Columns", columns),
         ("Positives held out", f"{fitted.tails.n_positive:,.0f}"),
         ("Unlabeled training rows counted", f"{fitted.tails.n:,.0f}"),

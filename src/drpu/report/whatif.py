@@ -24,7 +24,8 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.budget import negative_survival, share_limits
+from drpu.core.budget import negative_survival
+from drpu.core.limits.exact import exact_limits
 from drpu.core.performance import Decision, DecisionRates, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.report.data import ReportData
@@ -106,7 +107,7 @@ class _Decisions:
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
         ratio = None if data.fitted.calibration is None else math.exp(log_ratio)
-        models, unlabeled = len(data.fitted.model.models), data.fitted.unlabeled_prior
+        models, unlabeled = len(data.fitted.model.functions), data.fitted.unlabeled_prior
         decision = Decision(tails, score, ratio, data.fitted.labelled_fraction, models)
         rates = decision_rates(decision, unlabeled.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (unlabeled.low, unlabeled.high)]
@@ -151,7 +152,7 @@ def _share_limits(data: ReportData) -> dict[str, Any]:
     near = np.geomspace(1e-4, 0.1, 80)
     shares = np.concatenate(([0.0], near, np.linspace(0.1, 0.9, 81)[1:-1], 1 - near[::-1], [1.0]))
     n, level = data.fitted.tails.n_positive, data.prior.level
-    limits = [share_limits(float(share), n, level) for share in shares]
+    limits = [exact_limits(float(share), n, (1 - level) / 2) for share in shares]
     return {
         "at": _short(shares, 8),
         "low": _short(x for x, _ in limits),

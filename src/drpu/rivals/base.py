@@ -1,42 +1,48 @@
-"""Common base of the other PU methods: validation, prior, labels and state."""
+"""Common base of the other PU methods: validation, prior, labels and record."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import asdict
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
-from drpu._checks import check_fraction
+from drpu._checks import check_fraction, check_real
+from drpu._codec import NotKept, Text, kept
 from drpu._samples import SamplePair
-from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.kept import (
-    KeptClassifier,
-    plain_parameters,
-    read_classes,
-    read_parameters,
-    read_prior,
-    write_classes,
-)
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
+from drpu.classifier.record import (
+    Columns,
+    Labels,
+    Parameter,
+    PUClassifier,
+    Record,
+    Reduction,
+    parameters_of,
+    read_parameters,
+    try_rows,
+)
 from drpu.classifier.validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError
-from drpu.ratios.scores import ScoreModel, resolve_score, score_from_state
+from drpu.exceptions import DataError, ParameterError
+from drpu.functions.base import Function
+from drpu.networks.generative import ClassGenerators
+from drpu.ratios.base import ScoreLearner
 
-__all__ = ["PURival", "PosteriorRival", "ScoredRival"]
+__all__ = ["PURival", "PosteriorRival", "RivalRecord", "ScoredRival"]
 
 
-class PURival(KeptClassifier):
+class PURival(PUClassifier):
     """A classifier that is trained for one prior.
 
-    A subclass implements ``_intake``, ``_learn``, ``decision_function`` and the parts of its
-    state. Each row is treated alone: a row gets the same label in every batch.
+    A subclass implements ``_intake``, ``_learn`` and ``decision_function``, and names its fitted
+    numbers. Each row is treated alone: a row gets the same label in every batch.
     """
 
     prior: Any
@@ -45,6 +51,7 @@ class PURival(KeptClassifier):
     random_state: Any
 
     prior_: PriorEstimate
+    model_: Function
     classes_: np.ndarray[Any, Any]
     n_features_in_: int
 
@@ -135,52 +142,115 @@ class PURival(KeptClassifier):
         tags.classifier_tags.multi_class = False
         # Rows with the smaller label are unlabeled, not negative.
         tags.classifier_tags.poor_score = True
-        intake = self._intake()
+        intake = self.model_ if hasattr(self, "model_") else self._intake()
         tags.input_tags.sparse, tags.input_tags.allow_nan = intake.accepts_sparse, intake.accepts_nan
         return tags
 
-    # -- state ---------------------------------------------------------------------
+    # -- files ---------------------------------------------------------------------
 
-    _model_parameter: ClassVar[str] = "model"  # the parameter that is restored from the fitted model
+    # Fitted numbers other than the model, with their limits, and fitted priors.
+    _numbers: ClassVar[dict[str, tuple[float, float]]] = {}
+    _priors: ClassVar[tuple[str, ...]] = ()
 
-    def state(self) -> ModelState:
-        """The state from which :meth:`from_state` restores the fitted classifier."""
+    def record(self) -> RivalRecord:
+        """What a file keeps of the fitted classifier."""
         self._check_fitted()
-        config: dict[str, Any] = {
-            "classes": write_classes(self.classes_),
-            "prior": asdict(self.prior_),
-            "parameters": plain_parameters(self, model=self._model_parameter),
-            "learnt": self._learnt(),
-        } | self._column_config()
-        return ModelState(type(self).__name__, config, parts=self._parts())
+        parameters = parameters_of(self)
+        if "device" in parameters:  # it is chosen anew on another machine
+            parameters["device"] = "auto"
+        return RivalRecord(
+            type(self).__name__,
+            parameters,
+            Columns.of(self),
+            Labels.of(self.classes_),
+            self.prior_,
+            self.model_,
+            {name: float(getattr(self, name)) for name in self._numbers},
+            {name: getattr(self, name) for name in self._priors},
+            getattr(self, "generators_", None),
+            given=getattr(self, "model", None),
+        )
 
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """The fitted classifier restored from ``state``."""
-        config = state.config
-        for name in ("parameters", "learnt"):
-            if not isinstance(config.get(name), dict):
-                raise DataError(f"{name} must be a dictionary in the state of a {cls.__name__}.")
-        if state.arrays or state.blobs:
-            raise DataError(f"the state of a {cls.__name__} has parts only.")
-        classifier = cls(**read_parameters(config["parameters"]))
-        classifier.classes_ = read_classes(config["classes"])
-        classifier.prior_ = read_prior(config["prior"])
-        classifier._read_columns(config)
-        classifier._restore(config["learnt"], state.parts, module)
+
+RIVALS = {  # where each class is
+    "ElkanNotoClassifier": "drpu.rivals.elkan_noto",
+    "GenPUClassifier": "drpu.rivals.generative",
+    "NNPUClassifier": "drpu.rivals.risk",
+    "PUaClassifier": "drpu.rivals.risk",
+    "PULDClassifier": "drpu.rivals.margin",
+    "UPUClassifier": "drpu.rivals.risk",
+    "VPUClassifier": "drpu.rivals.variational",
+}
+
+
+@kept("rival")
+@dataclass(frozen=True)
+class RivalRecord(Record):
+    """What a file keeps of one of the other PU methods."""
+
+    name: Annotated[str, Text(choices=RIVALS)]
+    parameters: dict[str, Parameter]
+    columns: Columns
+    labels: Labels
+    prior: PriorEstimate
+    model: Function
+    numbers: dict[str, float]
+    priors: dict[str, PriorEstimate]
+    generators: ClassGenerators | None
+    given: Annotated[Any, NotKept] = None  # the model as the user gave it
+
+    def __post_init__(self) -> None:
+        cls = self._class()
+        if self.numbers.keys() != cls._numbers.keys() or self.priors.keys() != set(cls._priors):
+            raise DataError(f"a fitted {self.name} must have its numbers and priors.")
+        for name, (low, high) in cls._numbers.items():
+            check_real(name, self.numbers[name], low=low, high=high)
+
+    def _class(self) -> type[PURival]:
+        found: type[PURival] = getattr(import_module(RIVALS[self.name]), self.name)
+        return found
+
+    @property
+    def title(self) -> str:
+        """Name of the class of the classifier."""
+        return self.name
+
+    def classifier(self, module: Any = None) -> PURival:
+        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+        classifier = self._class()(**read_parameters(self.parameters))
+        model = self.model if module is None else self.model.with_module(module)
+        fitted = self.numbers | self.priors | {"prior_": self.prior, "model_": model}
+        if self.generators is not None:
+            fitted["generators_"] = self.generators
+        for name, value in fitted.items():
+            setattr(classifier, name, value)
+        classifier.classes_ = self.labels.classes()
+        self.columns.set_on(classifier)
         return classifier
 
-    def _learnt(self) -> dict[str, Any]:
-        """Fitted numbers other than the models, as JSON values."""
-        return {}
+    def facts(self) -> dict[str, Any]:
+        """What the file keeps of the training rows."""
+        return self.columns.facts() | {
+            "training_rows": any("row" in values for values in self.model.keeps.values()),
+            "values_of_rows": self.model.keeps,
+            "statistics": sorted(self.model.statistics),
+        }
 
-    @abstractmethod
-    def _parts(self) -> dict[str, ModelState]:
-        """States of the fitted models."""
+    def reduced(self, reduction: Reduction) -> RivalRecord:
+        """The record with fewer values of the training rows."""
+        if reduction.levels is not None:
+            raise ParameterError(
+                f"levels must be None for a {self.name}, which keeps no scores of held-out positives."
+            )
+        return replace(self, columns=self.columns.reduced(reduction))
 
-    @abstractmethod
-    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        """Restore the values of :meth:`_learnt` and :meth:`_parts`."""
+    def trial(self, classifier: PURival) -> FloatArray | None:
+        """Scores of two artificial rows."""
+        return try_rows(classifier.model_)
+
+    def module(self) -> Any:
+        """What makes the torch module that the user gave."""
+        return getattr(self.given, "module", self.given)
 
 
 class PosteriorRival(PURival):
@@ -203,16 +273,15 @@ class PosteriorRival(PURival):
 
 
 class ScoredRival(PURival):
-    """A method whose fitted part is one score model, ``model_``."""
+    """A method whose fitted part is one score, ``model_``."""
 
     model: Any
-    model_: ScoreModel
 
     def _intake(self) -> Any:
         return resolve_score(self.model)
 
-    def _seeded(self, rng: np.random.RandomState) -> ScoreModel:
-        model: ScoreModel = self._intake()
+    def _seeded(self, rng: np.random.RandomState) -> ScoreLearner:
+        model: ScoreLearner = self._intake()
         if model.random_state is None:
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
         return model
@@ -220,11 +289,3 @@ class ScoredRival(PURival):
     def _scores(self, X: Rows) -> FloatArray:
         self._check_fitted()
         return self.model_.score(self._rows(X, self.model_))
-
-    def _parts(self) -> dict[str, ModelState]:
-        return {"model": self.model_.state()}
-
-    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        self.model_ = score_from_state(parts["model"], module=module)
-        if self.model is None:  # it was an object: use a clone of the fitted model
-            self.model = clone(self.model_)

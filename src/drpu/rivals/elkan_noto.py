@@ -10,22 +10,17 @@ from sklearn.ensemble import ExtraTreesClassifier
 
 from drpu._checks import check_fraction
 from drpu._samples import SamplePair
-from drpu._schema import Flag, Number, Schema
-from drpu._state import ModelState, class_of
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import refuse_learnt
 from drpu.classifier.priors import check_prior_parameter, estimate_population, off_the_edge
 from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.ratios.classifier import ClassifierRatio
-from drpu.ratios.folds import cross_fit, resolve_holdout
+from drpu.ratios.crossfit import cross_fit, resolve_holdout
 from drpu.rivals.base import PosteriorRival
 
 __all__ = ["ElkanNotoClassifier"]
 
-_LEARNT = Schema(
-    "ElkanNotoClassifier",
-    config={"constant": Number(0, 1, above=0), "log_odds": Number(-1e3, 1e3), "default": Flag()},
-)
 FOLDS = 5  # largest number of folds
 
 
@@ -56,8 +51,8 @@ class ElkanNotoClassifier(PosteriorRival):
         Labelled fraction of the positives among all rows.
     prior_ : PriorEstimate
         Prior of the training population that follows from the constant, without limits.
-    model_ : ClassifierRatio
-        The fitted classifier.
+    model_ : Function
+        Log-odds of the fitted classifier.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
 
@@ -88,7 +83,7 @@ class ElkanNotoClassifier(PosteriorRival):
     True
     """
 
-    _model_parameter = "classifier"
+    _numbers = {"constant_": (1e-300, 1.0), "_log_odds": (-1e3, 1e3)}  # noqa: RUF012
 
     def __init__(
         self,
@@ -107,19 +102,15 @@ class ElkanNotoClassifier(PosteriorRival):
         self.pos_label = pos_label
         self.random_state = random_state
 
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether the fitted classifier contains training rows."""
-        return bool(self.model_.keeps_rows)
-
     def _log_posterior(self, X: Rows) -> FloatArray:
         self._check_fitted()
-        log_odds = self.model_.log_ratio(self._rows(X, self.model_)) + self._log_odds
+        log_odds = self.model_.score(self._rows(X, self.model_)) + self._log_odds
         if self.scenario == "single-sample":
             return np.asarray(-np.logaddexp(0, -log_odds) - np.log(self.constant_))
         return np.asarray(log_odds + np.log1p(-self.constant_) - np.log(self.constant_))
 
     def _intake(self) -> ClassifierRatio:
+        refuse_learnt(self.classifier)
         default = ExtraTreesClassifier(n_estimators=100, min_samples_leaf=2)
         return ClassifierRatio(default if self.classifier is None else self.classifier)
 
@@ -141,8 +132,8 @@ class ElkanNotoClassifier(PosteriorRival):
         # A single mean needs fewer folds than the whole score distribution.
         holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
         _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
-        probability = np.exp(-np.logaddexp(0, -(held.positive + self._log_odds)))
-        return float(np.average(probability, weights=held.positive_weight))
+        probability = np.exp(-np.logaddexp(0, -(held.positive.rows + self._log_odds)))
+        return float(np.average(probability, weights=held.positive.weight))
 
     def _prior_of(self, constant: float, share: float) -> PriorEstimate:
         """Prior of the population if the fraction ``constant`` of the positives is labelled."""
@@ -162,17 +153,3 @@ class ElkanNotoClassifier(PosteriorRival):
         check_fraction("cost", self.cost)
         if not (isinstance(self.prior, str) and self.prior == "elkan-noto"):
             check_prior_parameter("prior", self.prior)
-
-    def _learnt(self) -> dict[str, Any]:
-        default = self.classifier is None
-        return {"constant": self.constant_, "log_odds": self._log_odds, "default": default}
-
-    def _parts(self) -> dict[str, ModelState]:
-        return {"model": self.model_.state()}
-
-    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        _LEARNT.check(ModelState("", learnt))
-        self.model_ = class_of("drpu.ratios", parts["model"], ClassifierRatio).from_state(parts["model"])
-        self.constant_, self._log_odds = float(learnt["constant"]), float(learnt["log_odds"])
-        if not learnt["default"]:
-            self.classifier = clone(self.model_.classifier)

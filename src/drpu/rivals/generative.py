@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
-from dataclasses import asdict, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -12,14 +11,13 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_integer, check_real
 from drpu._samples import Sample, SamplePair
-from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.kept import read_prior
+from drpu.classifier.models import resolve_score
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.functions.base import Accepts
 from drpu.networks.generative import ClassGenerators, Game
-from drpu.ratios.scores import ScoreModel, resolve_score
 from drpu.rivals.base import ScoredRival
 
 __all__ = ["GenPUClassifier"]
@@ -79,7 +77,7 @@ class GenPUClassifier(ScoredRival):
         Prior that the classifier was trained for.
     generators_ : ClassGenerators
         The two generators.
-    model_ : ScoreModel
+    model_ : Function
         The fitted classifier.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
@@ -108,6 +106,8 @@ class GenPUClassifier(ScoredRival):
     >>> bool(clf.fit(*data.X_y()).score(data.test, data.test_labels) > 0.8)
     True
     """
+
+    _priors = ("test_prior_",)
 
     generators_: ClassGenerators
     test_prior_: PriorEstimate
@@ -259,37 +259,19 @@ class GenPUClassifier(ScoredRival):
         if self.test_prior is not None:
             _open_prior("test_prior", self.test_prior)
 
-    def state(self) -> ModelState:  # noqa: D102
-        state = super().state()
-        state.config["parameters"]["device"] = "auto"  # the device is chosen anew on another machine
-        return state
 
-    def _learnt(self) -> dict[str, Any]:
-        return {"test_prior": asdict(self.test_prior_)}
-
-    def _parts(self) -> dict[str, ModelState]:
-        return super()._parts() | {"generators": self.generators_.state()}
-
-    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        super()._restore(learnt, parts, module)
-        self.generators_ = ClassGenerators.from_state(parts["generators"])
-        self.test_prior_ = read_prior(learnt["test_prior"])
-
-
-@dataclass(frozen=True, slots=True)
-class Generators:
+class Generators(Accepts):
     """The rows that the generators accept: dense, of any shape."""
 
-    accepts_sparse: bool = False
-    accepts_nan: bool = False
-    accepts_nd: bool = True
+    accepts_sparse = False
+    accepts_nd = True
 
 
 def _unless_auto(given: int | str, auto: int) -> int:
     return auto if isinstance(given, str) else int(given)
 
 
-def _fitting(rows: Rows, model: ScoreModel) -> Rows:
+def _fitting(rows: Rows, model: Accepts) -> Rows:
     """The rows, flattened if the classifier does not accept images."""
     return rows if model.accepts_nd or rows.ndim == 2 else rows.reshape(len(rows), -1)
 

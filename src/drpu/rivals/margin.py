@@ -39,7 +39,7 @@ class PULDClassifier(ScoredRival):
     ----------
     prior_ : PriorEstimate
         Prior of the training population.
-    model_ : ScoreModel
+    model_ : Function
         The fitted score.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.

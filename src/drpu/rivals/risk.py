@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -10,15 +9,14 @@ from sklearn.utils.metaestimators import available_if
 
 from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair
-from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.kept import read_prior
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.validation import check_rows, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import ParameterError, PriorError
-from drpu.ratios.scores import ScoreModel, resolve_score
+from drpu.ratios.base import ScoreLearner
 from drpu.rivals.base import ScoredRival
 
 __all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
@@ -86,7 +84,7 @@ class _CorrectedClassifier(_RiskClassifier):
     def _correction(self) -> dict[str, Any]:
         return {"corrected": True, "beta": self.beta, "gamma": self.gamma}
 
-    def _intake(self) -> ScoreModel:
+    def _intake(self) -> ScoreLearner:
         return resolve_score(self.model, **NETWORK)
 
     def _check_parameters(self) -> None:
@@ -125,7 +123,7 @@ class UPUClassifier(_RiskClassifier):
     ----------
     prior_ : PriorEstimate
         Prior of the training population.
-    model_ : ScoreModel
+    model_ : Function
         The fitted score.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
@@ -284,6 +282,8 @@ class PUaClassifier(_CorrectedClassifier):
     True
     """
 
+    _priors = ("test_prior_",)
+
     test_prior_: PriorEstimate
 
     def __init__(
@@ -369,10 +369,3 @@ class PUaClassifier(_CorrectedClassifier):
             raise ParameterError(
                 "test_prior must be None with X_test, from which it is estimated: pass one of the two."
             )
-
-    def _learnt(self) -> dict[str, Any]:
-        return {"test_prior": asdict(self.test_prior_)}
-
-    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        super()._restore(learnt, parts, module)
-        self.test_prior_ = read_prior(learnt["test_prior"])

@@ -9,14 +9,14 @@ import numpy as np
 from drpu._arrays import softplus
 from drpu._checks import check_fraction, check_real
 from drpu._samples import SamplePair
-from drpu._state import ModelState
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import check_prior_parameter, estimate_population
 from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import VariationalRisk
 from drpu.exceptions import ParameterError
-from drpu.ratios.scores import ScoreModel, resolve_score
+from drpu.networks.learner import NetworkScore
 from drpu.rivals.base import PosteriorRival, ScoredRival
 
 __all__ = ["VPUClassifier"]
@@ -60,8 +60,8 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         maximum over the unlabeled training rows.
     prior_ : PriorEstimate
         Mean posterior of the training population, without limits, or the given prior.
-    model_ : ScoreModel
-        The fitted network.
+    model_ : Function
+        Score of the fitted network.
     classes_ : ndarray of shape (2,)
         The labels, the positive one last.
 
@@ -89,6 +89,8 @@ class VPUClassifier(PosteriorRival, ScoredRival):
     True
     """
 
+    _numbers = {"log_scale_": (-1e6, 1e6)}  # noqa: RUF012
+
     def __init__(
         self,
         model: Any = "network",
@@ -113,9 +115,9 @@ class VPUClassifier(PosteriorRival, ScoredRival):
     def _log_posterior(self, X: Rows) -> FloatArray:
         return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)
 
-    def _intake(self) -> ScoreModel:
+    def _intake(self) -> NetworkScore:
         model = resolve_score(self.model, **NETWORK)
-        if model.kind != "network-score":
+        if not isinstance(model, NetworkScore):
             raise ParameterError(
                 f"model must be a network for VPUClassifier, got {self.model!r}: "
                 "the method needs MixUp, which only networks support."
@@ -142,13 +144,6 @@ class VPUClassifier(PosteriorRival, ScoredRival):
             check_prior_parameter("prior", self.prior)
         check_real("mixup", self.mixup, low=0)
         check_real("concentration", self.concentration, low=1e-3)
-
-    def _learnt(self) -> dict[str, Any]:
-        return {"log_scale": self.log_scale_}
-
-    def _restore(self, learnt: dict[str, Any], parts: dict[str, ModelState], module: Any) -> None:
-        super()._restore(learnt, parts, module)
-        self.log_scale_ = check_real("log_scale", learnt["log_scale"], low=-1e6, high=1e6)
 
 
 def _population_mass(pair: SamplePair, share: float) -> list[FloatArray]:

@@ -15,7 +15,7 @@ import numpy as np
 from drpu._checks import check_integer
 from drpu._optional import progress, require
 from drpu._typing import FloatArray
-from drpu.classifier.adapted import Adaptable
+from drpu.classifier.base import RatioClassifier
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.tables.frames import collected, warn_of_extra
@@ -116,7 +116,7 @@ Batch = Any
 
 
 def count_batches(
-    classifier: Adaptable,
+    classifier: RatioClassifier,
     source: Any,
     *,
     columns: Sequence[str] | None = None,
@@ -177,7 +177,7 @@ def count_batches(
 
 
 def score_batches(
-    classifier: Adaptable,
+    classifier: RatioClassifier,
     source: Any,
     *,
     columns: Sequence[str] | None = None,
@@ -218,7 +218,7 @@ def score_batches(
 
 
 def _check_classifier(classifier: Any) -> None:
-    if not isinstance(classifier, Adaptable):
+    if not isinstance(classifier, RatioClassifier):
         raise ParameterError(
             f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
             "only their scores can be counted."
@@ -241,7 +241,7 @@ def _cluster(source: Any) -> Any:
 
 
 def _parts(
-    classifier: Adaptable,
+    classifier: RatioClassifier,
     source: Any,
     columns: Sequence[str] | None,
     weight: str | None,

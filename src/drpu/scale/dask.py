@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from drpu._optional import require
-from drpu.classifier.adapted import Adaptable
+from drpu.classifier.base import RatioClassifier
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
@@ -19,7 +19,7 @@ FAN = 16  # counts added in one task, so that no worker holds the counts of all 
 
 
 def count(
-    classifier: Adaptable, collection: Any, columns: Sequence[str] | None, weight: str | None
+    classifier: RatioClassifier, collection: Any, columns: Sequence[str] | None, weight: str | None
 ) -> ScoreTails:
     """Counts of all partitions, added in a tree."""
     dask = require("dask", extra="dask", for_="counting a Dask collection")
@@ -33,7 +33,7 @@ def count(
     return found
 
 
-def score(classifier: Adaptable, collection: Any, columns: Sequence[str] | None) -> Any:
+def score(classifier: RatioClassifier, collection: Any, columns: Sequence[str] | None) -> Any:
     """A lazy data frame with the outputs of each row."""
     frame = require("dask.dataframe", extra="dask", for_="scoring a Dask collection")
     pd = require("pandas", extra="dask", for_="scoring a Dask collection")
@@ -54,7 +54,7 @@ def _is_array(collection: Any) -> bool:
 
 
 def _partitions(
-    collection: Any, classifier: Adaptable, columns: Sequence[str] | None, weight: str | None
+    collection: Any, classifier: RatioClassifier, columns: Sequence[str] | None, weight: str | None
 ) -> list[Any]:
     if _is_array(collection):
         for name, value in (("columns", columns), ("weight", weight)):
@@ -73,7 +73,9 @@ def _partitions(
     return list(collection[kept].to_delayed())
 
 
-def _count(part: Any, classifier: Adaptable, columns: Sequence[str] | None, weight: str | None) -> ScoreTails:
+def _count(
+    part: Any, classifier: RatioClassifier, columns: Sequence[str] | None, weight: str | None
+) -> ScoreTails:
     picked = pick(part, classifier, columns, weight)
     if picked.n:
         return classifier.count(picked.rows, sample_weight=picked.weight)
@@ -87,7 +89,7 @@ def _add(parts: Sequence[ScoreTails]) -> ScoreTails:
     return total
 
 
-def _score(part: Any, classifier: Adaptable, columns: Sequence[str] | None) -> Any:
+def _score(part: Any, classifier: RatioClassifier, columns: Sequence[str] | None) -> Any:
     import pandas as pd
 
     picked = pick(part, classifier, columns, None)
@@ -97,6 +99,6 @@ def _score(part: Any, classifier: Adaptable, columns: Sequence[str] | None) -> A
     return pd.DataFrame(_nothing(classifier), index=index)
 
 
-def _nothing(classifier: Adaptable) -> dict[str, Any]:
+def _nothing(classifier: RatioClassifier) -> dict[str, Any]:
     """Empty outputs with the right dtypes."""
     return {"label": classifier.classes_[:0], **{name: np.empty(0) for name in OUTPUTS[1:]}}

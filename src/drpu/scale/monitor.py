@@ -6,18 +6,24 @@ import os
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from drpu._checks import check_fraction, check_integer
+from drpu._codec import Number, Whole, decode, encode, kept
+from drpu._output import output_file
 from drpu._typing import Rows
-from drpu.classifier.adapted import OTHER_SHIFT, Adaptable, AdaptedClassifier
+from drpu.classifier.adapted import AdaptedClassifier
+from drpu.classifier.adapting import read_counts
+from drpu.classifier.base import RatioClassifier
+from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
-from drpu.core.diagnostics import MixtureTest, mixture_test
+from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.alarm import PriorAlarm
+from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
 from drpu.core.shift.columns import ColumnShift
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import DataError, ParameterError
+from drpu.files.archive import open_archive, read_bytes, write_archive
 
 __all__ = ["PriorMonitor", "PriorReading"]
 
@@ -53,6 +59,10 @@ class PriorReading:
         prior has changed.
     moved_columns : tuple of ColumnShift
         Columns of the window that moved more than a new prior explains, the largest move first.
+    what_moved : {"prior", "other"}
+        Whether only the prior has changed, by both tests. If not, the prior is a guarded reading.
+    labels_at : float or None
+        Prior at which labels are made.
     """
 
     when: Any
@@ -62,11 +72,13 @@ class PriorReading:
     shift: MixtureTest
     alarm: bool = False
     moved_columns: tuple[ColumnShift, ...] = ()
+    what_moved: str = "prior"
+    labels_at: float | None = None
 
     @property
     def trusted(self) -> bool:
         """Whether only the prior seems to have changed."""
-        return self.shift.p_value >= OTHER_SHIFT and not self.moved_columns
+        return self.what_moved == "prior"
 
     def __str__(self) -> str:
         told = {"ALARM": self.alarm, "moved": self.moved, "not prior shift": not self.trusted}
@@ -118,14 +130,14 @@ class PriorMonitor:
 
     def __init__(
         self,
-        classifier: Adaptable,
+        classifier: RatioClassifier,
         *,
         window: int | None = None,
         level: float = 0.95,
         keep: int = 1000,
         alpha: float = 0.05,
     ) -> None:
-        if not isinstance(classifier, Adaptable):
+        if not isinstance(classifier, RatioClassifier):
             raise ParameterError(
                 f"classifier must be a DRPUClassifier or an AdaptedClassifier, "
                 f"got {type(classifier).__name__}."
@@ -177,15 +189,18 @@ class PriorMonitor:
         alarm = self.alarm.copy()
         alarm.update(batch)
         fitted = self.classifier.fitted_
-        prior = fitted.prior_of(tails, level=self.level)
+        read = read_counts(fitted, tails, fitted.prior_of(tails, level=self.level, warn=False))
+        prior = read.decision.prior
         reading = PriorReading(
             when=self._seen + 1 if when is None else when,
             n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
-            shift=mixture_test(tails, fitted.tails),
+            shift=read.test,
             alarm=alarm.raised,
-            moved_columns=fitted.moved_columns(tails, prior),
+            moved_columns=read.moved_columns,
+            what_moved=read.decision.moved,
+            labels_at=read.decision.labels_at,
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
@@ -197,36 +212,51 @@ class PriorMonitor:
         if not self.readings:
             raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
         latest = self.readings[-1]
-        adapted = self.classifier.at_prior(latest.prior, cost=cost)
-        adapted.shift_test_, adapted.moved_columns_ = latest.shift, latest.moved_columns
-        return adapted
+        findings = Findings(
+            rows=latest.n,
+            shift_test=latest.shift,
+            moved_columns=latest.moved_columns,
+            shift="other" if latest.what_moved == "other" else "prior",
+            labels_at=latest.labels_at if latest.labels_at != latest.prior.value else None,
+        )
+        return self.classifier._adapted_at(latest.prior, cost=cost, findings=findings)
 
-    def state(self) -> dict[str, Any]:
-        """The window as arrays and numbers, for a restart; readings are not included."""
-        return {
-            "batches": [batch.state() for batch in self._batches],
-            "seen": self._seen,
-            "window": self.window,
-            "level": self.level,
-            "alpha": self.alpha,
-            "alarm": self.alarm.state(),
-        }
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the window and the alarm to a file, for a restart; readings are not written.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears complete or not at all.
+        """
+        record = MonitorRecord(
+            tuple(batch.record() for batch in self._batches),
+            self._seen,
+            self.window,
+            self.level,
+            self.alpha,
+            self.alarm.record(),
+        )
+        with output_file(path) as file:
+            write_archive(file, encode(record), {})
 
     @classmethod
-    def from_state(cls, classifier: Adaptable, state: dict[str, Any]) -> Self:
-        """A monitor that continues from ``state``."""
-        try:
-            monitor = cls(
-                classifier, window=state["window"], level=state["level"], alpha=state.get("alpha", 0.05)
-            )
-            batches = [ScoreTails.from_state(batch) for batch in state["batches"]]
-            monitor._seen = check_integer("seen", state["seen"], low=len(batches))
-            if "alarm" in state:
-                monitor.alarm = PriorAlarm.from_state(state["alarm"])
-        except (AttributeError, KeyError, TypeError) as error:
-            raise DataError(f"the state of the monitor is damaged: {error}") from error
-        for batch in batches:
-            monitor._batches, monitor.tails = monitor._pushed(classifier._own_counts(batch, None))
+    def load(cls, path: str | os.PathLike[str], classifier: RatioClassifier) -> Self:
+        """The monitor that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+        classifier : DRPUClassifier or AdaptedClassifier
+            The classifier that counted the rows, as it was or loaded from its own file.
+        """
+        archive = open_archive(read_bytes(path))
+        record: MonitorRecord = decode(archive.tree, archive.arrays, archive.blobs, MonitorRecord)
+        monitor = cls(classifier, window=record.window, level=record.level, alpha=record.alpha)
+        monitor._seen, monitor.alarm = record.seen, record.alarm.alarm()
+        for batch in record.batches:
+            monitor._batches, monitor.tails = monitor._pushed(classifier._own_counts(batch.tails(), None))
         return monitor
 
     def __repr__(self) -> str:
@@ -262,3 +292,20 @@ def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, fl
         (1 - prior.value) / max(1 - base.value, 1e-6),
         (1 - prior.low) / max(1 - high, 1e-6),
     )
+
+
+@kept("monitor")
+@dataclass(frozen=True)
+class MonitorRecord:
+    """What a file keeps of a :class:`PriorMonitor`."""
+
+    batches: tuple[TailsRecord, ...]
+    seen: Annotated[int, Whole(0)]
+    window: Annotated[int, Whole(1)] | None
+    level: Annotated[float, Number(0, 1)]
+    alpha: Annotated[float, Number(0, 1)]
+    alarm: AlarmRecord
+
+    def __post_init__(self) -> None:
+        if self.seen < len(self.batches):
+            raise DataError("a monitor cannot have more batches than it has seen.")

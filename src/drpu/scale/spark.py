@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from drpu._optional import require
-from drpu.classifier.adapted import Adaptable
+from drpu.classifier.base import RatioClassifier
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
@@ -19,7 +19,9 @@ TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # types of la
 DEPTH = 2  # levels of the tree in which executors add counts before the driver adds the rest
 
 
-def count(classifier: Adaptable, frame: Any, columns: Sequence[str] | None, weight: str | None) -> ScoreTails:
+def count(
+    classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None, weight: str | None
+) -> ScoreTails:
     """Counts of all partitions in one job; executors add most of them, the driver adds the rest."""
     require("pyarrow", extra="data", for_="counting a Spark data frame")
     names = wanted_columns(list(frame.columns), classifier, columns, weight)
@@ -85,7 +87,7 @@ def _is_classic(frame: Any) -> bool:
     return "connect" not in type(frame).__module__
 
 
-def score(classifier: Adaptable, frame: Any, columns: Sequence[str] | None) -> Any:
+def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None) -> Any:
     """The frame with the outputs of each row as additional columns."""
     require("pyarrow", extra="data", for_="scoring a Spark data frame")
     types = require("pyspark.sql.types", extra="spark", for_="scoring a Spark data frame")

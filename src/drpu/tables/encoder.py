@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import narwhals as nw
 import numpy as np
 
-from drpu._checks import check_real
+from drpu._codec import Items, NotKept, Number, Text, Whole, kept
 from drpu._typing import FloatArray
 from drpu.core.shift.columns import RANGES, RARE, Cells
 from drpu.exceptions import (
@@ -56,15 +55,22 @@ FEWEST_ROWS = 5  # a level with fewer rows is rare
 MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
 
 
-@dataclass(frozen=True, slots=True)
+@kept("column")
+@dataclass(frozen=True)
 class ColumnPlan:
     """Name and kind of one column and, for a category, its levels by frequency."""
 
     name: str
-    kind: str
-    levels: tuple[str, ...] = ()
-    rows: tuple[int, ...] = field(default=(), compare=False)  # of each level; unknown after loading
-    rare: float = field(default=0.0, compare=False)  # share of rows with rare levels to expect
+    kind: Annotated[str, Text(choices=(NUMBER, DATE, CATEGORY, LEFT_OUT))]
+    levels: Annotated[tuple[str, ...], Items(0, MOST_LEVELS)] = ()
+    # Rows of each level; unknown after loading.
+    rows: Annotated[tuple[int, ...], NotKept] = field(default=(), compare=False)
+    # Share of rows with rare levels to expect.
+    rare: Annotated[float, Number(0, 1)] = field(default=0.0, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(set(self.levels)) != len(self.levels):
+            raise DataError(f"column {self.name!r:.100} names a level twice.")
 
     @classmethod
     def of_column(cls, name: str, column: Column) -> Self:
@@ -135,23 +141,6 @@ class ColumnPlan:
         rare = min(1.0, self.rare + sum(n for n in self.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
         return replace(self, levels=self.levels[:keep], rows=self.rows[:keep], rare=rare)
 
-    def state(self) -> dict[str, Any]:
-        """The plan as plain data."""
-        levels = {"levels": list(self.levels), "rare": self.rare} if self.levels else {}
-        return {"name": self.name, "kind": self.kind} | levels
-
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The plan that gave ``state``."""
-        name, kind, levels = state["name"], state["kind"], state.get("levels", [])
-        texts = isinstance(levels, list) and all(isinstance(level, str) for level in levels)
-        if not isinstance(name, str) or kind not in (NUMBER, DATE, CATEGORY, LEFT_OUT) or not texts:
-            raise DataError(f"a column of a table encoder has a wrong form: {name!r}.")
-        if len(set(levels)) != len(levels) or len(levels) > MOST_LEVELS:
-            raise DataError(f"the levels of column {name!r} have a wrong form.")
-        rare = check_real("rare", state.get("rare", 0.0), low=0.0, high=1.0)  # older files do not have it
-        return cls(name, kind, tuple(levels), rare=rare)
-
     def _codes(self) -> dict[str, int]:
         return {level: FIRST + position for position, level in enumerate(self.levels)}
 
@@ -210,7 +199,8 @@ def _hash(level: str) -> int:
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
 
 
-@dataclass(frozen=True, slots=True)
+@kept("indicators")
+@dataclass(frozen=True)
 class Indicators:
     """One column of zeros and ones for each frequent code of a category.
 
@@ -227,10 +217,17 @@ class Indicators:
         codes. Otherwise an unknown code has a 0 in every column of its category.
     """
 
-    n_columns: int
-    categories: tuple[int, ...]
-    codes: tuple[tuple[int, ...], ...]
-    rest: tuple[bool, ...]
+    n_columns: Annotated[int, Whole(1, 2**31)]
+    categories: Annotated[tuple[int, ...], Items(dim="c")]
+    codes: Annotated[tuple[Annotated[tuple[int, ...], Items(1)], ...], Items(dim="c")]
+    rest: Annotated[tuple[bool, ...], Items(dim="c")]
+
+    def __post_init__(self) -> None:
+        different = len(set(self.categories)) == len(self.categories)
+        if not different or not all(0 <= j < self.n_columns for j in self.categories):
+            raise DataError("the categories of indicators must be different positions of columns.")
+        if any(list(codes) != sorted(set(codes)) for codes in self.codes):
+            raise DataError("the codes of indicators must be sorted and different.")
 
     @classmethod
     def of(cls, rows: FloatArray, categories: Sequence[int], most: int = MOST_INDICATORS) -> Self:
@@ -281,38 +278,13 @@ class Indicators:
             found += [j] * (len(codes) + rest)
         return found
 
-    def state(self) -> dict[str, Any]:
-        """The indicators as plain data."""
-        return {
-            "n_columns": self.n_columns,
-            "categories": list(self.categories),
-            "codes": [list(codes) for codes in self.codes],
-            "rest": list(self.rest),
-        }
-
-    @classmethod
-    def from_state(cls, state: Any) -> Self:
-        """The indicators that gave ``state``."""
-        try:
-            n_columns = int(state["n_columns"])
-            categories = tuple(int(j) for j in state["categories"])
-            codes = tuple(tuple(int(code) for code in kept) for kept in state["codes"])
-            rest = tuple(bool(shared) for shared in state["rest"])
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"state is not that of indicators: {error!r}.") from error
-        inside = all(0 <= j < n_columns for j in categories) and len(set(categories)) == len(categories)
-        if not inside or not len(codes) == len(rest) == len(categories) or not all(codes):
-            raise DataError("the categories of indicators have a wrong form.")
-        if any(list(kept) != sorted(set(kept)) for kept in codes):
-            raise DataError("the codes of indicators must be sorted and different.")
-        return cls(n_columns, categories, codes, rest)
-
 
 MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
 ENOUGH_ROWS = 50  # minimum number of rows for that warning
 
 
-@dataclass(frozen=True, slots=True)
+@kept("table")
+@dataclass(frozen=True)
 class TableEncoder:
     """Reads the columns of a table by name and returns numbers and category codes.
 
@@ -336,10 +308,18 @@ class TableEncoder:
     if 255 others are more frequent. Labels are not used.
     """
 
-    columns: tuple[ColumnPlan, ...]
+    columns: Annotated[tuple[ColumnPlan, ...], Items(1)]
     named: bool
     salt: str | None = None
     indicators: Indicators | None = None
+
+    def __post_init__(self) -> None:
+        if len({plan.name for plan in self.columns}) != len(self.columns):
+            raise DataError("a table encoder names a column twice.")
+        if not self.used:
+            raise DataError("a table encoder leaves all columns out.")
+        if self.indicators is not None and self.indicators.n_columns != len(self.used):
+            raise DataError("the indicators of a table encoder must have its columns.")
 
     @classmethod
     def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:
@@ -473,33 +453,6 @@ class TableEncoder:
         """Number of values that each category column keeps."""
         return {plan.name: len(plan.levels) for plan in self.used if plan.levels}
 
-    def state(self) -> dict[str, Any]:
-        """The encoder as plain data."""
-        columns = [plan.state() for plan in self.columns]
-        state = {"columns": columns, "named": self.named, "salt": self.salt}
-        return state if self.indicators is None else state | {"indicators": self.indicators.state()}
-
-    @classmethod
-    def from_state(cls, state: Any) -> Self:
-        """The encoder that gave ``state``."""
-        try:
-            plans = tuple(ColumnPlan.from_state(column) for column in state["columns"])
-            salt = state["salt"]
-            if (
-                not plans
-                or not (salt is None or isinstance(salt, str))
-                or not isinstance(state["named"], bool)
-            ):
-                raise DataError("the columns of a table encoder have a wrong form.")
-            if len({plan.name for plan in plans}) != len(plans):
-                raise DataError("a table encoder names a column twice.")
-            if all(plan.kind == LEFT_OUT for plan in plans):
-                raise DataError("a table encoder leaves all columns out.")
-            indicators = Indicators.from_state(state["indicators"]) if "indicators" in state else None
-            return cls(plans, state["named"], salt, indicators)
-        except (KeyError, TypeError) as error:
-            raise DataError(f"state is not that of a TableEncoder: {error!r}.") from error
-
     def _expanded(self, matrix: FloatArray) -> FloatArray:
         return matrix if self.indicators is None else self.indicators(matrix)
 
@@ -512,11 +465,11 @@ class TableEncoder:
             if plan.kind == CATEGORY and plan.levels and share - plan.rare > MANY_UNSEEN:
                 many.append(f"{plan.name!r} ({share:.0%})")
         if many:
-            warnings.warn(
-                f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
-                "as rare levels. Check whether the coding of the column has changed.",
-                UnseenLevelsWarning,
-                stacklevel=2,
+            warn(
+                UnseenLevelsWarning(
+                    f"many rows have levels that training did not keep, in {', '.join(many[:8])}: they count "
+                    "as rare levels. Check whether the coding of the column has changed."
+                )
             )
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import difflib
 import hashlib
 import sys
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +15,7 @@ from narwhals.exceptions import NarwhalsError
 
 from drpu._checks import one_line
 from drpu._typing import IntArray
-from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning
+from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, warn
 
 __all__ = [
     "Frame",
@@ -134,11 +133,11 @@ def collected(X: Any) -> Any:
     frame = nw.from_native(X, pass_through=True)
     if not isinstance(frame, nw.LazyFrame):
         return X
-    warnings.warn(
-        "X is a lazy frame: all of its rows were collected into memory. "
-        "For tables that do not fit into memory, pass Parquet files to count_batches.",
-        CollectedWarning,
-        stacklevel=3,
+    warn(
+        CollectedWarning(
+            "X is a lazy frame: all of its rows were collected into memory. "
+            "For tables that do not fit into memory, pass Parquet files to count_batches."
+        )
     )
     return frame.collect().to_native()
 
@@ -203,10 +202,10 @@ def aligned(
 def warn_of_extra(names: Sequence[str]) -> None:
     """Warn of columns that training did not have, if there are any."""
     if names:
-        warnings.warn(
-            f"X has columns that training did not have: {columns_named(names)}. They are ignored.",
-            ExtraColumnsWarning,
-            stacklevel=3,
+        warn(
+            ExtraColumnsWarning(
+                f"X has columns that training did not have: {columns_named(names)}. They are ignored."
+            )
         )
 
 

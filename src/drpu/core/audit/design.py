@@ -13,15 +13,17 @@ of Clopper and Pearson.
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv, gammaln, ndtri, xlogy
+from scipy.special import gammaln, ndtri, xlogy
 
 from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import fit_plateau, normal_scores
+from drpu.core.limits.exact import Figure, exact_limit
 from drpu.core.tails import ScoreTails
 
 __all__ = [
@@ -31,7 +33,6 @@ __all__ = [
     "both_tails",
     "carried_prior",
     "carry_share",
-    "clopper_pearson",
     "combine_figures",
     "draw_rows",
     "expected_width",
@@ -44,35 +45,6 @@ __all__ = [
 
 _GRID = 4096  # number of steps in the range of the weighted sum
 _NEAR, _FAR = 3.0, 30.0  # multipliers, as inverse hyperbolic sines: a usual value, and one for shares of 0
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """A measured quantity with confidence limits.
-
-    Attributes
-    ----------
-    value, low, high : float
-        The estimate and its limits; the value is NaN if nothing was measured.
-    variance : float
-        A conservative variance of ``value``, positive even if all answers agree.
-
-    Examples
-    --------
-    >>> print(Figure(0.931, 0.88, 0.97))
-    0.931 [0.880, 0.970]
-    """
-
-    value: float
-    low: float
-    high: float
-    variance: float = 0.0
-
-    def __float__(self) -> float:
-        return self.value
-
-    def __str__(self) -> str:
-        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
 
 
 def both_tails(level: float) -> tuple[float, float]:
@@ -164,7 +136,7 @@ class _Sample:
         if not self.hits.any():
             return 0.0
         if len(self.weight) == 1:
-            return float(self.weight[0]) * clopper_pearson(self.hits[0], self.sizes[0], tail, upper=False)
+            return float(self.weight[0]) * exact_limit(self.hits[0], self.sizes[0], tail, upper=False)
         near, far = 0.0, _NEAR
         while self._as_large(far) > tail:
             if far >= _FAR:
@@ -241,13 +213,6 @@ def likeliest_shares(
     with np.errstate(divide="ignore", invalid="ignore"):
         p = np.where(linear > 0, 2 * hits / (linear + root), (linear - root) / (2 * m))
     return np.asarray(np.clip(np.nan_to_num(p), 0, 1))
-
-
-def clopper_pearson(hits: float, size: float, tail: float, *, upper: bool) -> float:
-    """The exact limit of one binomial share."""
-    if upper:
-        return 1.0 if hits >= size else float(betaincinv(hits + 1, size - hits, 1 - tail))
-    return 0.0 if hits <= 0 else float(betaincinv(hits, size - hits + 1, tail))
 
 
 _FLOOR = 0.2  # smallest variance of a stratum, relative to the largest that the prior allows
@@ -470,6 +435,9 @@ def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Fi
     The errors of the two are combined on the scale of log(1 - share), separately for the lower and the
     upper limit. They are treated as independent. This is conservative if the share was measured on the
     rows from which the growth was counted, because both errors then have the same direction.
+
+    Answers and counts may contradict each other, so that more than all rows would be negative. The value is
+    then 0, and the upper limit is as far from it as it would be from an estimate of 0: no limits are equal.
     """
     if growth == Growth(1.0):
         return share
@@ -477,7 +445,9 @@ def carry_share(share: Figure, growth: Growth, tails: tuple[float, float]) -> Fi
     negative = max(1 - share.value, 1e-9)
     up = math.hypot(math.log(max(1 - share.low, 1e-9) / negative), lower)
     down = math.hypot(math.log(negative / max(1 - share.high, 1e-9)), upper)
-    ends = (growth.value * negative * math.exp(step) for step in (0.0, up, -down))
+    centre = growth.value * negative
+    most = math.log(sys.float_info.max)  # a growth with a large error has steps that exp cannot represent
+    ends = centre, centre * math.exp(min(up, most)), min(centre, 1.0) * math.exp(-down)
     value, low, high = (min(max(1 - end, 0.0), 1.0) for end in ends)
     if share.high >= 1:
         high = 1.0

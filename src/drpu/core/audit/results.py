@@ -9,8 +9,9 @@ import numpy as np
 from scipy.optimize import brentq
 
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.audit.design import Figure, both_tails, stratified_share
+from drpu.core.audit.design import both_tails, stratified_share
 from drpu.core.diagnostics import Performance
+from drpu.core.limits.exact import Figure
 from drpu.core.tails import ScoreTails
 
 __all__ = [

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Self, TypeAlias
+from html import escape
+from typing import Annotated, Any, Self, TypeAlias
 
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
+from drpu._codec import Number, Text, kept
 from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
 from drpu.core.prior.mixture import PROPORTIONS, adaptive
 from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning, warn
+from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
+from drpu.exceptions import warn as give_warning
 
 __all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
 
@@ -23,7 +26,8 @@ FEW_POSITIVES = 100  # with fewer, fit warns that the prior is rough
 KNOWN = ("given", "audit")  # methods of priors that were not estimated from the counts
 
 
-@dataclass(frozen=True, slots=True)
+@kept("prior")
+@dataclass(frozen=True)
 class PriorEstimate:
     """A class prior with confidence limits.
 
@@ -40,23 +44,26 @@ class PriorEstimate:
     method : str
         How ``value`` was estimated; ``"given"`` if the user passed it.
     identified : bool, default=True
-        False if the data give an upper bound only: ``value`` is then the prior
-        under the assumption that the best-scored rows are all positive.
+        False if the data do not determine the prior.
+    upper : float or None
+        Where the prior is not identified, its largest plausible value: the prior if the best-scored rows are
+        all positive. None if it is identified, and where more than the prior has changed.
 
     Examples
     --------
     >>> print(PriorEstimate(0.41, 0.38, 0.44, 0.95, "best-bin"))
     0.410 [0.380, 0.440] at 95%
-    >>> print(PriorEstimate(0.52, 0.1, 0.71, 0.95, "best-bin", identified=False))
-    0.520 [0.100, 0.710] at 95% (not identified: at most 0.710; 0.520 if all best-scored rows are positive)
+    >>> print(PriorEstimate(0.3, 0.1, 0.71, 0.95, "best-bin", identified=False, upper=0.52))
+    0.300 [0.100, 0.710] at 95% (not identified; at most 0.520 by the best-scored rows)
     """
 
-    value: float
-    low: float
-    high: float
-    level: float
-    method: str
+    value: Annotated[float, Number(0, 1)]
+    low: Annotated[float, Number(0, 1)]
+    high: Annotated[float, Number(0, 1)]
+    level: Annotated[float, Number(0, 1)]
+    method: Annotated[str, Text(most=200)]
     identified: bool = True
+    upper: Annotated[float, Number(0, 1)] | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.low <= self.value <= self.high <= 1:
@@ -82,21 +89,17 @@ class PriorEstimate:
         limits = f"{self.low:.1%} to {self.high:.1%} at {self.level:.0%}"
         if self.method == "given":
             return f"<p>prior <b>{self.value:.1%}</b>, given</p>"
-        if not self.identified:
-            return (
-                f"<p>prior <b>at most {self.high:.1%}</b>; {self.value:.1%} if the best-scored rows are all "
-                f"positive ({limits}, {self.method})</p>"
-            )
-        return f"<p>prior <b>{self.value:.1%}</b>, {limits} ({self.method})</p>"
+        return f"<p>prior <b>{self.value:.1%}</b>, {limits} ({escape(self.method)}){self._doubt('.1%')}</p>"
 
     def __str__(self) -> str:
-        interval = f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}"
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}] at {self.level:.0%}{self._doubt('.3f')}"
+
+    def _doubt(self, form: str) -> str:
         if self.identified:
-            return interval
-        return (
-            f"{interval} (not identified: at most {self.high:.3f}; "
-            f"{self.value:.3f} if all best-scored rows are positive)"
-        )
+            return ""
+        if self.upper is None:
+            return " (not identified)"
+        return f" (not identified; at most {self.upper:{form}} by the best-scored rows)"
 
 
 def as_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
@@ -165,7 +168,7 @@ def estimate_prior(
             )
         known = as_prior("train_prior", train_prior)
         limits = replace(ratio_limits(tails, level), identified=known.identified)
-        return _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em")
+        return _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em", True)
     return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)
 
 
@@ -176,16 +179,20 @@ def prior_from_tails(
     level: float = 0.95,
     reference: ScoreTails | None = None,
     train_prior: float | PriorEstimate | None = None,
+    warn: bool = True,
 ) -> PriorEstimate:
-    """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts."""
+    """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts.
+
+    ``warn`` is whether to warn if the prior is not identified.
+    """
     check_fraction("level", level)
     if not tails.counts.any():
         raise DataError("the tails are empty: update them with unlabeled scores first.")
     if callable(method):
+        value = check_prior("the value of method", method(tails))
         return _estimate(
-            check_prior("the value of method", method(tails)), ratio_limits(tails, level), level,
-            getattr(method, "__name__", "callable"),
-        )  # fmt: skip
+            value, ratio_limits(tails, level), level, getattr(method, "__name__", "callable"), warn
+        )
     check_choice("method", method, METHODS)
     if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
@@ -193,14 +200,15 @@ def prior_from_tails(
         method = "adaptive" if reference is None else "blended"
 
     if method in PROPORTIONS:
-        estimate = _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method)
-    elif reference is None:
+        return _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method, warn)
+    if reference is None:
         raise ParameterError(
             f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
         )
-    else:
-        estimate = _shifted(tails, reference, method, level, train_prior)
-    return estimate
+    base = train_prior
+    if base is None:
+        base = prior_from_tails(reference, level=level, warn=warn)
+    return _shifted(tails, reference, method, level, as_prior("train_prior", base), warn)
 
 
 def _shifted(
@@ -208,13 +216,9 @@ def _shifted(
     reference: ScoreTails,
     method: str,
     level: float,
-    train_prior: float | PriorEstimate | None,
+    base: PriorEstimate,
+    warn: bool,
 ) -> PriorEstimate:
-    base = (
-        prior_from_tails(reference, level=level)
-        if train_prior is None
-        else as_prior("train_prior", train_prior)
-    )
     if base.method in KNOWN:
         ends = base.low, base.high
         limits = shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
@@ -224,7 +228,7 @@ def _shifted(
         value = _blended(tails, reference, base)
     else:
         value = SHIFTS[method](tails, reference, base.value)
-    return _estimate(value, replace(limits, identified=base.identified), level, method)
+    return _estimate(value, replace(limits, identified=base.identified), level, method, warn)
 
 
 def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
@@ -247,14 +251,14 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
     return (of_direct * carried + of_carried * adaptive(tails)) / (of_carried + of_direct)
 
 
-def _estimate(value: float, limits: Limits, level: float, method: str) -> PriorEstimate:
-    """The estimate with its value clipped to the limits; warns if the data give an upper bound only."""
+def _estimate(value: float, limits: Limits, level: float, method: str, warn: bool) -> PriorEstimate:
+    """The estimate with its value clipped to the limits; may warn if the data give an upper bound only."""
     clipped = float(min(max(value, limits.low), limits.high))
-    estimate = PriorEstimate(
-        clipped, float(limits.low), float(limits.high), level, method, bool(limits.identified)
-    )
-    if not estimate.identified:
-        warn(
+    identified = bool(limits.identified)
+    upper = None if identified else clipped
+    estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, identified, upper)
+    if warn and not identified:
+        give_warning(
             SeparationWarning(
                 "the prior is not identified: it is at most {high}, and {value} if all best-scored rows are "
                 "positive. The score may separate the classes too weakly to tell (Youden's index "

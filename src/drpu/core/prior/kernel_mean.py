@@ -7,7 +7,6 @@ kernel approximated by low rank plus diagonal is nearly always accurate enough.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Protocol
 
@@ -19,7 +18,7 @@ from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_integer
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
+from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning, warn
 
 __all__ = [
     "Dense",
@@ -272,11 +271,11 @@ class KernelMeanPrior:
         guess = _bend(curve.rough_distance, stop, CELLS // 2, CELLS)
         cell = _bend(curve.distance, stop, min(guess, CELLS - 1), 1)
         if cell == CELLS:
-            warnings.warn(
-                "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
-                f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound.",
-                PriorBoundaryWarning,
-                stacklevel=2,
+            warn(
+                PriorBoundaryWarning(
+                    "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
+                    f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound."
+                )
             )
         lam = _at(cell - 0.5)
         return PriorEstimate((lam - 1) / lam, 0.0, 1.0, 0.95, self.method)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import fit_plateau
 from drpu.core.limits.evidence import plateau_profile, slide
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import FewPositivesWarning
+from drpu.exceptions import FewPositivesWarning, warn
 
 __all__ = [
     "FEWEST",
@@ -409,11 +408,11 @@ def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -
         least = max(least, _epsilon(tails.n))
     found = _lowest_ratio(tails, least / gamma)
     if found is None:
-        warnings.warn(
-            f"{tails.n_positive:g} held-out positives are too few for prior='paper', which needs a "
-            f"recall above {least / gamma:.2f}: best-bin is used instead.",
-            FewPositivesWarning,
-            stacklevel=4,
+        warn(
+            FewPositivesWarning(
+                f"{tails.n_positive:g} held-out positives are too few for prior='paper', which needs a "
+                f"recall above {least / gamma:.2f}: best-bin is used instead."
+            )
         )
         return best_bin(tails)
     return found

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 from scipy.special import chdtrc
 
+from drpu._codec import Array, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.core.diagnostics import MixtureFit
 from drpu.core.prior.estimate import PriorEstimate
@@ -48,7 +49,8 @@ _MOST_GROWTH = 40.0  # largest lambda that is tried
 _DIGITS = 3  # significant digits of a limit between ranges, so that no value of a row is kept
 
 
-@dataclass(frozen=True, slots=True)
+@kept("cells")
+@dataclass(frozen=True)
 class Cells:
     """The division of the values of a column.
 
@@ -62,8 +64,12 @@ class Cells:
         them than training had, and that cell is not tested.
     """
 
-    edges: FloatArray
-    codes: IntArray | None = None
+    edges: Annotated[FloatArray, Array("e")]
+    codes: Annotated[IntArray, Array("k", dtype="int", low=0, high=1000)] | None = None
+
+    def __post_init__(self) -> None:
+        if (np.diff(self.edges) <= 0).any():
+            raise DataError("the limits between the ranges of a column must ascend.")
 
     @property
     def n(self) -> int:
@@ -88,7 +94,8 @@ class Cells:
         return np.delete(np.arange(self.n), [] if self.codes is None else [RARE])
 
 
-@dataclass(frozen=True, slots=True)
+@kept("column-profile")
+@dataclass(frozen=True)
 class ColumnProfile:
     """Counts of positive and unlabeled training rows in the ranges of one column.
 
@@ -104,8 +111,12 @@ class ColumnProfile:
 
     name: str
     cells: Cells
-    positive: FloatArray
-    unlabeled: FloatArray
+    positive: Annotated[FloatArray, Array("c", low=0)]
+    unlabeled: Annotated[FloatArray, Array("c", low=0)]
+
+    def __post_init__(self) -> None:
+        if len(self.positive) != self.cells.n or not (self.positive.any() and self.unlabeled.any()):
+            raise DataError(f"the profile of column {self.name!r:.100} must have counts in its ranges.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import betaincinv, ndtri
+from scipy.special import ndtri
 
 from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import fit_plateau, monotone_cells, normal_scores
 from drpu.core.decision import ratio_posterior
+from drpu.core.limits.exact import exact_limits
 from drpu.core.tails import ScoreTails
 
 __all__ = [
@@ -103,9 +104,7 @@ def binomial_growth(
     if gap <= 0:
         return None
     n, q, tail = tails.n, float(tails.survival[k]), (1 - level) / 2
-    hits = q * n
-    least = float(betaincinv(hits, n - hits + 1, tail)) if hits > 1e-9 else 0.0
-    most = float(betaincinv(hits + 1, n - hits, 1 - tail)) if n - hits > 1e-9 else 1.0
+    least, most = exact_limits(q, n, tail)
     growth = float((b[k] - q) / gap)
     noise = (1 - growth) ** 2 * b[k] * (1 - b[k]) / reference.n_positive
     noise += growth**2 * a[k] * (1 - a[k]) / reference.n

@@ -1,0 +1,157 @@
+"""Adaptation to new rows: what moved, and how far prior and labels follow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drpu._checks import check_choice, check_integer
+from drpu.classifier.findings import Findings
+from drpu.classifier.fitted import FittedRatio
+from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
+from drpu.classifier.profiles import warn_of_other_shift
+from drpu.core.diagnostics import MixtureTest, mixture_test
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.columns import ColumnShift
+from drpu.core.shift.periods import Arrived, Evidence, LabelCount, PeriodDecision, decide, what_moved
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, LabelError, ParameterError
+
+if TYPE_CHECKING:
+    from drpu.classifier.adapted import AdaptedClassifier
+    from drpu.classifier.base import RatioClassifier
+
+__all__ = ["SHIFTS", "adapt_to_counts", "arrived_labels", "evidence_of", "moved_map", "read_counts"]
+
+SHIFTS = ("auto", "prior", "none")
+
+
+def adapt_to_counts(
+    classifier: RatioClassifier,
+    seen: ScoreTails,
+    adapted: PriorEstimate,
+    *,
+    cost: float | None,
+    shift: str = "auto",
+    arrived: Arrived | None = None,
+    stacklevel: int = 3,
+) -> AdaptedClassifier:
+    """The classifier for rows that have been counted.
+
+    Parameters
+    ----------
+    classifier : RatioClassifier
+        Fitted.
+    seen : ScoreTails
+        Counts of the new rows.
+    adapted : PriorEstimate
+        Their prior if only the prior moved.
+    cost, shift
+        As in ``adapt``.
+    arrived : Arrived, optional
+        Labels of the new rows that have arrived.
+    """
+    check_choice("shift", shift, SHIFTS)
+    warn_of_few_rows(seen.n, adapted)
+    read = read_counts(classifier.fitted_, seen, adapted, arrived=arrived)
+    test, moved, decision = read.test, read.moved_columns, read.decision
+    found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
+    if shift == "none":
+        kept = replace(found, shift="none", labels_at=classifier._labels_at(), map=classifier._map())
+        return classifier._adapted_at(classifier.test_prior_, cost=cost, findings=kept)
+    if shift == "prior":
+        warn_of_other_shift(test, moved, done="prior", stacklevel=stacklevel)
+        return classifier._adapted_at(adapted, cost=cost, findings=found)
+    if decision.late:
+        warn_of_late_labels()
+    if decision.moved == "other":
+        warn_of_other_shift(
+            test, moved, done="supported" if len(decision.sources) > 1 else "kept", stacklevel=stacklevel
+        )
+    return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
+
+
+@dataclass(frozen=True, slots=True)
+class CountsReading:
+    """What counts of new rows show: both tests, and the decision that follows from them."""
+
+    test: MixtureTest
+    moved_columns: tuple[ColumnShift, ...]
+    decision: PeriodDecision
+
+
+def read_counts(
+    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, *, arrived: Arrived | None = None
+) -> CountsReading:
+    """The one place that decides what moved; ``adapted`` is the prior if only the prior did."""
+    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, adapted)
+    evidence = evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
+    return CountsReading(test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived))
+
+
+def _decided(found: Findings, decision: PeriodDecision, classifier: RatioClassifier) -> Findings:
+    """The findings with a decision; labels move from where the classifier makes them."""
+    labels_at: float | None = decision.labels_at
+    current = classifier._map()
+    if current is not None:
+        base = classifier.fitted_.anchor
+        before = classifier.test_prior_.value if base is None else base.prior.value
+        found = replace(found, map=moved_map(current, before, decision.labels_at))
+        labels_at = None
+    elif decision.labels_at == decision.prior.value:
+        labels_at = None
+    return replace(found, shift=decision.moved, labels_at=labels_at, sources=decision.sources)
+
+
+def moved_map(current: Any, before: float, after: float) -> Any:
+    """The map with the intercept moved by as much as the log-odds of the prior."""
+    if before in (0.0, 1.0) or after in (0.0, 1.0) or before == after:
+        return current
+    step = np.log(after / (1 - after)) - np.log(before / (1 - before))
+    return replace(current, intercept=current.intercept + float(step))
+
+
+def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, moved: Any) -> Evidence:
+    """What counted rows show without labels."""
+    train = fitted.train_prior if fitted.anchor is None else fitted.anchor.prior
+    return Evidence(
+        train,
+        adapted,
+        moved,
+        fitted.cell_probability(),
+        fitted.mean_probability_before(),
+        seen.counts,
+        fitted.labelled_fraction,
+    )
+
+
+def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int) -> Arrived:
+    """Labels of new rows that have arrived, and those of training."""
+    before = classifier.fitted_.label_count
+    if before is None:
+        raise ParameterError(
+            "y must be None in adapt with scenario='case-control', where the share of labelled rows says "
+            "nothing about the prior: fit with scenario='single-sample' if labelled rows are part of the "
+            "sample."
+        )
+    positive = labelled_flags(y, classifier.classes_)
+    if len(positive) != n:
+        raise DataError(f"X and y must have the same number of rows, got {n} and {len(positive)}.")
+    delay = check_integer("label_delay", label_delay, low=0)
+    return Arrived(LabelCount(float(positive.sum()), float(n)), before, complete=delay == 0)
+
+
+def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> Any:
+    """Which rows have the label of the positives; all others, also missing ones, have not."""
+    from drpu.classifier.audit import is_missing, listed
+
+    values, positive = listed(y, "y"), classes[1]
+    flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
+    strange = [v for v in values if not is_missing(v) and v != positive and v != classes[0]]
+    if strange:
+        raise LabelError(
+            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}."
+        )
+    return flags

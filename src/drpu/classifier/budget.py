@@ -1,0 +1,147 @@
+"""The threshold of a budget: as many rows as can be checked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from drpu._checks import check_fraction, check_integer, check_real
+from drpu._typing import FloatArray, IntArray
+from drpu.classifier.fitted import ScoredRows, score_once
+from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import ParameterError
+
+if TYPE_CHECKING:
+    from drpu.classifier.base import RatioClassifier
+
+__all__ = ["BudgetThreshold", "budget_threshold", "share_for_precision", "share_for_recall"]
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetThreshold:
+    """The threshold that corresponds to a budget.
+
+    Attributes
+    ----------
+    log_ratio : float
+        Log of the ratio above which rows are checked.
+    score : float
+        Held-out positive score at the same depth of the counts. It is a separate value because a row is
+        labelled by the mean of the fold models, whereas the counts are of the scores of single models.
+    outlook : Budget or None
+        Expected precision, recall and lift of the rows that are checked; None after loading.
+    """
+
+    log_ratio: float
+    score: float
+    outlook: Budget | None = None
+
+
+def budget_threshold(classifier: RatioClassifier, rows: Any, of: Any, share: Any) -> BudgetThreshold:
+    """The threshold of a budget and the expected results; arguments as in ``at_budget``."""
+    if (rows is None) == (share is None):
+        raise ParameterError(
+            "give rows (a number of rows, with of=X) or share (of all rows), and not both: "
+            f"got rows={rows!r} and share={share!r}."
+        )
+    if of is None and rows is not None:
+        raise ParameterError("rows needs of: the rows to choose from, their counts, or their number.")
+    if isinstance(of, (bool, str, bytes)) or (np.isscalar(of) and not isinstance(of, Integral)):
+        raise ParameterError(f"of must be rows, their counts or their number, got {of!r:.80}.")
+    if of is None or isinstance(of, Integral):
+        return _by_counts(classifier, None, *_depth(rows, share, of))
+    if isinstance(of, ScoreTails):
+        return _by_counts(classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n)))
+    return _by_rows(classifier, of, rows, share)
+
+
+def share_for_recall(classifier: RatioClassifier, recall: float) -> float:
+    """Share of the rows to check so that the expected recall is ``recall``."""
+    wanted = check_fraction("recall", recall)
+    gain = _gain(classifier)
+    return float(np.interp(wanted, gain.recall, gain.share))
+
+
+def share_for_precision(classifier: RatioClassifier, precision: float) -> float:
+    """Largest share of the rows to check with an expected precision of at least ``precision``."""
+    wanted = check_fraction("precision", precision)
+    gain, prior = _gain(classifier), classifier.test_prior_.value
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reached = np.where(gain.share > 0, prior * gain.recall / gain.share, 0.0)
+    deep = np.flatnonzero(reached >= wanted)
+    if not deep.size:
+        raise ParameterError(
+            f"precision must be at most {float(reached.max()):.3f} here, got {precision!r}: no threshold is "
+            "expected to reach more at this prior."
+        )
+    return float(gain.share[deep[-1]])
+
+
+def _gain(classifier: RatioClassifier) -> Gain:
+    fitted = classifier.fitted_
+    return gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_)
+
+
+def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
+    """The number of rows, if it is known, and their share."""
+    if share is not None:
+        depth = check_real("share", share, low=0.0, high=1.0)
+        if depth == 0:
+            raise ParameterError("share must be above 0, got 0: no row would be checked.")
+        return (None if n is None else max(1, int(depth * check_integer("of", n, low=1)))), depth
+    wanted = check_integer("rows", rows, low=1)
+    total = check_integer("of", n, low=1)
+    if wanted > total:
+        raise ParameterError(f"rows must not exceed the number of all rows, got {wanted} of {total}.")
+    return wanted, wanted / total
+
+
+def _by_rows(classifier: RatioClassifier, X: Any, rows: Any, share: Any) -> BudgetThreshold:
+    """The threshold between two rows of ``X``."""
+    scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+    log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
+    wanted, depth = _depth(rows, share, len(log_ratio))
+    assert wanted is not None
+    order: IntArray = np.argsort(-log_ratio, kind="stable")
+    first = float(log_ratio[order[wanted - 1]])
+    after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
+    cut = first - (first - after) / 2
+    return _by_counts(classifier, scored.counts, wanted, depth, cut=cut, positions=order[:wanted])
+
+
+def _by_counts(
+    classifier: RatioClassifier,
+    new: ScoreTails | None,
+    rows: int | None,
+    depth: float,
+    *,
+    cut: float | None = None,
+    positions: IntArray | None = None,
+) -> BudgetThreshold:
+    """The threshold at a level of the counts: those of new rows, or those expected at the prior.
+
+    ``cut`` is the log-ratio between two rows, if the rows are known.
+    """
+    fitted, prior = classifier.fitted_, classifier.test_prior_
+    gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
+    within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
+    k = int(within[0]) if within.size else len(fitted.tails.levels)  # the first level that keeps the depth
+    score = float(fitted.tails.levels[k]) if within.size else float("inf")
+    log_ratio = _between_levels(fitted.level_log_ratios(), k) if cut is None else cut
+    budget = budget_outlook(
+        float(np.interp(depth, gain.share, gain.recall)), fitted.tails.n_positive, prior, depth,
+        float(np.exp(log_ratio)), rows=rows, positions=positions,
+    )  # fmt: skip
+    return BudgetThreshold(log_ratio, score, budget)
+
+
+def _between_levels(log_ratios: FloatArray, k: int) -> float:
+    """Log-ratio between level ``k`` and the one below it."""
+    if k == len(log_ratios):  # more rows than the budget lie above the highest level
+        return float(log_ratios[-1])
+    below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
+    return (below + float(log_ratios[k])) / 2

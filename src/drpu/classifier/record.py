@@ -1,0 +1,338 @@
+"""Records: what a file keeps of a fitted classifier.
+
+Every classifier that can be saved has ``record()``, which returns a kept dataclass derived from
+:class:`Record`, and ``record.classifier()`` makes the fitted classifier again. Classes of other libraries,
+such as pipelines, register their own function with :func:`record_of`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import singledispatch
+from importlib import import_module
+from typing import Annotated, Any, Protocol, runtime_checkable
+
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+from drpu._checks import check_choice, check_integer
+from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
+from drpu._typing import FloatArray
+from drpu.core.decision import Costs
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
+from drpu.functions.base import Function
+from drpu.functions.folds import Folds
+from drpu.tables.encoder import TableEncoder
+
+__all__ = [
+    "Amounts",
+    "Columns",
+    "Labels",
+    "LearntElsewhere",
+    "PUClassifier",
+    "Parameter",
+    "Record",
+    "Recorded",
+    "Reduction",
+    "parameters_of",
+    "plain_cost",
+    "read_parameters",
+    "record_of",
+    "try_rows",
+]
+
+MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """The options of ``save`` that leave out or hide values of the training rows."""
+
+    column_values: str | None = None
+    rare_values: int | None = None
+    column_profiles: bool = True
+    levels: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.column_values is not None:
+            check_choice("column_values", self.column_values, ("keep", "hash"))
+        if self.rare_values is not None:
+            check_integer("rare_values", self.rare_values, low=1)
+        if not isinstance(self.column_profiles, bool):
+            raise ParameterError(f"column_profiles must be True or False, got {self.column_profiles!r}.")
+        if self.levels is not None:
+            check_integer("levels", self.levels, low=1)
+
+    def table(self, table: TableEncoder | None) -> TableEncoder | None:
+        """The table to write; warns if it keeps column values without the consent of the user."""
+        if table is None:
+            return None
+        if self.rare_values is not None:
+            table = table.without_rare(self.rare_values)
+        if self.column_values == "hash":
+            table = table.hashed()
+        if self.column_values is None and table.salt is None and table.kept_values():
+            _warn_of_values(table.kept_values())
+        return table
+
+
+class Record(Kept, ABC):
+    """Base of the dataclasses at the top of a file."""
+
+    @property
+    def title(self) -> str:
+        """Name of the class of the classifier."""
+        return str(kind_of(type(self)))
+
+    @abstractmethod
+    def classifier(self, module: Any = None) -> Any:
+        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+
+    @abstractmethod
+    def facts(self) -> dict[str, Any]:
+        """What the file keeps of the training rows, as plain values for JSON.
+
+        ``values_of_rows`` names the parts that keep values of rows, and these values; it is empty unless the
+        user allowed such parts.
+        """
+
+    @abstractmethod
+    def reduced(self, reduction: Reduction) -> Record:
+        """The record with fewer values of the training rows."""
+
+    def module(self) -> Any:
+        """What makes the torch module that the user gave to the classifier, or None."""
+        return None
+
+    @abstractmethod
+    def trial(self, classifier: Any) -> FloatArray | None:
+        """Scores of two artificial rows by the model of ``classifier``; None if such rows cannot be made."""
+
+
+def try_rows(model: Function) -> FloatArray | None:
+    """Scores of two artificial rows; None if the function reads data frames or very long rows."""
+    if model.accepts_frames or math.prod(model.row_shape) > MOST_VALUES:
+        return None
+    rows = np.stack([np.zeros(model.row_shape), np.ones(model.row_shape)])
+    return model.scores(rows) if isinstance(model, Folds) else model.score(rows)
+
+
+@runtime_checkable
+class Recorded(Protocol):
+    """A classifier that can be saved."""
+
+    def record(self) -> Record:
+        """The record of the fitted classifier."""
+
+
+@singledispatch
+def record_of(classifier: Any) -> Record:
+    """The record of a fitted classifier."""
+    if not isinstance(classifier, Recorded):
+        raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
+    return classifier.record()
+
+
+def _warn_of_values(kept: dict[str, int]) -> None:
+    shown = ", ".join(f"{name!r} ({n})" for name, n in list(kept.items())[:8])
+    more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
+    warn(
+        KeptValuesWarning(
+            f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
+            "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out "
+            "values of fewer than 20 rows."
+        )
+    )
+
+
+# -- parts of records --------------------------------------------------------------------------
+
+
+class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Base of the classifiers of drpu, which know their columns and can be saved."""
+
+    n_features_in_: int
+    table_: TableEncoder | None = None  # how the columns of a data frame are read; None for arrays
+
+    @abstractmethod
+    def record(self) -> Record:
+        """What a file keeps of the fitted classifier."""
+
+
+@kept("columns")
+@dataclass(frozen=True)
+class Columns(Kept):
+    """The columns of the training rows: their number and, for data frames, names and how they are read."""
+
+    n: Annotated[int, Whole(1, 2**31, dim="d")]
+    names: Annotated[tuple[str, ...], Items(dim="d")] | None
+    table: TableEncoder | None
+
+    def __post_init__(self) -> None:
+        if self.table is not None and len(self.table.columns) != self.n:
+            raise DataError(f"the table must have {self.n} columns, got {len(self.table.columns)}.")
+
+    @classmethod
+    def of(cls, classifier: PUClassifier) -> Columns:
+        """The columns of a fitted classifier."""
+        names = getattr(classifier, "feature_names_in_", None)
+        return cls(
+            classifier.n_features_in_, None if names is None else tuple(map(str, names)), classifier.table_
+        )
+
+    def set_on(self, classifier: PUClassifier) -> None:
+        """Set the attributes that scikit-learn defines for columns."""
+        classifier.n_features_in_, classifier.table_ = self.n, self.table
+        if self.names is not None:
+            classifier.feature_names_in_ = np.array(self.names, dtype=object)
+
+    def reduced(self, reduction: Reduction) -> Columns:
+        """The columns with fewer values of the training rows."""
+        return replace(self, table=reduction.table(self.table))
+
+    def facts(self) -> dict[str, bool]:
+        """Which names of the data they keep."""
+        named = self.table is not None and not self.table.plain
+        return {"column_names": self.names is not None, "category_names": named}
+
+
+_LABEL_DTYPE = r"[<=|]?(b1|[iu][1248]|f[248]|U[0-9]{1,4}|O)|>[iuf][248]|>U[0-9]{1,4}"
+_Label = None | bool | int | Annotated[float, Number()] | Annotated[str, Text(most=10_000)]
+
+
+@kept("labels")
+@dataclass(frozen=True)
+class Labels(Kept):
+    """The two labels of a classifier, the positive one last.
+
+    Booleans, numbers, strings of at most 9999 characters, or objects, which are strings or None here.
+    """
+
+    dtype: Annotated[str, Text(pattern=_LABEL_DTYPE)]
+    values: tuple[_Label, _Label]
+
+    def __post_init__(self) -> None:
+        classes = self.classes()
+        if classes.shape != (2,) or classes[0] == classes[1]:
+            raise DataError(f"classes must be two different labels, got {self.values!r:.100}.")
+
+    @classmethod
+    def of(cls, classes: np.ndarray[Any, Any]) -> Labels:
+        """The labels of a fitted classifier."""
+        negative, positive = (None if value != value else value for value in classes.tolist())
+        return cls(classes.dtype.str, (negative, positive))
+
+    def classes(self) -> np.ndarray[Any, Any]:
+        """The labels as the attribute ``classes_``; a missing number is NaN."""
+        try:
+            return np.array(self.values, dtype=np.dtype(self.dtype))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise DataError(f"classes must be two labels of the type {self.dtype}.") from error
+
+
+@kept("costs")
+@dataclass(frozen=True)
+class Amounts(Kept):
+    """A cost that was given as two amounts."""
+
+    false_alarm: int | Annotated[float, Number(above=0)]
+    miss: int | Annotated[float, Number(above=0)]
+
+    def __post_init__(self) -> None:
+        self.costs()  # checks the amounts
+
+    def costs(self) -> Costs:
+        """The cost."""
+        return Costs(self.false_alarm, self.miss)
+
+
+@kept("lost")
+@dataclass(frozen=True)
+class LearntElsewhere(Kept):
+    """A parameter of a loaded classifier that was an object of the user: its name."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"<{self.name}, not kept in the file>"
+
+
+# The learners of drpu, by the names of their classes.
+LEARNERS = {
+    "AutoRatio": "drpu.ratios.auto",
+    "BoostedRatio": "drpu.ratios.boosted",
+    "ForestRatio": "drpu.ratios.forest",
+    "FourierRatio": "drpu.ratios.fourier",
+    "KernelRatio": "drpu.ratios.kernel",
+    "KernelScore": "drpu.ratios.scores",
+    "LinearScore": "drpu.ratios.scores",
+    "NetworkRatio": "drpu.networks.learner",
+    "NetworkScore": "drpu.networks.learner",
+}
+_Plain = None | bool | int | float | str | tuple[int | float, ...]
+
+
+@kept("learner")
+@dataclass(frozen=True)
+class LearnerRecord(Kept):
+    """A learner of drpu that was a parameter."""
+
+    name: Annotated[str, Text(choices=tuple(LEARNERS))]
+    parameters: dict[str, _Plain]
+
+    def learner(self) -> Any:
+        """The learner with these parameters."""
+        return getattr(import_module(LEARNERS[self.name]), self.name)(**self.parameters)
+
+
+Parameter = (
+    None | bool | int | float | str | Amounts | PriorEstimate | LearnerRecord | LearntElsewhere
+    | tuple[int | float, ...]
+)  # fmt: skip
+
+
+def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Parameter]:
+    """The constructor parameters of a classifier as plain values; ``others`` replace parameters.
+
+    A random state that is not an integer becomes None.
+    """
+    found = classifier.get_params(deep=False) | others
+    if not isinstance(found["random_state"], (int, np.integer)):
+        found["random_state"] = None
+    return {name: _plain(value) for name, value in found.items()}
+
+
+def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
+    """Arguments of the constructor."""
+    found: dict[str, Any] = dict(parameters)
+    for name, value in parameters.items():
+        if isinstance(value, Amounts):
+            found[name] = value.costs()
+        elif isinstance(value, LearnerRecord):
+            found[name] = value.learner()
+    return found
+
+
+def plain_cost(cost: float) -> float | Amounts:
+    """A cost as it is kept."""
+    return Amounts(_plain(cost.false_alarm), _plain(cost.miss)) if isinstance(cost, Costs) else float(cost)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Costs):
+        return plain_cost(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(map(_plain, value))
+    if isinstance(value, np.generic):
+        return value.item()
+    if value is None or isinstance(value, (bool, int, float, str, PriorEstimate, LearntElsewhere)):
+        return value
+    name = type(value).__name__
+    if LEARNERS.get(name) == type(value).__module__:
+        parameters = {key: _plain(own) for key, own in value.get_params(deep=False).items()}
+        if not any(isinstance(own, Kept) for own in parameters.values()):
+            return LearnerRecord(name, parameters)
+    return LearntElsewhere(name)

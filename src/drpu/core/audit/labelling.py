@@ -1,0 +1,220 @@
+r"""Labels that are no fair sample: rates of labelling, weights that correct for them, and bounds.
+
+The labelling rate e(x) is the probability that a positive row is labelled. If it is the same for
+all positives, the labelled ones are a random sample of them. If it depends on known columns (branch, region,
+month), labelled rows with the weights 1 / e represent all positives, and true labels of a few rows determine
+the rate in each cell of these columns. Without any answer, bounds say what follows if rates differ
+by at most a factor.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv, expit, ndtri
+
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.core.limits.exact import Figure
+
+__all__ = ["LabellingRates", "Sensitivity", "inverse_weights", "labelling_rates", "sensitivity"]
+
+_LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives
+
+
+# -- rates by cell -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabellingRates:
+    """Rates of labelling in cells of some columns.
+
+    Attributes
+    ----------
+    rates : tuple of Figure
+        Share of the positives of each cell that is labelled, shrunk towards the common rate as far as
+        the answers allow, with limits that do not depend on the shrinkage.
+    common : float
+        The rate that cells are shrunk to.
+    spread : float
+        Standard deviation of the log-odds of the rates over cells; 0 if the answers agree with one rate.
+    """
+
+    rates: tuple[Figure, ...]
+    common: float
+    spread: float
+
+    @property
+    def values(self) -> FloatArray:
+        """The rates as an array."""
+        return np.array([rate.value for rate in self.rates])
+
+
+def inverse_weights(propensity: FloatArray) -> FloatArray:
+    """Weights of labelled rows, with mean 1, under which they represent all positives.
+
+    Parameters
+    ----------
+    propensity : ndarray of shape (n,)
+        Probability that a positive like each of the rows is labelled, in (0, 1]. Only its
+        proportions matter.
+
+    Examples
+    --------
+    >>> inverse_weights(np.array([0.5, 0.5, 0.1, 0.1])).round(3).tolist()
+    [0.333, 0.333, 1.667, 1.667]
+    """
+    weight = 1 / np.maximum(propensity, _LEAST * propensity.max())
+    return np.asarray(weight / weight.mean())
+
+
+def labelling_rates(
+    labelled: IntArray,
+    unlabeled: IntArray,
+    cell: IntArray,
+    positive: BoolArray,
+    *,
+    weight: FloatArray | None = None,
+    level: float = 0.95,
+) -> LabellingRates:
+    r"""Rates of labelling in each cell, from true labels of some unlabeled rows.
+
+    Parameters
+    ----------
+    labelled, unlabeled : ndarray of shape (C,)
+        Number of labelled and of unlabeled training rows in each cell.
+    cell : ndarray of shape (n,)
+        Cell of each answered row; the rows are a sample of the unlabeled ones.
+    positive : ndarray of shape (n,)
+        The answers.
+    weight : ndarray of shape (n,), optional
+        Weights of the answers, one over the probability with which a row was chosen; no scale.
+    level : float, default=0.95
+        Confidence level of the limits.
+
+    Notes
+    -----
+    With a share :math:`s` of positives among the :math:`u` unlabeled rows of a cell and :math:`l` labelled
+    rows, the rate is :math:`l / (l + u s)`. Its log-odds :math:`\log l - \log u s` are estimated in each
+    cell, with the variance of both parts, and shrunk to their mean over cells as far as the
+    variance between cells (DerSimonian and Laird) is no more than chance. A cell without labelled rows or
+    answers counts half of one.
+    """
+    w = np.ones(len(cell)) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = np.bincount(cell, weights=w, minlength=len(labelled))
+    square = np.bincount(cell, weights=w**2, minlength=len(labelled))
+    size = np.divide(total**2, square, out=np.zeros(len(labelled)), where=square > 0)
+    hits = np.bincount(cell, weights=w * positive, minlength=len(labelled))
+    hits = size * np.divide(hits, total, out=np.zeros(len(labelled)), where=total > 0)
+
+    share = (hits + 0.5) / (size + 1)
+    odds = np.log(labelled + 0.5) - np.log(unlabeled * share + 0.5)
+    noise = 1 / (labelled + 0.5) + (1 - share) / (share * (size + 1))
+    common, between = _between_cells(odds, noise)
+    value = expit((between * odds + noise * common) / (between + noise))
+
+    tail = (1 - level) / 2
+    ends = [
+        np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), size - hits + 1, tail), 0.0),
+        np.where(hits < size, betaincinv(hits + 1, np.maximum(size - hits, 1e-9), 1 - tail), 1.0),
+    ]
+    chance = -float(ndtri(tail)) / np.sqrt(labelled + 0.5)
+    with np.errstate(divide="ignore"):
+        up, down = (np.log(labelled + 0.5) - np.log(unlabeled * end) - odds for end in ends)
+    low = expit(odds - np.hypot(np.maximum(-down, 0), chance))
+    high = expit(odds + np.hypot(np.maximum(up, 0), chance))
+    variance = (value * (1 - value)) ** 2 * noise
+    rates = tuple(
+        Figure(float(v), float(min(a, v)), float(max(b, v)), float(s))
+        for v, a, b, s in zip(value, low, high, variance, strict=True)
+    )
+    return LabellingRates(rates, float(expit(common)), math.sqrt(between))
+
+
+def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]:
+    """Mean of the values, and their variance beyond the noise."""
+    inverse = 1 / noise
+    mean = float(inverse @ values / inverse.sum())
+    spare = float(inverse.sum() - (inverse @ inverse) / inverse.sum())
+    excess = float(inverse @ (values - mean) ** 2) - (len(values) - 1)
+    between = max(excess / spare, 0.0) if spare > 0 else 0.0
+    inverse = 1 / (noise + between)
+    return float(inverse @ values / inverse.sum()), between
+
+
+# -- bounds without answers ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Sensitivity:
+    """What changes if positives are labelled at different rates.
+
+    Attributes
+    ----------
+    k : float
+        The factor by which the rate of any positive may differ from the estimated one.
+    prior, prior_low, prior_high : float
+        Share of positives as estimated, and its bounds.
+    flagged, flagged_low, flagged_high : float
+        Share of the rows that is flagged as estimated, under all rates, and under some rates.
+    """
+
+    k: float
+    prior: float
+    prior_low: float
+    prior_high: float
+    flagged: float
+    flagged_low: float
+    flagged_high: float
+
+    def __str__(self) -> str:
+        return (
+            f"if some positives are up to {self.k:g} times likelier to be labelled: prior {self.prior:.3f} "
+            f"[{self.prior_low:.3f}, {self.prior_high:.3f}], flagged rows {self.flagged:.1%} "
+            f"[{self.flagged_low:.1%}, {self.flagged_high:.1%}]"
+        )
+
+
+def sensitivity(
+    posterior: FloatArray,
+    *,
+    k: float,
+    weight: FloatArray | None = None,
+    rate: float = 0.0,
+    cost: float = 0.5,
+) -> Sensitivity:
+    r"""Bounds of the prior and of the flagged rows if rates of labelling differ by up to a factor ``k``.
+
+    Parameters
+    ----------
+    posterior : ndarray of shape (N,)
+        Probability of the positive class of each row, or of each range of rows, if all positives are
+        labelled at one rate.
+    k : float
+        At least 1: the rate of every positive is the estimated one times a factor from 1/k to k.
+    weight : ndarray of shape (N,), optional
+        Number of rows in each range.
+    rate : float, default=0
+        The estimated rate of labelling in a single sample. No rate exceeds 1, so the factor is at most
+        1 / ``rate``.
+    cost : float, default=0.5
+        Posterior above which a row is flagged.
+
+    Notes
+    -----
+    The data determine :math:`P(\text{labelled} \mid x) = e(x) \eta(x)`. At one rate :math:`e` the posterior
+    is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1.
+
+    Examples
+    --------
+    >>> found = sensitivity(np.array([0.05, 0.4, 0.9]), k=2)
+    >>> round(found.prior, 3), round(found.prior_low, 3), round(found.prior_high, 3)
+    (0.45, 0.225, 0.633)
+    """
+    share = np.full(len(posterior), 1 / len(posterior)) if weight is None else weight / weight.sum()
+    low = posterior * max(1 / k, rate)
+    high = np.minimum(posterior * k, 1.0)
+    priors = (float(share @ p) for p in (posterior, low, high))
+    flagged = (float(share @ (p > cost)) for p in (posterior, low, high))
+    return Sensitivity(k, *priors, *flagged)

@@ -1,0 +1,81 @@
+"""A number with its limits, and exact limits of a share of counted rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import betaincinv
+
+from drpu._typing import FloatArray
+
+__all__ = ["Figure", "exact_limit", "exact_limits", "exact_limits_of"]
+
+_ROUNDING = 1e-9  # counts of weighted rows are sums of floats
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A measured or expected quantity with confidence limits.
+
+    Attributes
+    ----------
+    value, low, high : float
+        The estimate and its limits; the value is NaN if nothing was measured.
+    variance : float
+        A conservative variance of ``value``, where answers were counted; otherwise 0.
+
+    Examples
+    --------
+    >>> print(Figure(0.931, 0.88, 0.97))
+    0.931 [0.880, 0.970]
+    """
+
+    value: float
+    low: float
+    high: float
+    variance: float = 0.0
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        return f"{self.value:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+
+def exact_limit(hits: float, n: float, tail: float, *, upper: bool) -> float:
+    """The lower or upper limit of a share, ``hits`` of ``n`` rows (Clopper and Pearson).
+
+    Parameters
+    ----------
+    hits, n : float
+        The counted rows and all rows; not whole numbers if rows have weights.
+    tail : float
+        Probability that the limit is wrong.
+    upper : bool
+        Which of the two limits.
+    """
+    if upper:
+        return 1.0 if n - hits <= _ROUNDING else float(betaincinv(hits + 1, n - hits, 1 - tail))
+    return 0.0 if hits <= _ROUNDING else float(betaincinv(hits, n - hits + 1, tail))
+
+
+def exact_limits(share: float, n: float, tail: float) -> tuple[float, float]:
+    """Both exact limits of a share that was found in ``n`` rows; each is wrong with probability ``tail``.
+
+    Examples
+    --------
+    >>> low, high = exact_limits(0.0, 20, 0.025)
+    >>> low, round(high, 3)
+    (0.0, 0.168)
+    """
+    hits = share * n
+    return exact_limit(hits, n, tail, upper=False), exact_limit(hits, n, tail, upper=True)
+
+
+def exact_limits_of(shares: FloatArray, n: float, tail: float) -> tuple[FloatArray, FloatArray]:
+    """The limits of :func:`exact_limits` for each of several shares."""
+    hits = shares * n
+    low = np.where(hits > _ROUNDING, betaincinv(np.maximum(hits, 1e-300), n - hits + 1, tail), 0.0)
+    high = np.where(n - hits > _ROUNDING, betaincinv(hits + 1, np.maximum(n - hits, 1e-300), 1 - tail), 1.0)
+    return low, high

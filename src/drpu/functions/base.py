@@ -1,0 +1,185 @@
+"""Functions: what learners return, and what scores rows."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, Self, runtime_checkable
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_array
+
+from drpu._arrays import as_numpy
+from drpu._codec import Kept
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import DataError, DataTypeError
+from drpu.tables.frames import FrameRows, is_frame, read_frame
+
+__all__ = [
+    "LOG_LIMIT", "Accepts", "Explained", "Exportable", "Function", "Scorer",
+    "as_rows", "is_images", "read_rows", "within_limits",
+]  # fmt: skip
+
+LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
+
+Scorer = Callable[[Rows], FloatArray]  # scores of checked rows by several functions, (rows, functions)
+
+
+class Accepts:
+    """The kinds of rows that a learner or a function accepts; a subclass sets class attributes."""
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether rows may be sparse."""
+        return True
+
+    @property
+    def accepts_nan(self) -> bool:
+        """Whether values may be missing."""
+        return False
+
+    @property
+    def accepts_nd(self) -> bool:
+        """Whether a row may have several dimensions, as images have."""
+        return False
+
+    @property
+    def accepts_categories(self) -> bool:
+        """Whether columns may contain category codes, whose positions are a parameter ``categories``."""
+        return False
+
+    @property
+    def accepts_frames(self) -> bool:
+        """Whether rows may be a data frame, as :class:`drpu.tables.frames.FrameRows`."""
+        return False
+
+
+class Function(Kept, Accepts, ABC):
+    """A log-ratio log p(x | positive) / p(x | unlabeled), or another score, as a function of rows.
+
+    A new kind of function is a frozen dataclass with ``n_columns`` and ``_score``. Its annotations are the
+    rules for files, see :mod:`drpu._codec`::
+
+        @kept("line")
+        @dataclass(frozen=True, eq=False)
+        class Line(Function):
+            weights: Annotated[FloatArray, Array("d")]
+
+    What is expensive to make, such as a booster or a torch module, is a ``functools.cached_property``. It is
+    made on first use and is not part of copies. A function that has ``contributions`` or ``onnx``, see
+    :class:`Explained` and :class:`Exportable`, can be explained or exported.
+
+    Scores are float64: near a posterior of 1, where priors are estimated, ratios in float32 would be tied.
+    """
+
+    @property
+    @abstractmethod
+    def n_columns(self) -> int:
+        """Number of columns of the rows; the first dimension of images."""
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return (self.n_columns,)
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """Parts that contain values of training rows, and what they contain."""
+        return {}
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ()
+
+    def with_module(self, module: Any) -> Self:
+        """The same function; ``module`` makes the torch module of a custom network, which no file keeps."""
+        return self
+
+    def describe(self) -> str:
+        """A few words about the function."""
+        return type(self).__name__
+
+    def log_ratio(self, X: Rows) -> FloatArray:
+        """Log of the density ratio, one float64 per row."""
+        X = read_rows(self, "X", X)
+        if X.shape[1:] != self.row_shape:
+            expected = (
+                f"{self.n_columns} columns" if len(self.row_shape) == 1 else f"rows of shape {self.row_shape}"
+            )
+            found = X.shape[1] if len(X.shape) == 2 else X.shape[1:]
+            raise DataError(f"X must have {expected}, as in training, got {found}.")
+        return self.score(X)
+
+    def ratio(self, X: Rows) -> FloatArray:
+        """Density ratio, one value per row."""
+        return np.exp(self.log_ratio(X))
+
+    def score(self, X: Rows) -> FloatArray:
+        """Scores of rows that the caller has checked, float64, at most ``LOG_LIMIT`` in size."""
+        return within_limits(np.asarray(self._score(X), dtype=np.float64))
+
+    @abstractmethod
+    def _score(self, X: Rows) -> FloatArray:
+        """Scores of checked rows."""
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:
+        """The scores of several functions of this class, bit for bit those of :meth:`score`."""
+        return lambda X: np.column_stack([function.score(X) for function in functions])
+
+
+@runtime_checkable
+class Explained(Protocol):
+    """A function whose scores are sums over the columns."""
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """Contribution of each column to the score of checked rows; the last column is the base value."""
+
+
+@runtime_checkable
+class Exportable(Protocol):
+    """A function that can be written as an ONNX graph."""
+
+    def onnx(self, graph: Any, X: str) -> str:
+        """Add the scores of the rows ``X`` to the graph; the name of the (rows, 1) result."""
+
+
+def within_limits(scores: FloatArray) -> FloatArray:
+    """Scores between the two limits; the same as ``np.clip``, which takes longer for a single row."""
+    return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
+
+
+def read_rows(taker: Accepts, name: str, X: Any) -> Rows:
+    """``X`` in a form that a learner or function accepts; raises an error that explains the problem."""
+    if taker.accepts_frames and is_frame(X):
+        return FrameRows.of(read_frame(X))
+    return as_rows(name, X, sparse_ok=taker.accepts_sparse, nan_ok=taker.accepts_nan, nd_ok=taker.accepts_nd)
+
+
+def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False) -> Rows:
+    """``X`` as a numeric array or CSR matrix, or an error that explains why it is not one."""
+    if sparse.issparse(X) and not sparse_ok:
+        raise DataTypeError(f"{name} is sparse, which this model does not support: pass {name}.toarray().")
+    X = as_numpy(X)
+    if nd_ok and is_images(X):
+        return np.ascontiguousarray(X)
+    try:
+        return check_array(
+            X,
+            accept_sparse="csr" if sparse_ok else False,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite="allow-nan" if nan_ok else True,
+            allow_nd=nd_ok,
+            input_name=name,
+        )
+    except TypeError as error:
+        raise DataTypeError(f"{name}: {error}") from error
+    except ValueError as error:
+        raise DataError(f"{name}: {error}") from error
+
+
+def is_images(X: Any) -> bool:
+    """Whether ``X`` contains 8-bit images, which models convert batch by batch."""
+    return isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size > 0

@@ -1,0 +1,33 @@
+"""Scores, priors and limits are bit for bit those that were recorded, for the same versions and processor."""
+
+from __future__ import annotations
+
+import pytest
+from tests.golden.cases import CASES
+from tests.golden.golden_values import LIBRARIES, differences, read, this_platform, values_of
+
+WRITTEN = read()
+NOW = this_platform()
+TOLERANCE, NETWORK_TOLERANCE = 1e-6, 1e-3  # on another processor, where sums are rounded in another order
+
+
+def test_every_case_is_recorded_once():
+    assert list(WRITTEN["cases"]) == list(CASES)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * case.slow) for name, case in CASES.items()]
+)
+def test_results_are_those_recorded(name):
+    golden = CASES[name]
+    for package in golden.needs:
+        pytest.importorskip(package)
+    other = {lib: NOW[lib] for lib in LIBRARIES if NOW[lib] not in (WRITTEN["platform"][lib], "none")}
+    if other:
+        pytest.skip(f"the values belong to other versions than {other}: python -m tests.golden rewrites them")
+    tolerance = NETWORK_TOLERANCE if golden.network else TOLERANCE
+    exact = {**WRITTEN["platform"], **dict.fromkeys(LIBRARIES)} == {**NOW, **dict.fromkeys(LIBRARIES)}
+    found = differences(
+        WRITTEN["cases"][name], values_of(golden.results), tolerance=0.0 if exact else tolerance
+    )
+    assert not found, "\n".join(found)
