@@ -259,7 +259,7 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drpu.cli.run._command", interrupted)
+    monkeypatch.setattr("drpu.cli._command", interrupted)
     assert main(["--help"]) == 128 + signal.SIGINT
     assert capsys.readouterr().err == "error: interrupted.\n"
 
