@@ -116,7 +116,7 @@ class Scores:
         first, *others = self.clf.model_.functions
         if others or not isinstance(first, Average):
             return {}
-        names = [kind_of(type(member)) for member in first.members]
+        names = [str(kind_of(type(member))) for member in first.members]
         return dict(zip(names, first.member_scores(rows).T, strict=True))
 
 

@@ -109,10 +109,8 @@ class Trees(Kept):
     def __post_init__(self) -> None:
         splits, leaves = len(self.feature), int(self.leaves.sum(dtype=np.int64))
         _need(len(self) > 0, "there must be a tree")
-        _need(
-            len(self.value) == leaves and splits == leaves - len(self),
-            "a tree has one split per leaf but one",
-        )
+        fit = len(self.value) == leaves and splits == leaves - len(self)
+        _need(fit, "a tree must have one leaf more than splits")
         _need(not (self.feature >= self.n_columns).any(), "a split must be on one of the columns")
         _need(not (self.decision & (_ZERO | _NAN) == _ZERO | _NAN).any(), "a split must be of a known kind")
         rows = np.add.reduceat(self.count, self._leaf_start[:-1], dtype=np.int64)
@@ -129,56 +127,53 @@ class Trees(Kept):
         for child in (self.left, self.right):
             inside = (child < self.leaves[of_tree] - 1) & (~child < self.leaves[of_tree])
             _need(bool(inside.all()), "a child must be a split or a leaf of its tree")
-        children, splits = np.concatenate(self._children), len(self.feature)
-        _need(
-            not ((children >= 0) & (children <= np.tile(np.arange(splits), 2))).any(), "a child comes later"
-        )
-        reached = np.bincount(
-            np.where(children >= 0, children, splits + ~children), minlength=splits + len(self.value)
-        )
+        children, splits = self._children(), len(self.feature)
+        early = (children < splits) & (children <= np.arange(splits))
+        _need(not early.any(), "a child must come after its parent")
+        reached = np.bincount(children.ravel(), minlength=splits + len(self.value))
         reached[self._roots] += 1
-        reached[splits + self._leaf_start[:-1][self.leaves == 1]] += 1
         _need(bool((reached == 1).all()), "every split and leaf must be reached once")
-        _need(len(self._levels) <= MOST_DEPTH, f"a tree must not be deeper than {MOST_DEPTH} splits")
+        _need(
+            len(self._levels(children)) <= MOST_DEPTH, f"a tree must not be deeper than {MOST_DEPTH} splits"
+        )
 
     def _check_categories(self) -> None:
         found = self.threshold[self.decision & _CATEGORICAL == 1]
         ranks = np.arange(len(self.bounds) - 1)
         _need(np.array_equal(found, ranks), "each split on a category must have its own set")
-        right = self.bounds[0] == 0 and self.bounds[-1] == len(self.bits) if len(self.bounds) else False
-        _need(bool(right) and not (np.diff(self.bounds) < 0).any(), "the sets of categories must be in order")
+        ends = self.bounds[[0, -1]].tolist() if len(self.bounds) else []
+        _need(ends == [0, len(self.bits)], "the sets of categories must be all of their bits")
+        _need(not (np.diff(self.bounds) < 0).any(), "the sets of categories must be in order")
 
     @cached_property
     def _leaf_start(self) -> IntArray:
         return np.concatenate([[0], np.cumsum(self.leaves, dtype=np.int64)])
 
-    @cached_property
+    @property
     def _split_start(self) -> IntArray:
         return self._leaf_start - np.arange(len(self) + 1)
 
     @property
     def _roots(self) -> IntArray:
-        """First splits of the trees that have splits."""
-        return self._split_start[:-1][self.leaves > 1]
+        """The first node of each tree, among the splits of all trees, which are followed by all leaves."""
+        leaf = len(self.feature) + self._leaf_start[:-1]
+        return np.where(self.leaves > 1, self._split_start[:-1], leaf)
 
-    @cached_property
-    def _children(self) -> tuple[IntArray, IntArray]:
-        """Children among the splits and leaves of all trees."""
+    def _children(self) -> IntArray:
+        """Children among the splits and leaves of all trees, (2, splits)."""
         splits = self.leaves - 1
         split, leaf = (np.repeat(start[:-1], splits) for start in (self._split_start, self._leaf_start))
-        left, right = (
-            np.where(child >= 0, child + split, ~(~child + leaf)) for child in (self.left, self.right)
-        )
-        return left, right
+        both = np.stack([self.left, self.right])
+        return np.where(both >= 0, both + split, len(self.feature) + ~both + leaf)
 
-    @cached_property
-    def _levels(self) -> list[IntArray]:
+    def _levels(self, children: IntArray) -> list[IntArray]:
         """Splits of all trees by their depth; at most one level more than allowed."""
-        (left, right), levels = self._children, [self._roots]
-        while levels[-1].size and len(levels) <= MOST_DEPTH:
-            children = np.concatenate([left[levels[-1]], right[levels[-1]]])
-            levels.append(children[children >= 0])
-        return [level for level in levels if level.size]
+        levels: list[IntArray] = []
+        nodes, splits = self._roots, len(self.feature)
+        while (nodes := nodes[nodes < splits]).size and len(levels) <= MOST_DEPTH:
+            levels.append(nodes)
+            nodes = children[:, nodes].ravel()
+        return levels
 
     @classmethod
     def from_lightgbm(cls, text: str, n_columns: int, *, averaged: bool = False) -> Self:
@@ -257,9 +252,9 @@ class Trees(Kept):
     def _rows_below(self) -> IntArray:
         """Training rows below each split."""
         rows = np.concatenate([np.zeros(len(self.feature), dtype=np.int64), self.count])
-        places = [np.where(child >= 0, child, len(self.feature) + ~child) for child in self._children]
-        for level in reversed(self._levels):
-            rows[level] = rows[places[0][level]] + rows[places[1][level]]
+        children = self._children()
+        for level in reversed(self._levels(children)):
+            rows[level] = rows[children[:, level]].sum(axis=0)
         return rows[: len(self.feature)]
 
     def categories(self, k: int) -> IntArray:
