@@ -1,8 +1,9 @@
-"""Artifacts with edited parts and correct digests, as an attacker could write them.
+"""Files with edited parts and correct digests, as an attacker could write them.
 
-Every edit is drawn from a seed, so each can be repeated. Edits change the content of the parts: numbers,
-types and names in the manifest, arrays, LightGBM's text, and the archives of scikit-learn estimators.
-Sizes and digests are corrected, so that only the checks of the content can detect an edit.
+Every edit is drawn from a seed, so each can be repeated. Edits change numbers, types, names and kinds in the
+manifest, arrays, and LightGBM's text. Sizes and digests are corrected, so that only the checks of the
+content can detect an edit. Archives of scikit-learn estimators are not edited: they are read from trusted
+files only, where an attacker cannot edit them.
 """
 
 from __future__ import annotations
@@ -14,24 +15,22 @@ import random
 import tempfile
 import warnings
 import zipfile
+import zlib
 from collections.abc import Callable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import safetensors.numpy
-from sklearn.ensemble import (
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    RandomForestClassifier,
-)
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures
-from sklearn.svm import SVC
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from drpu import (
+    Audit,
     BoostedRatio,
     DRPUClassifier,
     ElkanNotoClassifier,
@@ -39,121 +38,247 @@ from drpu import (
     KernelRatio,
     NetworkRatio,
     NNPUClassifier,
+    PriorMonitor,
     UPUClassifier,
+    adapt,
+    export_onnx,
     load,
     make_gaussian_pu,
     save,
+    verify,
 )
 from drpu.exceptions import ArtifactError, DRPUError
+from drpu.files import archive as form
+from drpu.files.store import inspect_file
+from drpu.ratios.forest import ForestRatio
+from drpu.ratios.fourier import FourierRatio
 
-__all__ = ["artifacts", "edited", "outcome", "rows"]
+__all__ = ["artifacts", "edited", "outcome", "repacked", "unpacked"]
 
 COLUMNS = 3
+TRUSTED = frozenset({"logistic", "forest of others", "elkan-noto", "pipeline"})  # kinds that need trust
 Parts = dict[str, bytes]
 
 
-def rows() -> Any:
-    """New rows that loaded classifiers predict."""
+# -- files of every kind -------------------------------------------------------------------------
+
+
+@cache
+def _data() -> Any:
+    return make_gaussian_pu(60, 200, prior=0.4, separation=3, dimensions=COLUMNS, random_state=0)
+
+
+def _rows() -> Any:
     return np.random.default_rng(1).normal(size=(20, COLUMNS))
 
 
-def artifacts() -> dict[str, bytes]:
-    """One small artifact for each kind of model and classifier."""
-    data = make_gaussian_pu(60, 200, prior=0.4, separation=3, dimensions=COLUMNS, random_state=0)
-    X, y = data.X_y()
+def _table(n: int, shift: float, seed: int) -> Any:
+    """A frame with numbers, categories, dates and gaps."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "heat": np.where(rng.random(n) < 0.1, np.nan, rng.normal(37 + shift, 1, n)),
+            "ward": rng.choice(["north", "south", "<b>"], n, p=[0.2 + 0.3 * shift, 0.5 - 0.3 * shift, 0.3]),
+            "day": pd.to_datetime("2026-01-01") + pd.to_timedelta(rng.integers(0, 90, n), unit="D"),
+            "smoker": rng.random(n) < 0.3,
+        }
+    )
+
+
+def _models() -> dict[str, Any]:
     network: dict[str, Any] = {"hidden": (4,), "epochs": 1, "device": "cpu", "random_state": 0}
-    models: dict[str, Any] = {
+    return {
         "centroids": KernelRatio(n_centres=8, width=1.0, ridge=0.1),
         "features": KernelRatio("features", n_centres=8, width=1.0, ridge=0.1),
         "boosted": BoostedRatio(n_rounds=3),
         "bregman": BoostedRatio("bregman", n_rounds=3),
         "network": NetworkRatio(alpha=0.3, **network),
+        "fourier": FourierRatio(),
+        "forest": ForestRatio(n_trees=5),
         "logistic": "classifier",
-        "forest": RandomForestClassifier(2, max_depth=4, random_state=0),
-        "boosting": GradientBoostingClassifier(n_estimators=2, random_state=0),
-        "histograms": HistGradientBoostingClassifier(max_iter=2, random_state=0),
-        "neighbours": KNeighborsClassifier(3),
-        "support": SVC(probability=True, random_state=0),
-        "powers": make_pipeline(PolynomialFeatures(2), LogisticRegression()),
+        "forest of others": RandomForestClassifier(2, max_depth=4, random_state=0),
         "auto": "auto",
     }
+
+
+def _fitted() -> dict[str, Any]:
+    data = _data()
+    X, y = data.X_y()
     fitted: dict[str, Any] = {}
-    with warnings.catch_warnings():
+    for name, model in _models().items():
+        holdout = 0.3 if name == "auto" else 2  # one fold of the largest
+        fitted[name] = DRPUClassifier(model, holdout=holdout, random_state=0).fit(X, y)
+    kernel = _models()["centroids"]
+    options: dict[str, Any] = {"holdout": 2, "random_state": 0}
+    fitted["matching"] = DRPUClassifier(kernel, adapt_method="kernel-matching", **options).fit(X, y)
+    fitted["periods"] = DRPUClassifier(kernel, scenario="single-sample", **options).fit(
+        X, y, periods=np.random.default_rng(3).integers(0, 4, len(y))
+    )
+    table = _joined(_table(60, 1.0, 0), _table(240, 0.2, 1))
+    labels = np.repeat([1, 0], [60, 240])
+    fitted["table"] = DRPUClassifier(BoostedRatio(n_rounds=3), **options).fit(table, labels)
+    fitted["pipeline"] = make_pipeline(StandardScaler(), DRPUClassifier(kernel, **options)).fit(X, y)
+    fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled, cost=0.3)
+    answers = Audit.random(np.arange(40), (data.unlabeled[:40, 0] > 1).astype(int))
+    fitted["audited"] = fitted["centroids"].adapt(data.unlabeled, audit=answers)
+    fitted["budget"] = fitted["centroids"].at_budget(20, of=data.unlabeled)
+    return fitted | _rivals(X, y)
+
+
+def _joined(*frames: Any) -> Any:
+    import pandas as pd
+
+    return pd.concat(frames, ignore_index=True)
+
+
+def _rivals(X: Any, y: Any) -> dict[str, Any]:
+    network = NetworkRatio(hidden=(4,), epochs=1, device="cpu", random_state=0)
+    generators: dict[str, Any] = {"steps": 2, "hidden": (4,), "device": "cpu"}
+    options: dict[str, Any] = {"prior": 0.4, "random_state": 0}
+    return {
+        "linear score": UPUClassifier("linear", **options).fit(X, y),
+        "kernel score": UPUClassifier("kernel", **options).fit(X, y),
+        "network score": NNPUClassifier(network, **options).fit(X, y),
+        "elkan-noto": ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(X, y),
+        "generators": GenPUClassifier("linear", **generators, **options).fit(X, y),
+    }
+
+
+def artifacts() -> dict[str, bytes]:
+    """One small file for each kind of model and classifier, and of a monitor."""
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        for name, model in models.items():
-            holdout = 0.3 if name == "auto" else 2  # one fold of the largest
-            fitted[name] = DRPUClassifier(model, holdout=holdout, random_state=0).fit(X, y)
-        fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled)
-        fitted["linear score"] = UPUClassifier("linear", prior=0.4, random_state=0).fit(X, y)
-        fitted["kernel score"] = UPUClassifier("kernel", prior=0.4, random_state=0).fit(X, y)
-        fitted["network score"] = NNPUClassifier(NetworkRatio(**network), prior=0.4, random_state=0).fit(X, y)
-        fitted["elkan-noto"] = ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(X, y)
-        fitted["generators"] = GenPUClassifier(
-            "linear", steps=2, hidden=(4,), prior=0.4, device="cpu", random_state=0
-        ).fit(X, y)
-        return {name: _saved(classifier) for name, classifier in fitted.items()}
-
-
-def _saved(classifier: Any) -> bytes:
-    with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "a.drpu"
-        save(classifier, path, keep_rows=True)
-        return path.read_bytes()
+        found = {}
+        for name, classifier in _fitted().items():
+            save(classifier, path, levels=20 if name == "features" else None)
+            found[name] = path.read_bytes()
+        monitor = PriorMonitor(_monitored(), window=100)
+        for seed in range(4):
+            monitor.update(np.random.default_rng(seed).normal(size=(30, COLUMNS)))
+        monitor.save(path)
+        return found | {"monitor": path.read_bytes()}
+
+
+@cache
+def _monitored() -> Any:
+    return DRPUClassifier(_models()["centroids"], holdout=2, random_state=0).fit(*_data().X_y())
+
+
+# -- what becomes of an edited file --------------------------------------------------------------
+
+
+def outcome(kind: str, content: bytes, folder: Path) -> str:
+    """``"refused"`` or ``"works"``; any other text describes a fault.
+
+    A file that loads is used: labels, adaptation, notebook and ONNX must work or give a typed error.
+    """
+    path = folder / "edited.drpu"
+    path.write_bytes(content)
+    new = _table(20, 0.5, 5) if kind == "table" else _rows()
+    done = "load"
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if kind == "monitor":
+                uses = _monitor_uses(PriorMonitor.load(path, _monitored()), new)
+            else:
+                uses = _uses(_read_thrice(kind, path), new, folder)
+            for name, use in uses:
+                done = name
+                with suppress(DRPUError):  # about these rows, for example another number of columns
+                    use()
+    except ArtifactError:
+        return "refused"
+    except Exception as error:
+        return f"{done} raised {type(error).__name__}: {error!s:.200}"
+    return "works"
+
+
+def _read_thrice(kind: str, path: Path) -> Any:
+    """The classifier; a file that is read must be verified and inspected without an error."""
+    classifier = load(path, trusted=kind in TRUSTED)
+    try:
+        verify(path, trusted=kind in TRUSTED)
+        inspect_file(path)
+    except ArtifactError as error:
+        raise RuntimeError(f"load reads what verify or inspect refuse: {error}") from error
+    return classifier
+
+
+def _uses(classifier: Any, new: Any, folder: Path) -> list[tuple[str, Callable[[], Any]]]:
+    last = classifier[-1] if isinstance(classifier, Pipeline) else classifier
+    uses: list[tuple[str, Callable[[], Any]]] = [
+        ("predict", lambda: _all_labelled(classifier.predict(new), new)),
+        ("repr", lambda: repr(classifier)),
+    ]
+    if hasattr(last, "predict_proba"):
+        uses.append(("predict_proba", lambda: classifier.predict_proba(new)))
+    if hasattr(last, "adapt"):
+        uses += [
+            ("adapt", lambda: adapt(classifier, new)),
+            ("notebook", lambda: adapt(classifier, new)._repr_html_()),
+            ("own notebook", lambda: last._repr_html_()),
+            ("expected", lambda: last.expected_performance()),
+            ("prior", lambda: last.prior_._repr_html_()),
+            ("budget", lambda: last.at_budget(share=0.1)),
+            ("export", lambda: export_onnx(last, folder / "graph.onnx")),
+        ]
+    return uses
+
+
+def _monitor_uses(monitor: Any, new: Any) -> list[tuple[str, Callable[[], Any]]]:
+    return [
+        ("update", lambda: monitor.update(new)),
+        ("adapted", monitor.adapted),
+        ("repr", lambda: repr(monitor)),
+    ]
+
+
+def _all_labelled(labels: Any, new: Any) -> None:
+    if len(labels) != len(new):
+        raise RuntimeError(f"{len(labels)} labels for {len(new)} rows")
+
+
+# -- edits ---------------------------------------------------------------------------------------
 
 
 def edited(artifact: bytes, seed: int) -> bytes:
-    """The artifact after one to three edits, with correct sizes and digests."""
+    """The file after one to three edits, with correct sizes and digests."""
     rng = random.Random(seed)
-    parts = _unzip(artifact)
-    manifest = json.loads(parts.pop("manifest.json"))
+    manifest, parts = unpacked(artifact)
+    names = sorted(name for name in parts if not name.endswith(".skops"))
     for _ in range(rng.choice([1, 1, 2, 3])):
-        if rng.random() < 0.35:
-            _edit_json(manifest["state"] if rng.random() < 0.9 else manifest, rng)
+        if rng.random() < 0.5 or not isinstance(manifest.get("tree"), dict):
+            _edit_json(manifest["tree"] if "tree" in manifest and rng.random() < 0.95 else manifest, rng)
         else:
-            name = rng.choice(sorted(parts))
+            name = rng.choice(names)
             parts[name] = _edit_part(name, parts[name], rng)
+    return repacked(manifest, parts)
+
+
+def unpacked(artifact: bytes) -> tuple[dict[str, Any], Parts]:
+    """The manifest and the other parts of a file."""
+    with zipfile.ZipFile(io.BytesIO(artifact)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    return json.loads(parts.pop("manifest.json")), parts
+
+
+def repacked(manifest: dict[str, Any], parts: Parts) -> bytes:
+    """A file of these parts with correct sizes and digests, except digests that are ``"keep"``."""
     if isinstance(manifest.get("parts"), dict):
         for name, entry in manifest["parts"].items():
-            if name in parts and isinstance(entry, dict):
+            if name in parts and isinstance(entry, dict) and entry.get("sha256") != "keep":
                 entry.update(sha256=hashlib.sha256(parts[name]).hexdigest(), bytes=len(parts[name]))
-    return _zip({"manifest.json": json.dumps(manifest).encode(), **parts}, zipfile.ZIP_DEFLATED)
+    out, entries = bytearray(), []
+    for name, part in {"manifest.json": json.dumps(manifest, ensure_ascii=False).encode(), **parts}.items():
+        packed, method = form._pack(name, part)
+        entries.append(form._Entry(name, method, zlib.crc32(part), len(packed), len(part), len(out)))
+        out += entries[-1].header() + packed
+    return bytes(out + form._directory(entries, len(out)))
 
-
-def outcome(content: bytes, new: Any, folder: Path) -> str:
-    """``"refused"`` or ``"works"``; any other text describes a fault."""
-    path = folder / "edited.drpu"
-    path.write_bytes(content)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            classifier = load(path)
-        except ArtifactError:
-            return "refused"
-        except Exception as error:
-            return f"load raised {type(error).__name__}: {error!s:.200}"
-        try:
-            labels = classifier.predict(new)
-        except DRPUError:
-            return "works"  # a typed error about these rows, for example another number of columns
-        except Exception as error:
-            return f"predict raised {type(error).__name__}: {error!s:.200}"
-    return "works" if len(labels) == len(new) else "predict gave too few labels"
-
-
-def _unzip(content: bytes) -> Parts:
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        return {name: archive.read(name) for name in archive.namelist()}
-
-
-def _zip(parts: Parts, method: int) -> bytes:
-    out = io.BytesIO()
-    with zipfile.ZipFile(out, "w", method) as archive:
-        for name, content in parts.items():
-            archive.writestr(zipfile.ZipInfo(name), content, method)
-    return out.getvalue()
-
-
-# -- edits -----------------------------------------------------------------------------------
 
 _VALUES: list[Callable[[random.Random], Any]] = [
     lambda rng: None,
@@ -169,7 +294,8 @@ _VALUES: list[Callable[[random.Random], Any]] = [
     lambda rng: {},
     lambda rng: [0] * rng.randint(1, 1000),
     lambda rng: [[1.0, 2.0], [3.0]],
-    lambda rng: {"value": 0.5},
+    lambda rng: {"float": rng.choice(["inf", "-inf", "nan"])},
+    lambda rng: rng.choice(["<script>alert(1)</script>", "\x1b[31m", "=1+1", "\u202e", "\x00"]),
 ]
 
 
@@ -205,11 +331,7 @@ def _edit_json(tree: Any, rng: random.Random) -> None:
 def _edit_part(name: str, part: bytes, rng: random.Random) -> bytes:
     if rng.random() < 0.05:
         return _edit_bytes(part, rng)
-    if name == "arrays.safetensors":
-        return _edit_arrays(part, rng)
-    if part[:4] == b"PK\x03\x04":
-        return _edit_archive(part, rng)
-    return _edit_text(part, rng)
+    return _edit_arrays(part, rng) if name == "arrays.safetensors" else _edit_text(part, rng)
 
 
 def _edit_bytes(part: bytes, rng: random.Random) -> bytes:
@@ -290,29 +412,3 @@ def _edit_text(part: bytes, rng: random.Random) -> bytes:
             words.pop()
         lines[at] = f"{name}={' '.join(words)}"
     return "\n".join(lines).encode("latin-1")
-
-
-def _edit_archive(part: bytes, rng: random.Random) -> bytes:
-    try:
-        files = _unzip(part)
-    except Exception:  # an earlier edit has broken it
-        return part
-    arrays = sorted(name for name in files if name.endswith(".npy"))
-    if arrays and rng.random() < 0.5:
-        name = rng.choice(arrays)
-        try:
-            array = np.load(io.BytesIO(files[name]), allow_pickle=False)
-        except Exception:
-            return part
-        out = io.BytesIO()
-        if array.ndim:
-            array = _edit_array(array, rng)
-        np.save(out, array)
-        files[name] = out.getvalue()
-        if rng.random() < 0.1:
-            files[name] = _edit_bytes(files[name], rng)
-    elif "schema.json" in files:
-        schema = json.loads(files["schema.json"])
-        _edit_json(schema, rng)
-        files["schema.json"] = json.dumps(schema).encode()
-    return _zip(files, zipfile.ZIP_STORED)

@@ -20,8 +20,8 @@ from drpu._typing import FloatArray
 from drpu.classifier.record import Record, Reduction, record_of
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.files.archive import write_archive
-from drpu.files.store import KIND_MODULES, inspect_file, load, save, verify
 from drpu.files.signature import make_keys, sign
+from drpu.files.store import KIND_MODULES, inspect_file, load, save, verify
 
 
 @kept("test-lines")
@@ -62,6 +62,9 @@ class LinesRecord(Record):
 
     def facts(self):
         return {"values_of_rows": self.kept_rows or {}, "columns": len(self.names)}
+
+    def trial(self, classifier):
+        return classifier.decision_function(np.stack([np.zeros(2), np.ones(2)]))
 
     def reduced(self, reduction):
         return self if reduction.column_values != "hash" else replace(self, names=("?",) * len(self.names))
@@ -344,12 +347,13 @@ def test_a_pair_of_keys_is_two_files(tmp_path):
 
 def test_every_module_that_declares_a_kind_is_imported_before_a_file_is_read():
     source = Path(drpu.__file__).parent
+    others = {"drpu.scale.monitor"}  # read by itself
     declaring = {
         ".".join(("drpu", *file.relative_to(source).with_suffix("").parts))
         for file in source.rglob("*.py")
         if re.search(r"^@kept\(", file.read_text(), re.MULTILINE)
     }
-    assert declaring == set(KIND_MODULES)
+    assert declaring - others == set(KIND_MODULES)
 
 
 def test_every_kind_has_rules():

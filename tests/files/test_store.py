@@ -11,8 +11,9 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from torch import nn
 
+from benchmarks._fuzz import repacked, unpacked
 from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, load, make_gaussian_pu, save
-from drpu.exceptions import ArtifactError, DataTypeError
+from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 
 # Networks trained for a few seconds separate weakly; the warning is not tested here.
 pytestmark = [
@@ -57,20 +58,34 @@ MODELS = {
     "logistic": LogisticRegression(),
     "forest": RandomForestClassifier(5),
 }
+ESTIMATORS = {"logistic", "forest"}  # of scikit-learn, so the file must be trusted
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_saved_classifier_comes_back_as_it_was(toy, tmp_path, name):
     clf = fit(toy, MODELS[name], scenario="single-sample", cost=0.3)
     save(clf, tmp_path / "clf.drpu")
-    back = load(tmp_path / "clf.drpu")
+    if name in ESTIMATORS:
+        with pytest.raises(ArtifactError, match="trusted=True"):
+            load(tmp_path / "clf.drpu")
+    back = load(tmp_path / "clf.drpu", trusted=name in ESTIMATORS)
     assert_allclose(back.decision_function(toy.test), clf.decision_function(toy.test), rtol=1e-12, atol=1e-12)
     assert back.prior_ == clf.prior_
     assert back.tails_ == clf.tails_
     assert_allclose(back.adapt(toy.test).prior_.value, clf.adapt(toy.test).prior_.value, rtol=1e-12)
     assert_array_equal(back.adapt(toy.test).predict(toy.test), clf.adapt(toy.test).predict(toy.test))
     assert (back.cost, back.scenario, back.holdout) == (0.3, "single-sample", 2)
-    back.fit(*toy.X_y())  # and can be fitted again
+
+
+def test_a_loaded_classifier_can_be_fitted_again(toy, kernel, path, tmp_path):
+    again = load(path).fit(*toy.X_y())
+    assert_array_equal(again.decision_function(toy.test), kernel.decision_function(toy.test))
+    save(fit(toy, LogisticRegression()), tmp_path / "clf.drpu")
+    back = load(tmp_path / "clf.drpu", trusted=True)
+    with pytest.raises(ParameterError, match=r"set_params\(model="):
+        back.fit(*toy.X_y())
+    back.set_params(model=kernel.model).fit(*toy.X_y())
+    assert_array_equal(back.decision_function(toy.test), kernel.decision_function(toy.test))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -101,7 +116,7 @@ def test_models_made_of_rows_are_refused_unless_asked_for(toy, tmp_path, model):
         save(clf, tmp_path / "clf.drpu")
     assert not list(tmp_path.iterdir())
     save(clf, tmp_path / "clf.drpu", keep_rows=True)
-    assert_array_equal(load(tmp_path / "clf.drpu").predict(toy.test), clf.predict(toy.test))
+    assert_array_equal(load(tmp_path / "clf.drpu", trusted=True).predict(toy.test), clf.predict(toy.test))
 
 
 def test_adaptations_are_saved_too(toy, kernel, tmp_path):
@@ -139,7 +154,7 @@ def test_labels_and_column_names_survive(toy, tmp_path, labels):
     frame = pandas.DataFrame(X, columns=["a", "b", "c"])
     clf = DRPUClassifier("classifier", pos_label=labels[1], random_state=0).fit(frame, np.array(labels)[y])
     save(clf, tmp_path / "clf.drpu")
-    back = load(tmp_path / "clf.drpu")
+    back = load(tmp_path / "clf.drpu", trusted=True)
     assert back.predict(frame).dtype == clf.predict(frame).dtype
     assert_array_equal(back.predict(frame), clf.predict(frame))
     assert back.feature_names_in_.tolist() == ["a", "b", "c"]
@@ -226,19 +241,9 @@ def test_a_flipped_byte_is_noticed_or_harmless(toy, kernel, path):
 
 def rewrite(path, change):
     """The artifact with its manifest changed, and every digest made right again."""
-    from drpu.files.manifest import digest
-
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    manifest = json.loads(parts.pop("manifest.json"))
+    manifest, parts = unpacked(path.read_bytes())
     change(manifest, parts)
-    for name, entry in manifest.get("parts", {}).items():
-        if name in parts and entry.get("sha256") != "keep" and entry["bytes"] != "keep":
-            entry.update(sha256=digest(parts[name]), bytes=len(parts[name]))
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("manifest.json", json.dumps(manifest))
-        for name, part in parts.items():
-            archive.writestr(name, part)
+    path.write_bytes(repacked(manifest, parts))
 
 
 def _set(*keys):
@@ -251,24 +256,28 @@ def _set(*keys):
     return change
 
 
+FITTED = ("tree", "fields", "fitted", "fields")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (_set("schema", 99), "schema 99, this drpu reads up to"),
-        (_set("schema", "one"), "not an integer"),
+        (_set("schema", 99), "has schema 99, and this drpu reads schema 1"),
+        (_set("schema", "one"), "has schema 'one'"),
         (_set("format", "other"), "not written by drpu"),
         (_set("parts", "arrays.safetensors", "sha256", "keep"), "has been changed"),
-        (_set("state", "kind", "Nonsense"), "kind must be one of"),
-        (_set("state", "parts", "fitted", "config", "train_prior", "value", 7.0), "cannot be read"),
-        (_set("state", "parts", "fitted", "parts", "tails", "config", "copies", 0), "cannot be read"),
+        (_set("tree", "kind", "Nonsense"), "kind must be one of"),
         (
-            _set("state", "parts", "fitted", "parts", "model", "parts", "0", "kind", "os.system"),
-            "cannot be read",
+            _set(*FITTED, "train_prior", "fields", "value", 7.0),
+            r"train_prior\.value: must be a number from 0",
         ),
-        (lambda manifest, parts: manifest["state"].clear(), "cannot be read"),
-        (lambda manifest, parts: parts.update(extra=b"x"), "not those that its manifest names"),
-        (lambda manifest, parts: parts.pop("arrays.safetensors"), "not those that its manifest names"),
-        (lambda manifest, parts: parts.update({"arrays.safetensors": b"junk"}), "cannot be read"),
+        (_set(*FITTED, "tails", "fields", "copies", 0), r"tails\.copies: must be an integer"),
+        (_set(*FITTED, "model", "kind", "os.system"), r"fitted\.model: its kind must be"),
+        (lambda manifest, parts: manifest["tree"].clear(), "must be an object"),
+        (lambda manifest, parts: parts.update({"blobs/x": b"x"}), "not those that its manifest names"),
+        (lambda manifest, parts: parts.update(extra=b"x"), "name 'extra', which save does not use"),
+        (lambda manifest, parts: parts.pop("arrays.safetensors"), "is not complete"),
+        (lambda manifest, parts: parts.update({"arrays.safetensors": b"junk"}), "the header of the arrays"),
     ],
 )
 def test_whatever_is_wrong_inside_is_one_error(path, change, message):

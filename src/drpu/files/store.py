@@ -37,7 +37,17 @@ StrPath = str | os.PathLike[str]
 KIND_MODULES = (
     "drpu.classifier.adapted",
     "drpu.classifier.drpu",
+    "drpu.classifier.fitted",
     "drpu.classifier.pipelines",
+    "drpu.classifier.record",
+    "drpu.core.audit.recalibration",
+    "drpu.core.calibration",
+    "drpu.core.prior.estimate",
+    "drpu.core.reduction",
+    "drpu.core.shift.alarm",
+    "drpu.core.shift.columns",
+    "drpu.core.shift.periods",
+    "drpu.core.tails",
     "drpu.functions.average",
     "drpu.functions.estimators",
     "drpu.functions.features",
@@ -45,7 +55,9 @@ KIND_MODULES = (
     "drpu.functions.trees",
     "drpu.networks.function",
     "drpu.networks.generative",
+    "drpu.ratios.feature_means",
     "drpu.rivals.base",
+    "drpu.tables.encoder",
 )
 
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from
