@@ -19,10 +19,10 @@ from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
 from drpu.ratios.boosted import BoostedRatio
 from drpu.ratios.clusters import FrameRatio, PartCounts, RowsOnCluster, trees_from_xgboost
 from drpu.scale.spark import add_up, share
-from drpu.tables.columns import DATE, NUMBER
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
+from drpu.tables.values import DATE, NUMBER
 
 __all__ = ["SparkBoosted"]
 
@@ -304,7 +304,7 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
     from pyspark import TaskContext
 
     open_ = [name for name, kind in types.items() if kind in WHOLE | TEXTS]
-    nothing = TableSummary({name: ColumnSummary(NUMBER) for name in open_})
+    nothing = TableSummary({name: ColumnSummary(frozenset()) for name in open_})
 
     def summarized(batches: Iterator[Any]) -> Iterator[TableSummary]:
         context = TaskContext.get()
@@ -314,7 +314,7 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
                 yield TableSummary.of(read_frame(batch), (part, k))
 
     found = add_up(frame.select(*open_), summarized, nothing).columns if open_ else {}
-    typed = {name: ColumnSummary(DATE if kind in DATES else NUMBER, 1, 1, runs=None)
+    typed = {name: ColumnSummary.of_kind(DATE if kind in DATES else NUMBER)
              for name, kind in types.items()}  # fmt: skip
     return TableEncoder.of_summaries(typed | found, expand=True)
 
