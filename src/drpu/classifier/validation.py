@@ -15,7 +15,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_weights, one_line, unit_weights
-from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import (
     CopiedPositivesWarning,
@@ -407,7 +407,7 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
         raise DataTypeError(one_line(error)) from error
     except ValueError as error:
         raise DataError(one_line(error)) from error
-    return X if table is None else table.transform_array(X)
+    return without_repeats(X) if table is None else table.transform_array(X)
 
 
 def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:

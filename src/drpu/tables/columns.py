@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Annotated, Any, ClassVar, Self
 
 import narwhals as nw
@@ -27,12 +28,12 @@ from drpu.tables.values import (
     NUMBER,
     READERS,
     VALUES,
+    common_name,
     days,
     declared_kind,
     different,
     hash_of,
     is_missing_cell,
-    level_name,
     mapped,
     numeric,
     unusable,
@@ -217,16 +218,48 @@ class CategoryColumn(ColumnPlan):
                 "it into numbers before the fit, DRPUClassifier(make_pipeline(make_column_transformer("
                 f"(TfidfVectorizer(), {name!r}), remainder='passthrough'), LogisticRegression()))."
             )
-        counts = sorted(summary.levels.items(), key=lambda item: (-item[1], item[0]))
+        levels = Counter(summary.levels)
+        if not summary.texts:  # strings beside numbers: "1.0" is the number 1
+            levels = Counter()
+            for level, n in summary.levels.items():
+                levels[common_name(level)] += n
+        counts = sorted(levels.items(), key=lambda item: (-item[1], item[0]))
         kept = [(level, n) for level, n in counts if n >= FEWEST_ROWS][:MOST_LEVELS]
         sure = sum(n for _, n in kept if n > FEWEST_ROWS)
         rare = 1 - sure / summary.present if summary.present else 0.0
         return cls(name, tuple(level for level, _ in kept), tuple(n for _, n in kept), rare)
 
     def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
-        known = {level: FIRST + k for k, level in enumerate(self.levels)}
         found, rows = different(self.name, series.to_list())
-        return np.array([_code(value, known, salt) for value in found], dtype=np.float64)[rows]
+        return np.array([self._code(value, salt) for value in found], dtype=np.float64)[rows]
+
+    def _code(self, value: Any, salt: str | None) -> int:
+        if is_missing_cell(value):
+            return MISSING
+        exact = self._known.get(_digest(salt, value)) if isinstance(value, str) else None
+        if exact is not None:
+            return exact
+        same = self._spellings.get(_digest(salt, common_name(value)), [])
+        if len(same) > 1 and not isinstance(value, str):
+            texts = " and ".join(repr(self.levels[code - FIRST]) for code in same[:2])
+            raise DataTypeError(
+                f"column {self.name!r} has the number {value} here, which training had as the texts {texts}: "
+                "read the column as text."
+            )
+        return same[0] if len(same) == 1 else OTHER
+
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        """Codes of the levels."""
+        return {level: FIRST + k for k, level in enumerate(self.levels)}
+
+    @cached_property
+    def _spellings(self) -> dict[str, list[int]]:
+        """Codes of the levels that are different spellings of one value."""
+        found: dict[str, list[int]] = {}
+        for level, code in self._known.items():
+            found.setdefault(common_name(level), []).append(code)
+        return found
 
     def code_counts(self, summary: ColumnSummary) -> dict[int, int]:
         """Rows of each code."""
@@ -254,7 +287,11 @@ class CategoryColumn(ColumnPlan):
         return [Cells(np.empty(0), codes)]
 
     def hashed(self, salt: str) -> Self:  # noqa: D102
-        return replace(self, levels=tuple(_digest(salt, level) for level in self.levels))
+        # All spellings of a value have one digest, unless training had several of them.
+        names = (common_name(level) for level in self.levels)
+        pairs = zip(self.levels, names, strict=True)
+        own = (level if len(self._spellings[name]) > 1 else name for level, name in pairs)
+        return replace(self, levels=tuple(_digest(salt, name) for name in own))
 
     def without_rare(self, rows: int) -> Self:  # noqa: D102
         if not self.levels:
@@ -282,15 +319,9 @@ class CategoryColumn(ColumnPlan):
         return graph.double(codes), True
 
 
-def _code(value: Any, known: Mapping[str, int], salt: str | None) -> int:
-    if is_missing_cell(value):
-        return MISSING
-    name = level_name(value)
-    return known.get(name if salt is None else _digest(salt, name), OTHER)
-
-
-def _digest(salt: str, level: str) -> str:
-    return hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
+def _digest(salt: str | None, level: str) -> str:
+    """The digest of a level, or the level itself without a salt."""
+    return level if salt is None else hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
 
 
 # A column is of the first type that recognises it.

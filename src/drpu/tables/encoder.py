@@ -204,6 +204,16 @@ class TableEncoder(Kept):
         return tuple(plan.name for plan in self.columns if not plan.width)
 
     @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Names of the columns that a reader of text files has to leave as text.
+
+        How later files are read must not depend on their rows: with the rest of the column left out, "true",
+        "1.0" and "NA" look like a truth value, a number and a missing value. Columns of numbers may be parsed
+        by the reader, with :data:`drpu.tables.values.NULL_WORDS` as missing values.
+        """
+        return tuple(plan.name for plan in self.columns if not isinstance(plan, NumberColumn))
+
+    @property
     def categories(self) -> tuple[int, ...]:
         """Positions of the encoded columns that hold category codes."""
         if self.indicators is not None:

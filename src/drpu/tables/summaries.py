@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -218,10 +218,12 @@ def _of_values(
 ) -> ColumnSummary:
     found, rows = different(name, values)
     counts = np.bincount(rows, minlength=len(found)).tolist()
-    present = {value: n for value, n in zip(found, counts, strict=True) if not is_missing_cell(value)}
     levels: Counter[str] = Counter()
-    for value, n in present.items():
-        levels[level_name(value)] += n
+    present = []
+    for value, n in zip(found, counts, strict=True):
+        if not is_missing_cell(value):
+            present.append(value)
+            levels[level_name(value)] += n
     readable = frozenset(kind for kind, read in READERS.items() if _reads(read, present))
     whole, runs = all(map(is_whole, present)), None
     if whole and NUMBER in readable and source == VALUES:
@@ -231,7 +233,7 @@ def _of_values(
     return ColumnSummary(
         frozenset([source]),
         len(values),
-        sum(present.values()),
+        levels.total(),
         readable,
         all(isinstance(value, str) for value in present),
         whole,
@@ -243,7 +245,7 @@ def _of_values(
     )
 
 
-def _reads(read: Callable[[Any], float], values: Mapping[Any, int]) -> bool:
+def _reads(read: Callable[[Any], float], values: Iterable[Any]) -> bool:
     try:
         for value in values:
             read(value)
