@@ -80,17 +80,22 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
         booster = lightgbm.train(settings, lightgbm.Dataset(X, label), task["rounds"])
         return lambda rows: booster.predict(rows, num_threads=1), {"rounds": task["rounds"]}
     from drpu import DRPUClassifier
+    from drpu.functions.average import Average
+    from drpu.functions.trees import BoostedFunction
 
     model = "auto" if task["model"] == "before" else task["model"]
     clf = DRPUClassifier(
         model, scenario="single-sample", n_jobs=task.get("n_jobs"), random_state=task["draw"]
     ).fit(X, label)
-    members = getattr(clf.model_.models[0], "members_", clf.model_.models)
-    took = [member.n_rounds_ for member in members if hasattr(member, "n_rounds_")]
+    first = clf.model_.functions[0]
+    members = first.members if isinstance(first, Average) else (first,)
+    took = [member.n_rounds for member in members if isinstance(member, BoostedFunction)]
     facts: Task = {"rounds": max(took, default=0), "described": clf.model_.describe()}
     facts |= {"prior": clf.prior_.value, "levels": len(clf.tails_.levels)}
     if hasattr(clf, "fitted_"):  # older versions do not have it
-        facts |= {"state_bytes": _size(clf.fitted_.state())}
+        from drpu._codec import encode
+
+        facts |= {"state_bytes": _size(encode(clf.fitted_.record()))}
     return Scores(clf), facts
 
 
@@ -112,10 +117,10 @@ class Scores:
         return dict(zip(names, models[0].member_scores(rows).T, strict=True))
 
 
-def _size(state: Any) -> int:
-    """Bytes of a state, which is sent to each worker once."""
-    own = sum(array.nbytes for array in state.arrays.values()) + sum(map(len, state.blobs.values()))
-    return int(own) + sum(_size(part) for part in state.parts.values())
+def _size(encoded: Any) -> int:
+    """Bytes of the arrays and texts that a file would keep."""
+    arrays = sum(array.nbytes for array in encoded.arrays.values())
+    return int(arrays) + sum(map(len, encoded.blobs.values())) + len(json.dumps(encoded.tree))
 
 
 def judged(score: Any, new: Any, truth: Any) -> Task:

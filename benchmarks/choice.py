@@ -40,6 +40,7 @@ def fit_choice(task: Task) -> Task:
     from sklearn.metrics import roc_auc_score
 
     from drpu import BoostedRatio
+    from drpu.functions.trees import BoostedFunction
 
     law, structure = task["law"], task["structure"]
     X, y = draw(law, task["rows"], 0, structure)
@@ -48,10 +49,11 @@ def fit_choice(task: Task) -> Task:
     found: Task = {}
     for name, settings in SETTINGS.items():
         start = time.process_time()
-        model = BoostedRatio(random_state=0, **settings).fit_ratio(X[label], X[~label])
+        function = BoostedRatio(random_state=0, **settings).fit_ratio(X[label], X[~label])
+        assert isinstance(function, BoostedFunction)
         seconds = time.process_time() - start
-        auc = float(roc_auc_score(truth, model.log_ratio(new)))
-        found[name] = {"auc": auc, "rounds": model.n_rounds_, "seconds": seconds}
+        auc = float(roc_auc_score(truth, function.log_ratio(new)))
+        found[name] = {"auc": auc, "rounds": function.n_rounds, "seconds": seconds}
     return found
 
 

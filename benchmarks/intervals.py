@@ -17,7 +17,7 @@ import sys
 import time
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +47,7 @@ def fill(tails: ScoreTails, rng: np.random.Generator, n: int, family: Family, pr
 
 def with_survival(tails: ScoreTails, rng: np.random.Generator, n: int, survival: Array) -> ScoreTails:
     share = np.maximum(-np.diff(np.concatenate(([1.0], survival, [0.0]))), 0)
-    return ScoreTails.from_state(tails.state().replaced(counts=rng.multinomial(n, share / share.sum())))
+    return replace(tails.record(), counts=rng.multinomial(n, share / share.sum())).tails()
 
 
 # -- coverage ------------------------------------------------------------------------------

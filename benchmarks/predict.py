@@ -25,8 +25,10 @@ from benchmarks._results import write_results
 from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
+from drpu.functions.base import Function
+from drpu.functions.trees import BoostedFunction
 from drpu.ratios.auto import AutoRatio
-from drpu.ratios.base import RatioModel
+from drpu.ratios.base import RatioLearner
 
 ROWS = 5000  # of a large batch
 SINGLE, BLOCK, REPEATS = 100, 10, 7
@@ -35,10 +37,16 @@ LIGHTGBM_ROUNDS = 100  # its own default
 SIZES = ["600:60", "4000:400", "12000:1200", "40000:4000", "50000:900"]
 
 
-class Averaged(AutoRatio, kind="benchmark-averaged"):
-    """The default without a model of all rows."""
+class Averaged(AutoRatio):
+    """The default without a function of all rows."""
 
-    for_labels = RatioModel.for_labels
+    for_labels = RatioLearner.for_labels
+
+
+def rounds_of(function: Function) -> int:
+    """Number of trees of a boosted function."""
+    assert isinstance(function, BoostedFunction)
+    return function.n_rounds
 
 
 def least(function: Callable[[], Any]) -> float:
@@ -77,7 +85,7 @@ def measured(n: int, positives: int) -> dict[str, Any]:
     averaged = DRPUClassifier(Averaged(), **options).fit(X, label)
     fit_averaged = time.process_time() - start
     boosted = DRPUClassifier("boosted", **options).fit(X, label)
-    rounds = max(model.n_rounds_ for model in boosted.model_.models)
+    rounds = max(rounds_of(function) for function in boosted.model_.functions)
     adapted = clf.at_prior(0.2)
     costs = {
         "predict": row_costs(clf.predict, new),
@@ -96,7 +104,7 @@ def measured(n: int, positives: int) -> dict[str, Any]:
     return {
         "rows": n,
         "positives": positives,
-        "folds": len(clf.model_.models),
+        "folds": len(clf.model_.functions),
         "boosted_rounds": rounds,
         "costs": costs,
         "many_ratio": many / costs["lightgbm"]["many_us"],

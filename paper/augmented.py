@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from drpu import NetworkRatio
+from drpu.networks.function import NetworkFunction
 from paper.compare import JUDGES, judged_risk, judges
 from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
-from paper.networks import make_network
+from paper.networks import make_network, residual_network
 from paper.splits import Images, Split, is_reduced, load_images, no_shift, split
 from paper.store import RESULTS
 
@@ -43,21 +44,26 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
         model = fit(job.data, job.recipe, images, part, trial, options)
         seconds = time.perf_counter() - start
         own = replace(job, trials=(trial,))
-        content = {"best_epoch": model.best_epoch_, "alpha": model.alpha_}
+        content = {"best_epoch": model.best_epoch, "alpha": model.alpha}
         finish(own, trial, images, part, model, seconds, content, options)
 
 
 def fit(
     data: Benchmark, made: Recipe, images: Images, part: Split, seed: int, options: Options
-) -> NetworkRatio:
+) -> NetworkFunction:
     """The model of one trial."""
     from paper.run import network_options
 
     settings = network_options(made, options) | {"device": options.device, "verbose": options.verbose}
-    module = make_network(data.network) if "network" not in settings else None
     rows = [images.train[index] for index in (*part.positive, *part.unlabeled)]
-    model = NetworkRatio(module, random_state=seed, **settings)
-    return model.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
+    if settings.pop("network", None) == "resnet9":
+        module = residual_network(rows[2], settings.pop("hidden")[0])
+    else:
+        module = make_network(data.network)
+    learner = NetworkRatio(module, random_state=seed, **settings)
+    found = learner.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
+    assert isinstance(found, NetworkFunction)
+    return found
 
 
 def chosen_recipe(flavour: str, data: Benchmark, folder: Path, experiment: str = "benchmark") -> Recipe:
@@ -114,7 +120,7 @@ def _risk(
     model = fit(fewer, made, images, part, seed, options)
     rest, positive = judges(data, images, part.unlabeled)
     p, u, scores = (
-        model.score_at_dtype(images.train[index]) for index in (part.positive[1], part.unlabeled[1], rest)
+        model.fast_score(images.train[index]) for index in (part.positive[1], part.unlabeled[1], rest)
     )
     risk = round(judged_risk((p, u), scores, positive), 6)
     took = time.perf_counter() - start

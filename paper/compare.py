@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drpu import NetworkRatio, ScoreTails, calibrate
+from drpu import ScoreTails, calibrate
 from drpu.exceptions import DRPUWarning
+from drpu.networks.function import NetworkFunction
 from paper.configs import Benchmark, benchmark, recipe
 from paper.evaluate import Floats
 from paper.run import Options, network_options
@@ -83,7 +84,7 @@ def _risks(dataset: str, options: Options) -> dict[str, list[float]]:
 
 
 def _judged(
-    model: NetworkRatio,
+    model: NetworkFunction,
     data: Benchmark,
     images: Images,
     held: tuple[Any, Any],

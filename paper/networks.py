@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from drpu.networks.pooling import MaxPool2
+from drpu.networks.modules import ResNet9
+from drpu.networks.objectives import START
+from paper.pooling import MaxPool2
 
-__all__ = ["CifarNet", "LeNet", "make_network", "mlp"]
+__all__ = ["CifarNet", "LeNet", "make_network", "mlp", "residual_network"]
 
 
 def mlp(batch_norm: bool = True, width: int = 300) -> nn.Module:
@@ -71,3 +74,17 @@ def make_network(name: str, *, batch_norm: bool = True) -> Callable[[], nn.Modul
         "cifar": CifarNet,
     }
     return made[name]
+
+
+def residual_network(rows: Any, width: int) -> Callable[[], nn.Module]:
+    """A function that returns the library's residual network for images, with faster pooling on a GPU."""
+
+    def make() -> nn.Module:
+        network = ResNet9(rows.shape[1:], width, start=START["softplus"])
+        network.standardise(rows)
+        for i, layer in enumerate(network.layers):
+            if isinstance(layer, nn.MaxPool2d):
+                network.layers[i] = MaxPool2()
+        return network
+
+    return make

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from drpu import NetworkRatio
+from drpu.networks.function import NetworkFunction
 from paper.splits import Images, Split
-from paper.strategies import STRATEGIES, TrialGroup, holdout_risk
+from paper.strategies import STRATEGIES, TrialGroup
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
@@ -29,7 +29,7 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
     group = TrialGroup(job.data.network, images, splits, job.trials, settings)
     first = group.first(strategy.rates)
     teachers = [strategy.teachers(networks) for networks in first]
-    watch = Watch(job, images, splits, group.held, EVERY)
+    watch = Watch(job, images, splits, EVERY)
     if strategy.teacher is None:
         models = [one for (one,) in teachers]
     else:
@@ -38,17 +38,19 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
         models = group.students(range(len(splits)), teachers, weights, followed)
     seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
     for i, (trial, part) in enumerate(zip(job.trials, splits, strict=True)):
-        networks = [_kept(model) for rate in strategy.rates for model in first[i][rate]]
-        content = {"networks": networks, "final": _kept(models[i]), "curve": watch.curves[i]}
+        rates = [(model, rate) for rate in strategy.rates for model in first[i][rate]]
+        own = next((rate for model, rate in rates if model is models[i]), settings["learning_rate"])
+        networks = [_kept(model, rate) for model, rate in rates]
+        content = {"networks": networks, "final": _kept(models[i], own), "curve": watch.curves[i]}
         content["strategy"] = asdict(strategy)
         finish(job, trial, images, part, models[i], seconds, content, options)
 
 
-def _kept(model: NetworkRatio) -> dict[str, Any]:
+def _kept(model: NetworkFunction, learning_rate: float) -> dict[str, Any]:
     """The settings of a network, and the epoch that was kept."""
     return {
-        "learning_rate": model.learning_rate,
-        "alpha": model.alpha_,
-        "best_epoch": model.best_epoch_,
-        "holdout_risk": round(holdout_risk(model), 6),
+        "learning_rate": learning_rate,
+        "alpha": model.alpha,
+        "best_epoch": model.best_epoch,
+        "holdout_risk": round(model.holdout_risk or 0.0, 6),
     }

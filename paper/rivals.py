@@ -12,13 +12,13 @@ import numpy.typing as npt
 
 from drpu.core.risks import ShiftedRisk, VariationalRisk
 from drpu.exceptions import DataError
-from drpu.networks.many import fit_many
-from drpu.networks.score import NetworkScore
+from drpu.networks.function import NetworkFunction
+from drpu.networks.learner import NetworkScore
 from paper.evaluate import Floats, Outcome, by_margin
 from paper.km2 import km2_priors
 from paper.networks import make_network
 from paper.splits import Images, Split
-from paper.strategies import mask
+from paper.stacks import Places, Scorer, fit_many
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
@@ -50,7 +50,7 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
         levels = [float(model.score(rows).max()) for model, rows in zip(models, trained, strict=True)]
     outcomes = reader.outcomes(scores, levels)
     for i, trial in enumerate(job.trials):
-        content = {"best_epoch": [m.best_epoch_ for m, (j, _) in zip(models, lines, strict=True) if i == j]}
+        content = {"best_epoch": [m.best_epoch for m, (j, _) in zip(models, lines, strict=True) if i == j]}
         record(job, trial, outcomes[i], seconds, content | {"curve": reader.curves[i]}, options)
 
 
@@ -87,27 +87,20 @@ def _train(
     objectives: Sequence[Risk],
     reader: _Reader,
     options: Options,
-) -> list[NetworkScore]:
+) -> list[NetworkFunction]:
     from paper.run import network_options
 
     network = make_network(job.data.network, batch_norm=job.recipe.batch_norm)
     settings = network_options(job.recipe, options) | {"device": options.device, "verbose": options.verbose}
-    models = [NetworkScore(network, random_state=job.trials[i], **settings) for i in lines]
-    n = len(images.train)
-    held = None
-    if job.recipe.method == "vpu":  # VPU keeps its best epoch; without this its accuracy collapses
-        held = [(images.train[splits[i].positive[1]], images.train[splits[i].unlabeled[1]]) for i in lines]
-    return fit_many(
-        models,
-        images.train,
-        images.train,
-        objectives=objectives,
-        holdout=held,
-        positive_weight=[mask(splits[i].positive[0], n) for i in lines],
-        unlabeled_weight=[mask(splits[i].unlabeled[0], n) for i in lines],
-        equal_batches=job.recipe.method == "vpu",
-        on_epoch=reader if job.experiment == "benchmark" else None,
-    )
+    learners = [NetworkScore(network, random_state=job.trials[i], **settings) for i in lines]
+    # VPU keeps its best epoch, because its accuracy collapses without this; a step of its published runs has
+    # as many positives as unlabeled rows.
+    vpu = job.recipe.method == "vpu"
+    places = [Places.of(splits[i], hold_out=vpu) for i in lines]
+    if vpu:
+        places = [place.repeated() for place in places]
+    followed = reader if job.experiment == "benchmark" else None
+    return fit_many(learners, images.train, places, objectives=objectives, on_epoch=followed)
 
 
 class _Reader:
@@ -126,7 +119,7 @@ class _Reader:
         self.curves: list[list[dict[str, Any]]] = [[] for _ in splits]
         self.seconds = 0.0
 
-    def __call__(self, epoch: int, score: Any) -> None:
+    def __call__(self, epoch: int, score: Scorer) -> None:
         """Record the errors of an epoch."""
         if epoch % self.every and epoch != 1:
             return

@@ -13,14 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from drpu import NetworkRatio
-from drpu.networks.many import fit_many
+from drpu.networks.function import NetworkFunction
 from paper.configs import AUGMENTED, FEW, N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network
 from paper.progress import progress
 from paper.splits import Images, Split, is_reduced, load_images, no_shift, split
+from paper.stacks import Places, Scorer, fit_many
 from paper.store import RESULTS, Key, missing, versions, write_result
-from paper.strategies import mask
 
 __all__ = [
     "Job",
@@ -163,22 +163,16 @@ def _run_published(job: Job, images: Images, splits: Sequence[Split], options: O
     models, watch = train(job, images, splits, options)
     seconds = (time.perf_counter() - start - watch.seconds) / len(splits)
     for trial, part, model, curve in zip(job.trials, splits, models, watch.curves, strict=True):
-        finish(job, trial, images, part, model, seconds, _learnt(model) | {"curve": curve}, options)
-
-
-def _learnt(model: NetworkRatio) -> dict[str, Any]:
-    return {
-        "alpha": model.alpha_,
-        "learning_rate": model.learning_rate,
-        "best_epoch": model.best_epoch_,
-    }
+        content = {"alpha": model.alpha, "learning_rate": job.recipe.options["learning_rate"]}
+        content |= {"best_epoch": model.best_epoch, "curve": curve}
+        finish(job, trial, images, part, model, seconds, content, options)
 
 
 def train(
     job: Job, images: Images, splits: Sequence[Split], options: Options
-) -> tuple[list[NetworkRatio], Watch]:
+) -> tuple[list[NetworkFunction], Watch]:
     """The trained networks of all trials, and the errors observed during training."""
-    models = [
+    learners = [
         NetworkRatio(
             make_network(job.data.network, batch_norm=job.recipe.batch_norm),
             random_state=trial,
@@ -188,20 +182,10 @@ def train(
         )
         for trial in job.trials
     ]
-    held = [(images.train[s.positive[1]], images.train[s.unlabeled[1]]) for s in splits]
-    watch = Watch(job, images, splits, held, max(1, job.data.epochs // WATCHED))
-    # one array for all trials and a mask for each: the rows are copied to the device once
-    n = len(images.train)
-    fit_many(
-        models,
-        images.train,
-        images.train,
-        holdout=held,
-        positive_weight=[mask(s.positive[0], n) for s in splits],
-        unlabeled_weight=[mask(s.unlabeled[0], n) for s in splits],
-        on_epoch=watch if job.experiment == "benchmark" else None,
-    )
-    return models, watch
+    watch = Watch(job, images, splits, max(1, job.data.epochs // WATCHED))
+    followed = watch if job.experiment == "benchmark" else None
+    places = [Places.of(part) for part in splits]
+    return fit_many(learners, images.train, places, on_epoch=followed), watch
 
 
 def network_options(made: Recipe, options: Options) -> dict[str, Any]:
@@ -222,7 +206,7 @@ def finish(
     trial: int,
     images: Images,
     part: Split,
-    model: NetworkRatio,
+    model: NetworkFunction,
     seconds: float,
     content: dict[str, Any],
     options: Options,
@@ -230,7 +214,7 @@ def finish(
     """Score the rows of a trial with its final network, and write the result."""
     rows = images.train[part.positive[1]], images.train[part.unlabeled[1]], images.test
     if job.recipe.flavour in AUGMENTED:  # each row has many views, so score in the precision of training
-        *held_out, scores = (model.score_at_dtype(each) for each in rows)
+        *held_out, scores = (model.fast_score(each) for each in rows)
     else:
         *held_out, scores = (model.log_ratio(each) for each in rows)
     held = held_out[0], held_out[1]
@@ -292,26 +276,21 @@ def outcome_of(job: Job, images: Images, part: Split, held: tuple[Floats, Floats
 class Watch:
     """Errors of every model at some epochs, and the time it took to compute them."""
 
-    def __init__(
-        self,
-        job: Job,
-        images: Images,
-        splits: Sequence[Split],
-        held: Sequence[tuple[Any, Any]],
-        every: int,
-    ) -> None:
+    def __init__(self, job: Job, images: Images, splits: Sequence[Split], every: int) -> None:
         self.job, self.images, self.splits, self.every = job, images, splits, every
-        self.held = [p for p, _ in held], [u for _, u in held]
+        self.held = [part.positive[1] for part in splits], [part.unlabeled[1] for part in splits]
         self.curves: list[list[dict[str, Any]]] = [[] for _ in splits]
         self.seconds = 0.0
 
-    def __call__(self, epoch: int, log_ratio: Any) -> None:
+    def __call__(self, epoch: int, log_ratio: Scorer) -> None:
         """Record the errors of an epoch."""
         if epoch % self.every and epoch != 1:
             return
         start = time.perf_counter()
-        parts = [log_ratio(rows).clip(-LIMIT, LIMIT) for rows in (*self.held, self.images.test)]
-        for curve, part, p, u, test in zip(self.curves, self.splits, *parts, strict=True):
-            outcome = outcome_of(self.job, self.images, part, (p, u), test)
+        train, test = self.images.train, self.images.test
+        parts = [log_ratio(train, self.held[0]), log_ratio(train, self.held[1]), log_ratio(test)]
+        parts = [part.clip(-LIMIT, LIMIT) for part in parts]
+        for curve, part, p, u, scores in zip(self.curves, self.splits, *parts, strict=True):
+            outcome = outcome_of(self.job, self.images, part, (p, u), scores)
             curve.append({"epoch": epoch, "errors": [round(1 - t["accuracy"], 4) for t in outcome.tests]})
         self.seconds += time.perf_counter() - start

@@ -11,13 +11,12 @@ from itertools import product
 import numpy as np
 
 from drpu import NetworkRatio
-from drpu.networks.many import fit_many
 from paper.configs import OURS, benchmark
 from paper.evaluate import calibrated_risk
 from paper.networks import make_network
 from paper.run import Options
 from paper.splits import is_reduced, load_images, split
-from paper.strategies import mask
+from paper.stacks import Places, fit_many
 
 __all__ = ["choose", "select"]
 
@@ -76,7 +75,7 @@ def _try_all(dataset: str, known: Collection[str], options: Options) -> Iterator
             continue
         start = time.perf_counter()
         lines = list(product(decays, ALPHAS[data.network], range(len(parts))))
-        models = [
+        learners = [
             NetworkRatio(
                 make_network(data.network),
                 random_state=FIRST + i,
@@ -88,15 +87,7 @@ def _try_all(dataset: str, known: Collection[str], options: Options) -> Iterator
             )
             for decay, alpha, i in lines
         ]
-        chosen = [parts[i] for *_, i in lines]
-        fit_many(
-            models,
-            images.train,
-            images.train,
-            holdout=[held[i] for *_, i in lines],
-            positive_weight=[mask(p.positive[0], len(images.train)) for p in chosen],
-            unlabeled_weight=[mask(p.unlabeled[0], len(images.train)) for p in chosen],
-        )
+        models = fit_many(learners, images.train, [Places.of(parts[i]) for *_, i in lines])
         risks: dict[str, list[float]] = {}
         for model, (decay, _, i) in zip(models, lines, strict=True):
             risk = calibrated_risk(*(model.log_ratio(rows) for rows in held[i]))

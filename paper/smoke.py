@@ -10,8 +10,10 @@ import numpy as np
 import torch
 
 from drpu import NetworkRatio
-from drpu.networks.many import fit_many
+from drpu.networks.function import NetworkFunction
 from paper.networks import make_network
+from paper.pooling import MaxPool2
+from paper.stacks import Places, fit_many
 
 __all__ = ["smoke"]
 
@@ -59,6 +61,11 @@ def _models(name: str, n: int, device: str, **options: Any) -> list[NetworkRatio
     return [NetworkRatio(make_network(name), random_state=i, device=device, **options) for i in range(n)]
 
 
+def _fit_stack(learners: list[NetworkRatio], positive: Any, unlabeled: Any) -> list[NetworkFunction]:
+    rows, n = np.concatenate([positive, unlabeled]), len(positive)
+    return fit_many(learners, rows, [Places(np.arange(n), np.arange(n, len(rows)))] * len(learners))
+
+
 def _check(name: str, device: str) -> None:
     """Compare stacked with single runs, recorded with plain runs, and reduced with full precision."""
     positive, unlabeled = _rows(name, 60, 1) * 0.8 + 0.1, _rows(name, 1200)
@@ -66,7 +73,7 @@ def _check(name: str, device: str) -> None:
     small: dict[str, Any] = {"epochs": 3, "batch_size": 100}
 
     def fit(n: int, where: str = device, **options: Any) -> Any:
-        models = fit_many(_models(name, n, where, **(small | options)), positive, unlabeled)
+        models = _fit_stack(_models(name, n, where, **(small | options)), positive, unlabeled)
         return np.stack([np.clip(model.ratio(x), 1e-3, None) for model in models])
 
     def compare(label: str, a: Any, b: Any) -> str:
@@ -102,7 +109,7 @@ def _time(name: str, models: int, dtype: str, device: str) -> str:
 
     def seconds(epochs: int) -> float:
         start = time.perf_counter()
-        fit_many(_models(name, models, device, epochs=epochs, **options), positive, unlabeled)
+        _fit_stack(_models(name, models, device, epochs=epochs, **options), positive, unlabeled)
         return time.perf_counter() - start
 
     few, many = 1, 1 + max(2, 600 // steps // models)
@@ -119,8 +126,6 @@ def _time(name: str, models: int, dtype: str, device: str) -> str:
 
 def _pooling(device: str) -> str:
     """Whether our pooling and torch's have the same outputs and gradients."""
-    from drpu.networks.pooling import MaxPool2
-
     where = "cuda" if device != "cpu" and torch.cuda.is_available() else "cpu"
     x = torch.randn(7, 10, 9, 6, device=where).contiguous(memory_format=torch.channels_last)
     ours, theirs = x.clone().requires_grad_(), x.clone().requires_grad_()
@@ -141,7 +146,7 @@ def _profile(name: str, models: int, device: str) -> str:
     dtype = "bfloat16" if name == "cifar" else "tf32"
     options = AS_RUN | {"dtype": dtype, "batch_size": 500, "epochs": 1}
     with record(activities=[ProfilerActivity.CUDA]) as seen:
-        fit_many(_models(name, models, device, **options), positive, unlabeled)
+        _fit_stack(_models(name, models, device, **options), positive, unlabeled)
     totals = sorted(seen.key_averages(), key=lambda event: -event.self_device_time_total)[:24]
     return "\n" + "\n".join(
         f"{event.self_device_time_total / 1000:9.2f} ms {event.count:6d} x {event.key[:80]}"

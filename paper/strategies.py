@@ -9,7 +9,7 @@ the same rows as its teachers.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
 
@@ -17,12 +17,13 @@ import numpy as np
 
 from drpu import NetworkRatio, ScoreTails
 from drpu.core.teaching import mean_log_ratio, teaching_weights
-from drpu.networks.many import fit_many
+from drpu.networks.function import NetworkFunction
 from paper.evaluate import Floats
 from paper.networks import make_network
 from paper.splits import Images, Split
+from paper.stacks import Places, Watch, fit_many
 
-__all__ = ["ALPHAS", "STRATEGIES", "Strategy", "TrialGroup", "holdout_risk", "mask"]
+__all__ = ["ALPHAS", "STRATEGIES", "Strategy", "TrialGroup"]
 
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # strengths of the correction of the first networks
 SEEDS = 100  # more than the networks of a trial, so that no two of them have the same seed
@@ -48,10 +49,12 @@ class Strategy:
     teacher: str | None = None
     weights: str = "ratio"
 
-    def teachers(self, first: dict[float, list[NetworkRatio]]) -> list[NetworkRatio]:
+    def teachers(self, first: dict[float, list[NetworkFunction]]) -> list[NetworkFunction]:
         """The networks whose mean ratio is the model or the teacher."""
         models = [model for rate in self.rates for model in first[rate]]
-        return models if self.teacher == "mean" else [min(models, key=holdout_risk)]
+        return (
+            models if self.teacher == "mean" else [min(models, key=lambda model: model.holdout_risk or 0.0)]
+        )
 
 
 ONE, TWO = (2e-3,), (1e-3, 3e-3)
@@ -81,7 +84,7 @@ class TrialGroup:
         self.held = [(images.train[s.positive[1]], images.train[s.unlabeled[1]]) for s in splits]
         self._known: dict[int, list[Floats]] = {}
 
-    def first(self, rates: Sequence[float]) -> list[dict[float, list[NetworkRatio]]]:
+    def first(self, rates: Sequence[float]) -> list[dict[float, list[NetworkFunction]]]:
         """For each trial its networks by learning rate, one for each strength of the correction."""
         lines = [(i, rate, alpha) for i in range(len(self.splits)) for rate in rates for alpha in ALPHAS]
         changes = [
@@ -89,9 +92,9 @@ class TrialGroup:
             for i in range(len(self.splits))
             for j, (rate, alpha) in enumerate(product(rates, ALPHAS), 1)
         ]
-        own = [mask(s.positive[0], len(self.images.train)) for s in self.splits]
+        own = [Places.of(part) for part in self.splits]
         models = self._fit([i for i, *_ in lines], changes, [own[i] for i, *_ in lines])
-        found: list[dict[float, list[NetworkRatio]]] = [{rate: [] for rate in rates} for _ in self.splits]
+        found: list[dict[float, list[NetworkFunction]]] = [{rate: [] for rate in rates} for _ in self.splits]
         for (i, rate, _), model in zip(lines, models, strict=True):
             found[i][rate].append(model)
         return found
@@ -99,16 +102,20 @@ class TrialGroup:
     def students(
         self,
         trials: Sequence[int],
-        teachers: Sequence[Sequence[NetworkRatio]],
+        teachers: Sequence[Sequence[NetworkFunction]],
         weights: Sequence[str],
-        on_epoch: Any = None,
-    ) -> list[NetworkRatio]:
+        on_epoch: Watch | None = None,
+    ) -> list[NetworkFunction]:
         """One student for each trial in the list, trained on the mean ratio of its teachers."""
-        taught = [self.row_weights(*each) for each in zip(trials, teachers, weights, strict=True)]
+        taught = []
+        for i, own, how in zip(trials, teachers, weights, strict=True):
+            place = Places.of(self.splits[i])
+            weight = self.row_weights(i, own, how)[place.unlabeled]
+            taught.append(replace(place, positive=place.unlabeled, weight=weight))
         # alpha is 0: the weights are on the unlabeled rows, so the risk is bounded without a correction
         return self._fit(trials, [{"alpha": 0.0}] * len(taught), taught, on_epoch)
 
-    def row_weights(self, i: int, teachers: Sequence[NetworkRatio], weights: str) -> Floats:
+    def row_weights(self, i: int, teachers: Sequence[NetworkFunction], weights: str) -> Floats:
         """The weight of every training row as a positive, from the ratio of the teachers."""
         part, n = self.splits[i], len(self.images.train)
         rows = part.unlabeled[0]
@@ -122,7 +129,7 @@ class TrialGroup:
         found[rows] = weight
         return found
 
-    def _mean_ratio(self, i: int, models: Sequence[NetworkRatio]) -> list[Floats]:
+    def _mean_ratio(self, i: int, models: Sequence[NetworkFunction]) -> list[Floats]:
         """Log of the models' mean ratio, for the holdout positives, holdout unlabeled and unlabeled rows."""
         new = [model for model in models if id(model) not in self._known]
         if new:
@@ -134,36 +141,14 @@ class TrialGroup:
         self,
         trials: Sequence[int],
         changes: Sequence[dict[str, Any]],
-        positive_weight: Sequence[Floats],
-        on_epoch: Any = None,
-    ) -> list[NetworkRatio]:
-        models = [
+        places: Sequence[Places],
+        on_epoch: Watch | None = None,
+    ) -> list[NetworkFunction]:
+        learners = [
             NetworkRatio(
                 make_network(self.network),
                 **{"random_state": SEEDS * self.seeds[i]} | self.options | change,
             )
             for i, change in zip(trials, changes, strict=True)
         ]
-        rows = self.images.train
-        own = [mask(s.unlabeled[0], len(rows)) for s in self.splits]
-        return fit_many(
-            models,
-            rows,
-            rows,
-            holdout=[self.held[i] for i in trials],
-            positive_weight=list(positive_weight),
-            unlabeled_weight=[own[i] for i in trials],
-            on_epoch=on_epoch,
-        )
-
-
-def holdout_risk(model: NetworkRatio) -> float:
-    """The risk on holdout rows of the epoch that was kept."""
-    return float(model.history_["holdout_risk"][model.best_epoch_ - 1])
-
-
-def mask(rows: Any, n: int) -> Floats:
-    """Weights of ``n`` rows: 1 for ``rows`` and 0 for the others."""
-    mask = np.zeros(n)
-    mask[rows] = 1
-    return mask
+        return fit_many(learners, self.images.train, places, on_epoch=on_epoch)

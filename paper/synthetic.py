@@ -142,8 +142,8 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
         classifier = UPUClassifier(NetworkRatio(module, **options), loss="logistic", prior=told)
         return classifier.fit_pu(positive, unlabeled), prior, None
     # the paper mentions no correction here, and the risk of this model needs none
-    ratio = NetworkRatio(module, generator="lsif", head="identity", alpha=0.0, **options)
-    ratio.fit_ratio(positive, unlabeled)
+    learner = NetworkRatio(module, generator="lsif", head="identity", alpha=0.0, **options)
+    ratio = learner.fit_ratio(positive, unlabeled)
     tails = ScoreTails(ratio.log_ratio(data.positive[200:])).update(ratio.log_ratio(data.unlabeled[1000:]))
     train = tails.estimate("paper").value
     found = tails.empty().update(ratio.log_ratio(data.test)).estimate("paper").value

@@ -282,6 +282,13 @@ def test_an_array_with_the_name_of_a_blob_is_refused():
         decode(tree, arrays | {"estimators-archive.skops": np.ones(1)}, blobs, Top)
 
 
+def test_an_array_without_values_does_not_claim_a_long_side():
+    tree, arrays, _ = encode(_leaf(rows=0, columns=2))
+    found = arrays | {"weights": np.zeros((0, 10**10)), "scale": np.ones(10**6)}
+    with pytest.raises(ArtifactError, match=r"^weights: must be at most 1000000 long"):
+        decode(tree, found, {}, Leaf)
+
+
 def test_a_class_that_is_no_subclass_of_the_field_is_refused():
     encoded = encode(_plain())
     with pytest.raises(

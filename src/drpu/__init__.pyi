@@ -30,11 +30,10 @@ from .datasets.toys import make_gaussian_pu as make_gaussian_pu
 from .files.onnx import export_onnx as export_onnx
 from .files.signature import make_keys as make_keys
 from .files.signature import sign as sign
+from .files.store import Verified as Verified
 from .files.store import load as load
 from .files.store import save as save
-from .files.verify import Verified as Verified
-from .files.verify import verify as verify
-from .networks.distributed import DistributedNetwork as DistributedNetwork
+from .files.store import verify as verify
 from .networks.learner import NetworkRatio as NetworkRatio
 from .ratios.base import RatioLearner as RatioLearner
 from .ratios.boosted import BoostedRatio as BoostedRatio

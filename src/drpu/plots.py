@@ -1,21 +1,36 @@
 """Display objects: plots of priors, scores, calibration and expected performance.
 
-Each has a constructor ``from_classifier`` and a method ``plot(ax)``, like the displays of scikit-learn. They
-need matplotlib, which the extra ``report`` installs.
+Each display holds values that were computed from counts, and ``plot`` draws them, like the displays of
+scikit-learn. ``from_classifier`` computes, draws and returns a display; ``ax_`` and ``figure_`` are the axes
+and the figure. The HTML report shows the same figures. Drawing needs matplotlib, which the extra ``report``
+installs.
 """
 
 from __future__ import annotations
 
-from drpu.report.plots import (
-    CalibrationDisplay,
-    GainDisplay,
-    LiftDisplay,
-    PerformanceDisplay,
-    PriorDisplay,
-    RocDisplay,
-    ScoreDisplay,
-    TailRatioDisplay,
-)
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from drpu._checks import check_choice
+from drpu._optional import require
+from drpu._typing import FloatArray, IntArray, Rows
+from drpu.classifier.adapted import AdaptedClassifier
+from drpu.classifier.drpu import DRPUClassifier
+from drpu.classifier.fitted import FittedRatio
+from drpu.core.budget import Gain, gain_curve
+from drpu.core.decision import check_cost, ratio_threshold
+from drpu.core.diagnostics import Performance
+from drpu.core.limits.interval import ratio_limits
+from drpu.core.performance import Decision, PreparedCounts, decision_rates, expect
+from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataTypeError
 
 __all__ = [
     "CalibrationDisplay",
@@ -27,3 +42,587 @@ __all__ = [
     "ScoreDisplay",
     "TailRatioDisplay",
 ]
+
+POSITIVE, UNLABELED, NEW, DECISION, EVEN = "#d55e00", "#6b7680", "#0072b2", "#8a1c7c", "#b3b3b3"
+FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
+LETTERS = 50  # characters that fit below an axis; with longer names some are omitted
+
+
+def fitted_of(classifier: Any) -> FittedRatio:
+    """The fitted state of a classifier that can be adapted; raises if it is none, or not fitted."""
+    if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
+        kind = type(classifier).__name__
+        raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
+    classifier._check_fitted()
+    return classifier.fitted_
+
+
+# -- values: where the scores lie ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreBins:
+    """Mass of the samples in ranges of the score.
+
+    ``edges`` has one more entry than each list of masses. The first range includes everything
+    below it, so its left edge is for drawing only.
+    """
+
+    edges: FloatArray
+    positive: FloatArray
+    unlabeled: FloatArray
+    new: FloatArray | None
+
+    def density(self, shares: FloatArray) -> FloatArray:
+        """Mass per unit of score."""
+        return shares / np.diff(self.edges)
+
+
+def score_bins(tails: ScoreTails, new: ScoreTails | None = None, *, bins: int = 24) -> ScoreBins:
+    """Mass of positives, training rows and new rows in ranges of the score.
+
+    Ranges end at scores of held-out positives, which limit the resolution of the counts.
+    """
+    levels, b = tails.levels, tails.positive_survival
+    inner = levels[(b <= 0.99) & (b >= 0.01)]
+    if len(inner) < 2:
+        inner = levels
+    cuts = np.linspace(inner[0], inner[-1], bins)[:-1]
+    first = np.unique(np.searchsorted(levels, cuts, side="left"))  # the level each range starts at
+    width = max(float(inner[-1] - inner[0]) / bins, 1e-9)
+    edges = np.concatenate(
+        ([levels[first[0]] - 2 * width], levels[first], [max(inner[-1], levels[first[-1]] + width)])
+    )
+
+    def shares(survival: FloatArray) -> FloatArray:
+        return -np.diff(np.concatenate(([1.0], survival[first], [0.0])))
+
+    return ScoreBins(edges, shares(b), shares(tails.survival), None if new is None else shares(new.survival))
+
+
+# -- values: the tail ratio ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class RatioCurve:
+    """Tail ratio: fraction of unlabeled rows above a threshold, divided by that of positives.
+
+    The curve is never below the prior, and its low, flat part shows it. ``read`` is the
+    threshold that determined the upper limit.
+    """
+
+    recall: FloatArray
+    ratio: FloatArray
+    read: tuple[float, float]
+
+
+def ratio_curve(tails: ScoreTails, *, level: float = 0.95) -> RatioCurve:
+    """The curve a/b as a function of recall, for thresholds with at least three positives above."""
+    b, a = tails.positive_survival, tails.survival
+    keep = b * tails.n_positive >= min(3, tails.n_positive) - 1e-9
+    recall = ratio_limits(tails, level).recall
+    at = int(np.argmin(np.abs(b - recall)))
+    return RatioCurve(b[keep], a[keep] / b[keep], (float(b[at]), float(a[at] / b[at])))
+
+
+# -- values: the ROC curve -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Roc:
+    """Recall as a function of the false-positive rate, and the area under the curve."""
+
+    false_positive_rate: FloatArray
+    recall: FloatArray
+    area: float
+
+
+def roc(tails: ScoreTails, prior: float) -> Roc:
+    """ROC curve without labelled negatives.
+
+    ``prior`` is that of the rows counted in ``tails``. The distribution of the negatives is that
+    of the unlabeled rows minus the positives. Where noise would make the rate decrease,
+    neighbours are pooled.
+    """
+    b = np.concatenate(([1.0], tails.positive_survival, [0.0]))
+    a = np.concatenate(([1.0], tails.survival, [0.0]))
+    wrong = (a - prior * b) / (1 - prior) if prior < 1 else a
+    wrong = np.clip(isotonic_regression(wrong[::-1]).x, 0, 1)
+    wrong[0], wrong[-1], recall = 0.0, 1.0, b[::-1]
+    return Roc(wrong, recall, float(np.trapezoid(recall, wrong)))
+
+
+# -- values: calibration ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationBins:
+    """Predicted probability and observed proportion in ranges of the score, with two standard errors."""
+
+    said: FloatArray
+    seen: FloatArray
+    low: FloatArray
+    high: FloatArray
+
+
+def calibration_bins(fitted: FittedRatio, *, bins: int = 10) -> CalibrationBins:
+    """Predicted probabilities and proportions from the counts, for the training population."""
+    tails, share, pi = fitted.tails, fitted.labelled_fraction, fitted.train_prior.value
+    start = _equal_mass(tails, bins)
+    b = np.add.reduceat(tails.positive_counts / tails.positive_counts.sum(), start)
+    a = np.add.reduceat(tails.counts / tails.counts.sum(), start)
+    ratio = level_ratios(fitted)
+    ratio = np.concatenate((ratio[:1], ratio))
+    mass = share * tails.positive_counts / tails.positive_counts.sum()
+    mass = mass + (1 - share) * tails.counts / tails.counts.sum()
+    population = np.add.reduceat(mass, start)
+    use = population > 0
+    said = np.minimum(pi * np.add.reduceat(mass * ratio, start)[use] / population[use], 1)
+    seen = pi * b[use] / population[use]
+    b, a = np.maximum(b[use], 0.5 / tails.n_positive), np.maximum(a[use], 0.5 / tails.n)
+    spread = 2 * np.sqrt((1 - b) / (tails.n_positive * b) + (1 - a) / (tails.n * a))
+    return CalibrationBins(
+        said, np.minimum(seen, 1), np.minimum(seen * np.exp(-spread), 1), np.minimum(seen * np.exp(spread), 1)
+    )
+
+
+def level_ratios(fitted: FittedRatio) -> FloatArray:
+    """Density ratio at each held-out positive score."""
+    return np.exp(fitted.level_log_ratios() - fitted.tie_break)
+
+
+def _equal_mass(tails: ScoreTails, bins: int) -> IntArray:
+    mass = tails.positive_counts / tails.positive_counts.sum() + tails.counts / tails.counts.sum()
+    below = np.concatenate(([0.0], mass.cumsum()[:-1]))
+    return np.unique(
+        np.searchsorted(below, np.linspace(0, 2, bins + 1)[:-1], side="left").clip(0, len(mass) - 1)
+    )
+
+
+# -- values: expected performance ------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """Expected performance over test priors, with and without adapting to them."""
+
+    prior: FloatArray
+    adapted: Performance
+    as_trained: Performance
+
+
+def outlook(
+    classifier: Any,
+    *,
+    cost: float | None = None,
+    points: int = 99,
+    top: float = 1.0,
+    prepared: PreparedCounts | None = None,
+) -> Outlook:
+    """Expected performance at each test prior up to ``top``, with adapted and with trained threshold.
+
+    The figures are those of ``at_prior(prior, cost=cost).expected_performance()``.
+    """
+    fitted = fitted_of(classifier)
+    c = float(classifier.cost_ if cost is None else check_cost("cost", cost))
+    prepared = prepared_counts(fitted) if prepared is None else prepared
+    priors = np.linspace(0, top, points + 2)[1:-1]
+    pi = fitted.train_prior.value
+    kept = decision_at(fitted, ratio_threshold(pi, pi, cost=c))
+    kept_rates = decision_rates(kept, fitted.unlabeled_prior.value, prepared)
+    adapted, as_trained = [], []
+    for prior in map(PriorEstimate.given, priors.tolist()):
+        moved = decision_at(fitted, ratio_threshold(pi, prior.value, cost=c))
+        rates = decision_rates(moved, fitted.unlabeled_prior.value, prepared)
+        adapted.append(expect(moved, fitted.unlabeled_prior, prior, cost=c, rates=rates)[0])
+        as_trained.append(expect(kept, fitted.unlabeled_prior, prior, cost=c, rates=kept_rates)[0])
+    return Outlook(priors, _stacked(adapted), _stacked(as_trained))
+
+
+def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
+    """Counts of a fitted classifier, for the rates of many thresholds."""
+    labelled = None if fitted.calibration is None else fitted.labelled_fraction
+    return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled)
+
+
+def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None) -> Decision:
+    """The decision that flags rows above the ratio ``ratio``; ``rows`` is the size of a batch."""
+    return Decision(
+        fitted.tails,
+        ratio if math.isinf(ratio) else fitted.score_above(ratio),
+        ratio if fitted.calibration is not None else None,
+        fitted.labelled_fraction,
+        len(fitted.model.functions),
+        rows,
+    )
+
+
+def _stacked(each: list[Performance]) -> Performance:
+    """One performance whose figures are arrays."""
+    return Performance(
+        *(np.array([getattr(one, field.name) for one in each]) for field in fields(Performance))
+    )
+
+
+# -- displays --------------------------------------------------------------------------------------
+
+
+class Display(ABC):
+    """Common base of the displays."""
+
+    ax_: Any
+    figure_: Any
+
+    def plot(self, ax: Any = None) -> Self:
+        """Draw on ``ax`` or on new axes, and return the display."""
+        if ax is None:
+            pyplot = require("matplotlib.pyplot", extra="report", for_=type(self).__name__)
+            _, ax = pyplot.subplots(layout="constrained")
+        self.ax_, self.figure_ = ax, ax.figure
+        self._draw(ax)
+        return self
+
+    @abstractmethod
+    def _draw(self, ax: Any) -> None:
+        """Add the artists."""
+
+
+def _in_percent(*axes: Any) -> None:
+    """Label the ticks of axes that show shares in percent."""
+    ticker = require("matplotlib.ticker", extra="report", for_="a display")
+    for axis in axes:
+        axis.set_major_formatter(ticker.PercentFormatter(1))
+
+
+def _round_top(value: float) -> float:
+    """A round number above ``value`` for the end of an axis of shares, 1 at most."""
+    size = 10.0 ** math.floor(math.log10(max(value, 1e-6)))
+    return min(1.0, next(size * k for k in (1.2, 1.5, 2, 3, 4, 5, 6, 8, 10, 12) if size * k >= 1.08 * value))
+
+
+def _mark(ax: Any, point: tuple[float, float], colour: str, name: str, label: str) -> None:
+    """A point of the figure that the script of the report can move."""
+    ax.plot(*point, "o", color=colour, label=label, gid=name, zorder=3, clip_on=False)
+
+
+class PriorDisplay(Display):
+    """Priors of several samples with their intervals.
+
+    Parameters
+    ----------
+    priors : mapping of str to PriorEstimate
+        Priors by the name to show, in the order to show them.
+    whole : PriorEstimate, optional
+        Prior of all samples together, drawn as a dashed line.
+
+    Examples
+    --------
+    >>> from drpu import PriorEstimate
+    >>> from drpu.plots import PriorDisplay
+    >>> display = PriorDisplay({"May": PriorEstimate(0.4, 0.35, 0.45, 0.95, "matching")})
+    >>> [tick.get_text() for tick in display.plot().ax_.get_xticklabels()]
+    ['May']
+    """
+
+    def __init__(self, priors: Mapping[str, PriorEstimate], *, whole: PriorEstimate | None = None) -> None:
+        self.priors, self.whole = dict(priors), whole
+
+    @classmethod
+    def from_classifier(cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None) -> Self:
+        """Priors of the training rows and of each sample of new rows, by name."""
+        priors = {"training": fitted_of(classifier).train_prior}
+        for name, rows in samples.items():
+            priors[name] = classifier.adapt(rows).prior_
+        return cls(priors).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        names, values = [_short_name(name) for name in self.priors], list(self.priors.values())
+        middle = np.array([prior.value for prior in values])
+        errors = [middle - [prior.low for prior in values], [prior.high for prior in values] - middle]
+        ax.errorbar(range(len(names)), middle, errors, fmt="o", capsize=4, color=NEW)
+        if self.whole is not None:
+            ax.axhline(self.whole.value, linestyle="--", color=UNLABELED, label="all together")
+            ax.legend(frameon=False)
+        if len(values) <= 4:
+            for x, prior in enumerate(values):
+                ax.annotate(
+                    f"{100 * prior.value:.3g}%", (x, prior.value), (8, -3), textcoords="offset points"
+                )
+        step = -(-len(names) * (max(map(len, names)) + 1) // LETTERS)
+        ax.set_xticks(range(len(names))[::step], names[::step])
+        levels = sorted({f"{prior.level:.0%}" for prior in values})
+        top = _round_top(max(prior.high for prior in values))
+        ax.set(
+            ylabel=f"share of positives, {'/'.join(levels)} interval",
+            ylim=(0, top),
+            xlim=(-0.5, len(names) - 0.5),
+        )
+        _in_percent(ax.yaxis)
+
+
+def _short_name(name: str) -> str:
+    """A name for an axis: the ends of a long one, where most names differ."""
+    return name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}"
+
+
+class ScoreDisplay(Display):
+    """Score distributions of positives, training rows and new rows.
+
+    Parameters
+    ----------
+    bins : ScoreBins
+        Mass in ranges of the score; the first range includes everything below it.
+    threshold : float, optional
+        Score from which rows are flagged.
+    """
+
+    def __init__(self, bins: ScoreBins, threshold: float | None = None) -> None:
+        self.bins, self.threshold = bins, threshold
+
+    @classmethod
+    def from_classifier(
+        cls, classifier: Any, X: Rows | None = None, *, bins: int = 24, ax: Any = None
+    ) -> Self:
+        """Distributions of the training counts of a classifier and, if given, of new rows."""
+        fitted = fitted_of(classifier)
+        new = None if X is None else classifier.count(X)
+        threshold = decision_at(fitted, classifier.threshold_).score
+        return cls(score_bins(fitted.tails, new, bins=bins), threshold).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        samples = [
+            ("training rows", UNLABELED, self.bins.unlabeled),
+            ("positives", POSITIVE, self.bins.positive),
+        ]
+        if self.bins.new is not None:
+            samples.append(("new rows", NEW, self.bins.new))
+        for name, colour, shares in samples:
+            density = self.bins.density(shares)
+            ax.stairs(density, self.bins.edges, fill=True, alpha=0.15, color=colour)
+            ax.stairs(density, self.bins.edges, label=name, color=colour)
+        ends = float(self.bins.edges[0]), float(self.bins.edges[-1])
+        if self.threshold is not None:
+            place = min(max(self.threshold, ends[0]), ends[1])
+            ax.axvline(place, color=DECISION, label="flagged from here on", gid="cut", clip_on=False)
+        ax.set(xlabel="score (log of the ratio before calibration)", ylabel="density", xlim=ends)
+        ax.legend(frameon=False)
+
+
+class TailRatioDisplay(Display):
+    """The tail ratio as a function of recall, and the estimated prior.
+
+    Parameters
+    ----------
+    curve : RatioCurve
+        The curve and the point that determined the upper limit.
+    prior : PriorEstimate
+        Prior of the rows that were counted.
+    """
+
+    def __init__(self, curve: RatioCurve, prior: PriorEstimate) -> None:
+        self.curve, self.prior = curve, prior
+
+    @classmethod
+    def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
+        """The curve of the unlabeled training rows."""
+        fitted = fitted_of(classifier)
+        return cls(ratio_curve(fitted.tails), fitted.unlabeled_prior).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        prior, curve = self.prior, self.curve
+        ax.axhspan(
+            prior.low,
+            prior.high,
+            color=UNLABELED,
+            alpha=0.15,
+            linewidth=0,
+            label=f"{prior.level:.0%} interval",
+        )
+        ax.axhline(prior.value, color=UNLABELED, linestyle="--", label=f"prior {100 * prior.value:.3g}%")
+        ax.plot(curve.recall, curve.ratio, color=NEW)
+        ax.plot(*curve.read, "o", color=POSITIVE, label="decides the upper limit")
+        top = max(1.3 * prior.high, min(4 * curve.read[1], 1.4))
+        ax.set(
+            xlabel="share of positives above the threshold (recall)",
+            ylabel="unlabeled share / positive share",
+            xlim=(0, 1),
+            ylim=(0, top),
+        )
+        _in_percent(ax.xaxis)
+        ax.legend(frameon=False)
+
+
+class RocDisplay(Display):
+    """ROC curve from positives and unlabeled rows.
+
+    Parameters
+    ----------
+    curve : Roc
+        Recall as a function of the false-positive rate, and the area under the curve.
+    point : tuple of float, optional
+        False-positive rate and recall of the current decision.
+    """
+
+    def __init__(self, curve: Roc, point: tuple[float, float] | None = None) -> None:
+        self.curve, self.point = curve, point
+
+    @classmethod
+    def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
+        """The curve of a classifier, with its current decision on it."""
+        fitted, expected = fitted_of(classifier), classifier.expected_performance()
+        point = (float(expected.false_positive_rate), float(expected.recall))
+        return cls(roc(fitted.tails, fitted.unlabeled_prior.value), point).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        ax.plot([0, 1], [0, 1], "--", color=EVEN, linewidth=1)
+        label = f"area {self.curve.area:.3f}"
+        ax.plot(self.curve.false_positive_rate, self.curve.recall, color=NEW, label=label)
+        if self.point is not None:
+            _mark(ax, self.point, DECISION, "cut", "current decision")
+        ax.set(xlabel="negatives flagged", ylabel="positives flagged", xlim=(0, 1), ylim=(0, 1.01))
+        _in_percent(ax.xaxis, ax.yaxis)
+        ax.legend(frameon=False, loc="lower right")
+
+
+class CalibrationDisplay(Display):
+    """Predicted probabilities and observed proportions in the training population.
+
+    Parameters
+    ----------
+    bins : CalibrationBins
+        Values with two standard errors.
+    """
+
+    def __init__(self, bins: CalibrationBins) -> None:
+        self.bins = bins
+
+    @classmethod
+    def from_classifier(cls, classifier: Any, *, bins: int = 10, ax: Any = None) -> Self:
+        """Calibration on held-out training rows."""
+        return cls(calibration_bins(fitted_of(classifier), bins=bins)).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        errors = [self.bins.seen - self.bins.low, self.bins.high - self.bins.seen]
+        top = _round_top(float(max(self.bins.said.max(), self.bins.high.max())))
+        ax.plot([0, top], [0, top], "--", color=EVEN, linewidth=1, label="predicted = observed")
+        ax.errorbar(self.bins.said, self.bins.seen, errors, fmt="o", color=NEW, label="two standard errors")
+        ax.set(xlabel="predicted probability", ylabel="observed share", xlim=(0, top), ylim=(0, 1.01 * top))
+        _in_percent(ax.xaxis, ax.yaxis)
+        ax.legend(frameon=False, loc="upper left")
+
+
+class PerformanceDisplay(Display):
+    """Expected performance over test priors, with and without adapting.
+
+    Parameters
+    ----------
+    outlook : Outlook
+        Performance at each prior.
+    figure : {"accuracy", "precision", "recall", "flagged", "cost"}, default="accuracy"
+        What to draw.
+    prior : float, optional
+        Prior that is marked.
+    """
+
+    def __init__(self, outlook: Outlook, *, figure: str = "accuracy", prior: float | None = None) -> None:
+        self.outlook, self.prior = outlook, prior
+        self.figure = check_choice("figure", figure, FIGURES)
+
+    @classmethod
+    def from_classifier(
+        cls, classifier: Any, *, figure: str = "accuracy", cost: float | None = None, ax: Any = None
+    ) -> Self:
+        """Expected performance of a classifier; ``cost`` defaults to that of the classifier."""
+        found = outlook(classifier, cost=cost)
+        return cls(found, figure=figure, prior=classifier.test_prior_.value).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        found, figure = self.outlook, self.figure
+        moved: FloatArray = getattr(found.adapted, figure)
+        kept: FloatArray = getattr(found.as_trained, figure)
+        ax.plot(found.prior, kept, color=UNLABELED, linestyle="--", label="threshold as trained")
+        ax.plot(found.prior, moved, color=NEW, label="threshold follows the share")
+        if self.prior is not None:
+            ax.axvline(self.prior, color=DECISION, label="current share", gid="cut", clip_on=False)
+        top = float(found.prior[-1] + found.prior[0])
+        ax.set(xlabel="share of positives in new rows", ylabel=f"expected {figure}", xlim=(0, top))
+        if figure == "cost":
+            ax.set_ylim(0, 1.1 * max(float(moved.max()), float(kept.max()), 1e-9))
+        else:
+            _in_percent(ax.yaxis)
+        _in_percent(ax.xaxis)
+        ax.legend(frameon=False)
+
+
+class GainDisplay(Display):
+    """Share of the positives found by the share of rows checked, in descending order of the score.
+
+    Parameters
+    ----------
+    gain : Gain
+        The curve with its limits.
+    flagged, checked : tuple of float, optional
+        Share of the rows, and share of the positives among them, for the rows that are flagged and for
+        those of a budget.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> from drpu.plots import GainDisplay
+    >>> data = make_gaussian_pu(200, 500, prior=0.3, test_prior=0.1, separation=3, random_state=0)
+    >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+    >>> display = GainDisplay.from_classifier(june, data.test)
+    >>> display.ax_.get_ylabel()
+    'positives found'
+    """
+
+    def __init__(
+        self,
+        gain: Gain,
+        flagged: tuple[float, float] | None = None,
+        checked: tuple[float, float] | None = None,
+    ) -> None:
+        self.gain, self.flagged, self.checked = gain, flagged, checked
+
+    @classmethod
+    def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
+        """The curve at the prior of the classifier; depths refer to new rows if they are given."""
+        fitted, expected = fitted_of(classifier), classifier.expected_performance()
+        new = None if X is None else classifier.count(X)
+        gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_, new=new)
+        return cls(gain, (float(expected.flagged), float(expected.recall))).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        gain = self.gain
+        ax.fill_between(gain.share, gain.low, gain.high, color=POSITIVE, alpha=0.15, linewidth=0)
+        ax.plot(gain.share, gain.recall, color=POSITIVE, label="highest scores first")
+        ax.plot([0, 1], [0, 1], "--", color=EVEN, label="at random")
+        for name, colour, point, label in (
+            ("cut", DECISION, self.flagged, "the rows flagged"),
+            ("checked", NEW, self.checked, "the rows to check"),
+        ):
+            if point is not None:
+                _mark(ax, point, colour, name, label)
+        shares = [point[0] for point in (self.flagged, self.checked) if point is not None]
+        reach = float(gain.share[int(np.searchsorted(gain.recall, 0.9))])
+        end = _round_top(min(1.0, max(reach, 2 * gain.prior, *(1.5 * share for share in shares), 1e-4)))
+        ax.set(xlabel="rows checked", ylabel="positives found", xlim=(0, end), ylim=(0, 1.02))
+        _in_percent(ax.xaxis, ax.yaxis)
+        ax.legend(frameon=False, loc="lower right")
+
+
+class LiftDisplay(GainDisplay):
+    """Positives found, divided by the positives expected among as many random rows."""
+
+    def _draw(self, ax: Any) -> None:
+        gain = self.gain
+        some = gain.share > 0
+        share = gain.share[some]
+        ax.fill_between(
+            share, gain.low[some] / share, gain.high[some] / share, color=POSITIVE, alpha=0.15, linewidth=0
+        )
+        ax.plot(share, gain.lift[some], color=POSITIVE)
+        ax.axhline(1, linestyle="--", color=EVEN)
+        top = 1.1 * min(float(gain.lift[some].max()), 1 / max(gain.prior, 1e-6))
+        ax.set(xlabel="rows checked", ylabel="lift", xlim=(0, 1), ylim=(0, max(top, 1.2)))
+        _in_percent(ax.xaxis)

@@ -15,7 +15,7 @@ from drpu import (
     VPUClassifier,
     make_gaussian_pu,
 )
-from drpu.networks.score import NetworkScore
+from drpu.networks.learner import NetworkScore
 from drpu.ratios.scores import KernelScore, LinearScore
 
 pytest.importorskip("torch")

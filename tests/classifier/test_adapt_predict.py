@@ -6,7 +6,7 @@ from numpy.testing import assert_array_equal
 
 from drpu import DRPUClassifier, make_gaussian_pu
 from drpu.exceptions import DataError
-from drpu.ratios.folds import FoldedRatio
+from drpu.functions.folds import Folds
 
 DATA = make_gaussian_pu(200, 600, prior=0.4, test_prior=0.15, n_test=500, separation=3, random_state=0)
 
@@ -28,8 +28,8 @@ def test_one_call_is_adapt_and_then_predict(clf, weighted):
 
 def test_every_row_is_scored_once(clf, monkeypatch):
     scored = []
-    once = FoldedRatio.fold_scores
-    monkeypatch.setattr(FoldedRatio, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
+    once = Folds.fold_scores
+    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
     clf.adapt_predict(DATA.test)
     assert sum(scored) == len(DATA.test)
 

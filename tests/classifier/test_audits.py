@@ -115,7 +115,7 @@ def test_later_months_use_the_audited_training_prior(audit_clf, june, audit_data
     monitor = PriorMonitor(june)
     assert monitor.update(audit_data.test).prior == july.test_prior_
     save(june, tmp_path / "june.drpu")
-    kept = load(tmp_path / "june.drpu")
+    kept = load(tmp_path / "june.drpu", trusted=True)
     assert kept.train_prior_ == june.train_prior_
     assert kept.test_prior_ == june.test_prior_
     assert kept.adapt(audit_data.test).test_prior_ == july.test_prior_

@@ -259,7 +259,9 @@ def test_a_default_without_trees_says_so(data):
 
 
 def test_models_without_contributions_say_so(june, data):
-    with pytest.raises(ParameterError, match="KernelRatio has no contributions"):
+    with pytest.raises(
+        ParameterError, match="contributions of columns exist for trees only, and the model is a kernel ratio"
+    ):
         june.contributions(data.test)
 
 

@@ -234,7 +234,7 @@ def test_a_handful_of_positives_fit_without_a_split(toy, n):
         clf = fit()
     with pytest.warns(SeenPositivesWarning):
         again = fit()
-    assert len(clf.model_.models) == 1
+    assert len(clf.model_.functions) == 1
     assert_array_equal(clf.ratio(toy.test), again.ratio(toy.test))
 
 

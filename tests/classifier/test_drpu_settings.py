@@ -62,7 +62,7 @@ def test_models_come_as_names_ratios_or_classifiers(toy, model):
 def test_a_share_kept_out_scores_each_row_once(toy):
     clf = DRPUClassifier("classifier", holdout=0.25, random_state=0).fit(*toy.X_y())
     assert (clf.tails_.n_positive, clf.tails_.n) == (75, 225)
-    assert len(clf.model_.models) == 1
+    assert len(clf.model_.functions) == 1
 
 
 def test_folds_score_every_row_once_in_training_and_with_each_model_later(toy):
@@ -172,8 +172,8 @@ def test_a_test_set_at_another_prior_is_recognised_at_every_prior(toy, fitted):
 def test_the_default_says_what_it_did(toy, caplog):
     with caplog.at_level("INFO", logger="drpu"):
         clf = DRPUClassifier(holdout=2, random_state=0, verbose=1).fit(*toy.X_y())
-    members = "log-ratio of 0.5 x ForestRatio + 0.25 x BoostedRatio + 0.25 x FourierRatio"
-    assert clf.model_.describe() == f"2 folds of {members}, and a model of all rows for labels"
+    members = "log-ratio of 0.5 x a forest of 100 trees + 0.25 x 100 boosted trees"
+    assert clf.model_.describe().startswith(f"2 folds of {members}")
     said = caplog.text
     assert "300 positives, 900 unlabeled rows" in said
     assert members in said

@@ -54,14 +54,14 @@ def test_rows_of_a_group_are_on_one_side_of_every_split(holdout):
 def test_fewer_groups_than_folds_mean_fewer_folds(toy):
     X, y = toy.X_y()
     clf = DRPUClassifier("classifier", holdout=5, random_state=0)
-    assert len(clf.fit(X, y, groups=np.arange(len(y)) % 3).model_.models) == 3
+    assert len(clf.fit(X, y, groups=np.arange(len(y)) % 3).model_.functions) == 3
 
 
 def test_one_group_means_no_split(toy):
     X, y = toy.X_y()
     for holdout in ("auto", 5, 0.2):
         clf = DRPUClassifier("classifier", holdout=holdout, random_state=0).fit(X, y, groups=np.zeros(len(y)))
-        assert len(clf.model_.models) == 1
+        assert len(clf.model_.functions) == 1
 
 
 def test_groups_of_one_row_are_rows(toy):

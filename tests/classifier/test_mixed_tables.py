@@ -125,7 +125,7 @@ def test_an_identifier_of_an_array_is_kept(toy):
     X, y = toy.X_y()
     order = np.random.default_rng(0).permutation(len(X))
     clf = small().fit(np.column_stack([np.arange(len(X)), X[order]]), y[order])
-    assert clf.model_.n_features_in_ == 3
+    assert clf.model_.n_columns == 3
 
 
 def test_categories_need_the_table_that_they_came_in(train, june):

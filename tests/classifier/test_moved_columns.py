@@ -12,14 +12,14 @@ from drpu import (
     BoostedRatio,
     DRPUClassifier,
     PriorMonitor,
-    ScoreTails,
     count_batches,
     load,
     make_gaussian_pu,
     save,
 )
-from drpu.classifier.profiles import profiles_from_state, profiles_state
-from drpu.exceptions import DataError, ParameterError, ShiftWarning
+from drpu._codec import decode, encode
+from drpu.core.shift.columns import ColumnProfile
+from drpu.exceptions import ParameterError, ShiftWarning
 
 
 @pytest.fixture(scope="module")
@@ -65,11 +65,11 @@ def test_counts_name_the_columns_that_moved(named, data, tmp_path):
         assert_array_equal(seen.columns, sources[0].columns)
         with pytest.warns(ShiftWarning, match="'amount'"):
             assert [shift.name for shift in named.adapt(seen).moved_columns_] == ["amount"]
-    again = ScoreTails.from_state(sources[0].state())
+    again = sources[0].record().tails()
     assert_array_equal(again.columns, sources[0].columns)
 
 
-def test_a_stream_names_the_columns_that_moved(named, data):
+def test_a_stream_names_the_columns_that_moved(named, data, tmp_path):
     monitor = PriorMonitor(named)
     assert monitor.update(new_rows(data)).moved_columns == ()
     monitor = PriorMonitor(named)
@@ -79,7 +79,8 @@ def test_a_stream_names_the_columns_that_moved(named, data):
     assert not reading.trusted
     assert "column 'amount' moved" in str(reading)
     assert monitor.adapted().moved_columns_ == reading.moved_columns
-    again = PriorMonitor.from_state(named, monitor.state())
+    monitor.save(tmp_path / "monitor")
+    again = PriorMonitor.load(tmp_path / "monitor", named)
     assert_array_equal(again.tails.columns, monitor.tails.columns)
 
 
@@ -91,13 +92,9 @@ def test_counts_without_columns_are_as_good_for_the_prior(named, data):
     assert (bare + some).columns is None  # known for some rows only
     assert (named.fitted_.no_counts() + some).columns.tolist() == some.columns.tolist()
     assert named.adapt(bare).moved_columns_ == ()
-    assert "columns" not in bare.state().arrays
+    assert bare.record().columns is None
     weighted = named.count(new_rows(data), sample_weight=np.ones(len(data.test)))
     assert weighted.columns is None
-    state = whole.state()
-    state.arrays["columns"] = -whole.columns
-    with pytest.raises(DataError, match="columns must be counts"):
-        ScoreTails.from_state(state)
 
 
 def visits(rng, n, prior, levels=300):
@@ -152,7 +149,8 @@ def test_other_shares_of_frequent_levels_are_named(many_levels):
         adapted = many_levels.adapt(new)
     assert [shift.name for shift in adapted.moved_columns_] == ["ward"]
     fitted, seen = many_levels.fitted_, many_levels.count(new)
-    again = replace(fitted, columns=profiles_from_state(profiles_state(fitted.columns)))
+    columns = tuple(decode(*encode(profile), ColumnProfile) for profile in fitted.columns)
+    again = replace(fitted, columns=columns)
     assert again.moved_columns(seen, adapted.prior_) == adapted.moved_columns_
 
 
@@ -165,8 +163,3 @@ def test_profiles_can_be_left_out_of_a_file(named, data, tmp_path):
     with pytest.raises(ParameterError, match="column_profiles must be True or False"):
         save(named, tmp_path / "no.drpu", column_profiles="no")
     assert not (tmp_path / "no.drpu").exists()
-
-
-def test_profiles_keep_no_rows_and_stay_out_of_private_files(named, tmp_path):
-    save(named, tmp_path / "private.drpu", epsilon=1.0, random_state=0)
-    assert load(tmp_path / "private.drpu").fitted_.columns == ()

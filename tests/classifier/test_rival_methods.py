@@ -29,7 +29,7 @@ from drpu.exceptions import (
     ParameterError,
     PriorError,
 )
-from drpu.networks.score import NetworkScore
+from drpu.networks.learner import NetworkScore
 from drpu.ratios.scores import KernelScore, LinearScore
 from drpu.rivals.generative import LARGEST_BATCH, MOST_STEPS
 
@@ -85,7 +85,7 @@ def test_vpu_wants_a_network_and_a_given_prior_sets_its_scale(toy):
 def test_vpu_keeps_the_epoch_with_the_lowest_holdout_risk(toy):
     net = NetworkScore(hidden=(32,), epochs=12, learning_rate=3e-2, batch_size=50)
     model = fitted(VPUClassifier(net), toy).model_
-    assert model.best_epoch_ == 1 + np.argmin(model.history_["holdout_risk"])
+    assert model.best_epoch == 1 + np.argmin(model.history["holdout_risk"])
 
 
 def test_genpu_moves_to_a_new_prior_with_the_same_generators(toy):
@@ -145,7 +145,7 @@ def test_elkan_noto_keeps_the_ranking_that_clipping_loses(toy):
 
 def test_a_network_ratio_passes_its_options_on(toy):
     clf = fitted(NNPUClassifier(NetworkRatio(hidden=(5,), epochs=3)), toy)
-    assert len(clf.model_.history_["risk"]) == 3
+    assert len(clf.model_.history["risk"]) == 3
     assert clf.model_.hidden == (5,)
     with pytest.raises(ParameterError, match="alpha must be left at its default"):
         fitted(NNPUClassifier(NetworkRatio(alpha=0.3)), toy)
@@ -181,14 +181,15 @@ def test_unknown_models_are_named(toy):
 def test_the_closed_form_of_the_squared_loss_is_where_the_gradient_is_zero(toy):
     from drpu._samples import Sample, SamplePair
     from drpu.core.risks import ShiftedRisk, get_loss
+    from drpu.functions.features import design
 
     objective = ShiftedRisk(0.4, 0.4, get_loss("squared"))
     model = LinearScore(ridge=1e-2).fit_score(
         SamplePair(Sample(toy.positive), Sample(toy.unlabeled)), objective
     )
-    P, U = model._design(Sample(toy.positive)), model._design(Sample(toy.unlabeled))
+    P, U = (design(model.features, Sample(rows)) for rows in (toy.positive, toy.unlabeled))
     _, by_p, by_u = objective.gradient(model.score(toy.positive), model.score(toy.unlabeled), None, None)
-    assert_allclose(P.adjoint(by_p) + U.adjoint(by_u) + 1e-2 * model.coef_, 0, atol=1e-10)
+    assert_allclose(P.adjoint(by_p) + U.adjoint(by_u) + 1e-2 * model.coef, 0, atol=1e-10)
     assert_allclose(by_p.sum() + by_u.sum(), 0, atol=1e-10)
 
 

@@ -25,7 +25,7 @@ from drpu.exceptions import (
     PriorBoundaryWarning,
     PriorError,
 )
-from drpu.networks.score import NetworkScore
+from drpu.networks.learner import NetworkScore
 from drpu.ratios.scores import LinearScore
 
 WITH_PRIOR = {name: clf for name, clf in TINY.items() if name not in ("vpu", "elkan-noto")}

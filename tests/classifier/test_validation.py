@@ -220,7 +220,7 @@ def test_labels_come_in_every_container(toy, wrap):
         ([0.1, 0.2, 0.7] * 4, "Unknown label type"),
         ([0, 1] * 5, "same number of rows, got 12 and 10"),
         ([], "at least one label"),
-        (None, "y must be given"),
+        (None, "y should be a 1d array of labels, got None"),
         ([[0, 1]] * 12, "y should be a 1d array"),
     ],
 )

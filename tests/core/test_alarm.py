@@ -1,13 +1,14 @@
 """The alarm for a changed prior: false alarms over whole streams, and the delay of true ones."""
 
-import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from drpu.core.shift.alarm import PriorAlarm
+from drpu._codec import decode, encode
+from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError
 
 
 def draw(rng, n, prior):
@@ -66,26 +67,23 @@ def test_it_stays_raised():
         assert alarm.update(tails.empty().update(draw(rng, 1000, 0.3)))
 
 
-def test_a_state_is_plain_data_and_goes_on_alike():
+def test_a_record_goes_on_alike():
     rng = np.random.default_rng(0)
     tails = reference(rng)
     alarm = PriorAlarm.of(tails, alpha=0.01)
     for _ in range(8):
         alarm.update(tails.empty().update(draw(rng, 200, 0.3)))
-    again = PriorAlarm.from_state(json.loads(json.dumps(alarm.state())))
+    again = decode(*encode(alarm.record()), AlarmRecord).alarm()
     batch = tails.empty().update(draw(rng, 200, 0.35))
     assert again.update(batch) == alarm.update(batch)
-    assert again.evidence == pytest.approx(alarm.evidence)
+    assert again.evidence == alarm.evidence
 
 
-@pytest.mark.parametrize(
-    "damage", [{"reference": [0, 0.5]}, {"above": []}, {"count": [1.0]}, {"alpha": None}]
-)
-def test_a_damaged_state_is_refused(damage):
-    rng = np.random.default_rng(0)
-    alarm = PriorAlarm.of(reference(rng))
-    with pytest.raises((DataError, ParameterError)):
-        PriorAlarm.from_state(alarm.state() | {"order": [0.0, 1.0]} | damage)
+@pytest.mark.parametrize("damage", [{"above": np.array([])}, {"low": 0.9}, {"count": np.array([-1.0])}])
+def test_a_damaged_record_is_refused(damage):
+    alarm = PriorAlarm.of(reference(np.random.default_rng(0)))
+    with pytest.raises((DataError, ArtifactError)):
+        encode(replace(alarm.record(), **damage))
 
 
 def test_scores_all_above_or_below_are_no_trouble():

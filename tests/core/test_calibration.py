@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -6,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import check_grad, lsq_linear
 from scipy.special import expit
 
-from drpu._state import ModelState
+from drpu._codec import decode, encode
 from drpu.core import calibration as module
 from drpu.core.calibration import (
     Calibration,
@@ -18,7 +20,7 @@ from drpu.core.calibration import (
     population_ratio,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, PriorError
+from drpu.exceptions import ArtifactError, DataError, PriorError
 
 grades = st.integers(0, 6).map(float)  # few values, so that there are many ties
 positives = st.lists(grades, min_size=1, max_size=12)
@@ -253,40 +255,33 @@ def test_priors_that_cannot_be_are_refused(tails):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.25])
-def test_a_state_makes_an_equal_map(tails, share):
+def test_a_file_keeps_the_map(tails, share):
     fit = calibrate(tails, 0.4, labelled_share=share)
-    again = Calibration.from_state(fit.state())
+    again = decode(*encode(fit), Calibration)
     scores = np.linspace(-5, 5, 200)
     assert_array_equal(again(scores), fit(scores))
 
 
 DAMAGE = {
-    "no levels": lambda s: s.pop("levels"),
-    "no curve": lambda s: s.pop("curve"),
-    "no ceiling": lambda s: s.pop("ceiling"),
-    "a step less": lambda s: s.update(steps=s["steps"][1:]),
-    "falling steps": lambda s: s.update(steps=s["steps"][::-1]),
-    "negative steps": lambda s: s.update(steps=s["steps"] - 10),
-    "NaN in steps": lambda s: s.update(steps=np.where(s["steps"] > 1, np.nan, s["steps"])),
-    "a point less": lambda s: s.update(curve=s["curve"][1:]),
-    "a falling curve": lambda s: s.update(curve=s["curve"][::-1]),
-    "a curve of words": lambda s: s.update(curve=["steep"] * len(s["curve"])),
-    "falling levels": lambda s: s.update(levels=s["levels"][::-1]),
-    "NaN in levels": lambda s: s.update(levels=s["levels"] * np.nan),
-    "a ceiling below 1": lambda s: s.update(ceiling=0.5),
-    "a ceiling of nothing": lambda s: s.update(ceiling=float("nan")),
-    "a share above 1": lambda s: s.update(labelled_share=1.5),
+    "a step less": lambda fit: {"steps": fit.steps[1:]},
+    "falling steps": lambda fit: {"steps": fit.steps[::-1]},
+    "negative steps": lambda fit: {"steps": fit.steps - 10},
+    "NaN in steps": lambda fit: {"steps": np.where(fit.steps > 1, np.nan, fit.steps)},
+    "a point less": lambda fit: {"curve": fit.curve[1:]},
+    "a falling curve": lambda fit: {"curve": fit.curve[::-1]},
+    "falling levels": lambda fit: {"levels": fit.levels[::-1]},
+    "NaN in levels": lambda fit: {"levels": fit.levels * np.nan},
+    "a ceiling below 1": lambda fit: {"ceiling": 0.5},
+    "a ceiling of nothing": lambda fit: {"ceiling": float("nan")},
+    "a share above 1": lambda fit: {"labelled_share": 1.5},
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
-def test_damaged_states_are_refused(tails, damage):
-    state = calibrate(tails, 0.4).state()
-    values = state.config | state.arrays
-    damage(values)
-    damaged = ModelState(state.kind, values, values)
-    with pytest.raises(DataError, match="calibration"):
-        Calibration.from_state(damaged)
+def test_damaged_maps_are_not_written(tails, damage):
+    fit = calibrate(tails, 0.4)
+    with pytest.raises((DataError, ArtifactError)):
+        encode(replace(fit, **damage(fit)))
 
 
 # -- scenarios ---------------------------------------------------------------------------

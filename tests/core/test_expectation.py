@@ -6,7 +6,7 @@ from scipy.special import ndtr
 
 from drpu.core.calibration import calibrate
 from drpu.core.decision import ratio_threshold
-from drpu.core.performance import Decision, Judge, _parts, _whole, expect
+from drpu.core.performance import Decision, PreparedCounts, _parts, _whole, decision_rates, expect
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
@@ -119,10 +119,11 @@ def test_weighted_counts_become_whole_ones_of_the_effective_size():
     assert low.accuracy <= value.accuracy <= high.accuracy
 
 
-def test_one_judge_serves_all_thresholds():
+def test_counts_are_prepared_once_for_all_thresholds():
     tails = drawn(5, 120, 1500, 0.2)
-    judge = Judge.of(tails, 0.2, 0.0)
+    prepared = PreparedCounts.of(tails, 0.2, 0.0)
     for test in (0.1, 0.2, 0.6):
         decision, _ = decide(tails, 0.2, test)
         apart = expect(decision, given(0.2), given(test), cost=0.7)
-        assert expect(decision, given(0.2), given(test), cost=0.7, judge=judge) == apart
+        rates = decision_rates(decision, 0.2, prepared)
+        assert expect(decision, given(0.2), given(test), cost=0.7, rates=rates) == apart

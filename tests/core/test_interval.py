@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -209,7 +211,7 @@ def counted(rng, tails, n, prior, apart):
     """``n`` rows of a Gaussian mixture, drawn cell by cell."""
     survival = prior * ndtr(apart - tails.levels) + (1 - prior) * ndtr(-tails.levels)
     share = -np.diff(np.concatenate(([1.0], survival, [0.0])))
-    return ScoreTails.from_state(tails.state().replaced(counts=rng.multinomial(n, np.maximum(share, 0))))
+    return replace(tails.record(), counts=rng.multinomial(n, np.maximum(share, 0))).tails()
 
 
 @pytest.mark.parametrize("apart", [2.0, 3.5])

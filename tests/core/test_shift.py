@@ -6,10 +6,9 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 from scipy.special import expit
 
-from drpu._state import ModelState
 from drpu.core.calibration import fit_plateau, monotone_cells, normal_scores
 from drpu.core.shift.matching import SHIFTS, efficient, em, em_on_ratios, match_negatives, matching
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, TailsRecord
 
 inner = st.floats(0.05, 0.95)
 grades = st.integers(-3, 3).map(float)
@@ -38,17 +37,9 @@ def exact_pair(positive, negative, before, now, n=10**6):
     grow = 10**6
     positive = np.rint(grow * counts[0]).astype(np.int64)
     reference, tails = (
-        ScoreTails.from_state(
-            ModelState(
-                "tails",
-                {"n_positive": float(positive.sum()), "copies": 1, "weight_squares": 0.0},
-                {
-                    "levels": levels,
-                    "positive_counts": positive,
-                    "counts": np.rint(grow * c).astype(np.int64),
-                },
-            )
-        )
+        TailsRecord(
+            levels, positive, np.rint(grow * c).astype(np.int64), float(positive.sum()), 1, 0.0, 0.0, None
+        ).tails()
         for c in counts[1:]
     )
     return tails, reference

@@ -378,14 +378,12 @@ def test_threads_that_share_tails_lose_no_count(way):
 
 def test_counts_that_would_wrap_are_refused_and_leave_the_tails_as_they_were():
     tails = ScoreTails([0.0, 1.0]).update([0.5])
-    state = tails.state()
-    full = ScoreTails.from_state(
-        replace(state, arrays=state.arrays | {"counts": np.array([0, 2**61, 2**61])})
-    )
+    record = tails.record()
+    full = replace(record, counts=np.array([0, 2**61, 2**61])).tails()
     before = full.counts.copy()
     with pytest.raises(DataError, match="rows can be counted"):
         full.merge(tails.empty().update([0.5, 0.7]))
     assert (full.counts == before).all()
     for counts in ([2**63 - 1, 1, 1], [2**62, 2**62, 0]):
         with pytest.raises(DataError, match="add up"):
-            ScoreTails.from_state(replace(state, arrays=state.arrays | {"counts": np.array(counts)}))
+            replace(record, counts=np.array(counts))

@@ -1,17 +1,19 @@
-"""Tails are restored from their state, from pickles and from copies; damaged states are refused."""
+"""Tails are restored from records, pickles and copies; damaged records are refused."""
 
 import copy
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from tails_data import POSITIVE, weighted_tails
 
-from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError
+from drpu._codec import decode, encode
+from drpu.core.tails import ScoreTails, TailsRecord
+from drpu.exceptions import ArtifactError, DataError
 
 KEEPERS = {
-    "state": lambda t: ScoreTails.from_state(t.state()),
+    "record": lambda t: t.record().tails(),
     "pickle": lambda t: pickle.loads(pickle.dumps(t)),
     "pickle 2": lambda t: pickle.loads(pickle.dumps(t, protocol=2)),
     "deepcopy": copy.deepcopy,
@@ -37,17 +39,17 @@ def test_kept_tails_are_equal_and_go_on_counting(keep, make):
     assert kept == tails.update([0.4])
 
 
-def test_a_state_does_not_change_when_counting_goes_on():
+def test_a_record_does_not_change_when_counting_goes_on():
     tails = ScoreTails(POSITIVE).update([0.3])
-    state = tails.state()
-    restored = ScoreTails.from_state(state)
+    record = tails.record()
+    restored = record.tails()
     tails.update([0.3])
-    assert restored.n == ScoreTails.from_state(state).n == 1
+    assert restored.n == record.tails().n == 1
 
 
 def test_integers_of_any_width_are_counts():
-    state = weighted_tails().empty().update([0.3]).state()
-    restored = ScoreTails.from_state(state.replaced(counts=state.arrays["counts"].astype(np.int32)))
+    record = weighted_tails().empty().update([0.3]).record()
+    restored = replace(record, counts=record.counts.astype(np.int32)).tails()
     assert not restored.weighted
     assert restored.n == 1
 
@@ -55,52 +57,39 @@ def test_integers_of_any_width_are_counts():
 @pytest.mark.parametrize(
     ("damage", "words"),
     [
-        ({"levels": np.array([0.2, 0.9, 0.5])}, "levels must ascend"),
-        ({"levels": np.array([0.2, 0.5, 0.5])}, "levels must ascend"),
-        ({"levels": np.array([0.2, np.inf, np.inf])}, "levels must ascend"),
-        ({"levels": np.array([0.2, np.nan, 0.9])}, "levels must not hold NaN"),
+        ({"levels": np.array([0.2, 0.9, 0.5])}, "levels of tails must ascend"),
+        ({"levels": np.array([0.2, 0.5, 0.5])}, "levels of tails must ascend"),
+        ({"levels": np.array([0.2, np.inf, np.inf])}, "levels of tails must ascend"),
         ({"levels": np.array([0.2, 0.5])}, "positive_counts must have one more cell than levels, 3"),
-        ({"levels": np.array([])}, "levels must hold at least one"),
+        ({"levels": np.array([])}, "there must be one"),
         ({"counts": np.array([1, 1, 1])}, "counts must have one more cell than levels, 4"),
         ({"counts": np.array([1, -1, 0, 0])}, "counts must be finite numbers that are not negative"),
         ({"counts": np.array([1.0, np.nan, 0, 0])}, "counts must be finite"),
-        ({"counts": np.array([1.0, np.inf, 0, 0])}, "counts must be finite"),
-        ({"counts": np.array(["1", "1", "0", "0"])}, "counts must be finite numbers"),
-        ({"counts": None}, "counts must have one more cell"),
-        ({"counts": np.array([1.0, 1.0, 0, 0])}, "counts and weight_squares do not agree"),
-        ({"positive_counts": np.array([1, 1, 1, 1])}, "positive_counts and n_positive do not agree"),
-        ({"positive_counts": np.array([0, 0, 0, 0])}, "positive_counts and n_positive do not agree"),
-        ({"n_positive": 5.0}, "positive_counts and n_positive do not agree"),
-        ({"n_positive": 0.0}, "positive_counts and n_positive do not agree"),
-        ({"n_positive": np.nan}, "n_positive must lie between 0 and"),
-        ({"n_positive": "four"}, "n_positive must be a number, got 'four'"),
-        ({"copies": 0}, "copies must be at least 1, got 0"),
-        ({"copies": 1.5}, "copies must be an integer, got 1.5"),
-        ({"weight_squares": -1.0}, "weight_squares must lie between 0 and"),
-        ({"columns": np.array([3, -1])}, "columns must be counts"),
-        ({"columns": np.array([], dtype=np.int64)}, "columns must be counts"),
+        ({"counts": np.array([1.0, 1.0, 0, 0])}, "counts and weight_squares of tails do not agree"),
+        ({"positive_counts": np.array([1, 1, 1, 1])}, "positive_counts and n_positive of tails do not agree"),
+        ({"positive_counts": np.array([0, 0, 0, 0])}, "positive_counts and n_positive of tails do not agree"),
+        ({"n_positive": 5.0}, "positive_counts and n_positive of tails do not agree"),
     ],
 )
-def test_a_damaged_state_is_refused(damage, words):
-    state = ScoreTails(POSITIVE).update([0.1, 0.5], columns=np.array([1, 1])).state()
-    with pytest.raises(DataError, match=f"the state of tails is damaged: .*{words}"):
-        ScoreTails.from_state(state.replaced(**damage))
+def test_counts_that_do_not_agree_are_no_record(damage, words):
+    record = ScoreTails(POSITIVE).update([0.1, 0.5], columns=np.array([1, 1])).record()
+    with pytest.raises(DataError, match=words):
+        replace(record, **damage)
+
+
+@pytest.mark.parametrize("make", TAILS)
+def test_a_file_keeps_tails(make):
+    record = TAILS[make]().record()
+    assert decode(*encode(record), TailsRecord).tails() == TAILS[make]()
 
 
 @pytest.mark.parametrize(
-    "key", ["levels", "positive_counts", "counts", "n_positive", "copies", "weight_squares"]
+    "damage", [{"n_positive": 0.0}, {"copies": 0}, {"weight_squares": -1.0}, {"columns": np.array([3, -1])}]
 )
-def test_a_state_with_a_part_missing_is_refused(key):
-    state = ScoreTails(POSITIVE).state()
-    (state.arrays if key in state.arrays else state.config).pop(key)
-    with pytest.raises(DataError, match=f"damaged: '{key}'"):
-        ScoreTails.from_state(state)
-
-
-@pytest.mark.parametrize("state", [None, [], 3])
-def test_something_that_is_no_state_is_refused(state):
-    with pytest.raises(DataError, match="the state of tails is damaged"):
-        ScoreTails.from_state(state)
+def test_numbers_outside_of_their_rules_are_not_written(damage):
+    record = ScoreTails(POSITIVE).update([0.1, 0.5], columns=np.array([1, 1])).record()
+    with pytest.raises(ArtifactError, match=next(iter(damage))):
+        encode(replace(record, **damage))
 
 
 def test_tails_can_be_pickled_and_copied():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from codec_laws import round_trip
 from drpu import BoostedRatio, DRPUClassifier, export_onnx
 from drpu.exceptions import ParameterError
 from drpu.ratios.auto import AutoRatio
-from drpu.ratios.base import model_from_state
 from drpu.ratios.forest import ForestRatio
 
 # The samples are small, so drpu warns that the prior is not identified; this is not tested here.
@@ -45,10 +45,10 @@ def test_the_ratio_of_a_level_is_learnt_whatever_its_code(kind, samples):
 
 
 @pytest.mark.parametrize("kind", MODELS)
-def test_models_with_categories_come_back_from_their_states(kind, samples):
+def test_functions_of_categories_come_back_from_files(kind, samples):
     model = kind(categories=(1,), random_state=0).fit_ratio(*samples)
     new = np.array([[0.1, 3.0], [0.2, 99.0], [-1.0, 0.0]])  # 99 is a code that training did not have
-    again = model_from_state(model.state())
+    again = round_trip(model)
     assert_array_equal(again.log_ratio(new), model.log_ratio(new))
     assert np.isfinite(model.log_ratio(new)).all()
 

@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -29,8 +30,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from drpu._state import ModelState
+from codec_laws import check_edits, round_trip
+from drpu._codec import encode
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
+from drpu.functions.estimators import write_estimators
 from drpu.ratios.classifier import ClassifierRatio
 
 MADE_OF_ROWS = [
@@ -95,27 +98,27 @@ def test_extreme_odds_keep_their_order(classifier):
     scores = model.log_ratio(np.linspace(0, 60, 50)[:, None])
     assert (np.diff(scores) > 0).all()
     assert scores.max() > 40  # odds that 1 - p cannot hold
-    assert not model.smoothed_
+    assert not model.smoothed
 
 
 @pytest.mark.parametrize("classifier", [DecisionTreeClassifier(), RandomForestClassifier(20)])
 def test_certain_probabilities_are_smoothed_in_order(classifier, rows):
     model = ClassifierRatio(classifier, random_state=0).fit_ratio(*rows)
-    p = model.classifiers_[0].predict_proba(rows[1])[:, 1]
-    assert model.smoothed_
+    p = model.estimators[0].predict_proba(rows[1])[:, 1]
+    assert model.smoothed
     smooth = (120 * p + 0.5) / 121
     assert_allclose(model.log_ratio(rows[1]), logit(smooth) + np.log(90 / 30), rtol=1e-9)
 
 
 def test_log_ratio_of_folds_is_the_mean_of_theirs(rows):
     model = ClassifierRatio(GaussianNB(), folds=3, random_state=0).fit_ratio(*rows)
-    assert len(model.classifiers_) == 3
+    assert len(model.estimators) == 3
     single = [
         np.diff(part.predict_log_proba(rows[1]), axis=1)[:, 0] + offset
-        for part, offset in zip(model.classifiers_, model.offsets_, strict=True)
+        for part, offset in zip(model.estimators, model.offsets, strict=True)
     ]
     assert_allclose(model.log_ratio(rows[1]), np.mean(single, axis=0), rtol=1e-9)
-    assert_allclose(model.offsets_, np.log(60 / 20))
+    assert_allclose(model.offsets, np.log(60 / 20))
     assert not np.allclose(single[0], single[1])
 
 
@@ -177,23 +180,28 @@ def test_weights_that_a_classifier_cannot_take_are_an_error(rows):
 
 @pytest.mark.parametrize("classifier", MADE_OF_ROWS, ids=lambda c: type(c).__name__)
 def test_classifiers_made_of_rows_say_so(classifier, rows):
-    model = ClassifierRatio(classifier, random_state=0)
-    assert model.keeps_rows
-    assert model.fit_ratio(*rows).keeps_rows
-    assert ClassifierRatio.from_state(model.state()).keeps_rows
+    model = ClassifierRatio(classifier, random_state=0).fit_ratio(*rows)
+    assert "values of training rows" in model.keeps.values()
+    assert round_trip(model).keeps == model.keeps
 
 
 @pytest.mark.parametrize("classifier", NOT_OF_ROWS, ids=lambda c: type(c).__name__)
 @pytest.mark.parametrize("folds", [1, 2])
-def test_other_classifiers_hold_no_row_and_come_back_from_their_state(classifier, folds, rows):
+def test_other_classifiers_hold_no_row_and_come_back_from_a_file(classifier, folds, rows):
     model = ClassifierRatio(classifier, folds=folds, random_state=0).fit_ratio(*rows)
-    assert not model.keeps_rows
-    state = model.state()
-    again = ClassifierRatio.from_state(state)
-    assert_allclose(again.log_ratio(rows[1]), model.log_ratio(rows[1]), rtol=0, atol=1e-12)
+    assert model.keeps == {}
+    assert_allclose(round_trip(model).log_ratio(rows[1]), model.log_ratio(rows[1]), rtol=0, atol=1e-12)
+    (archive,) = encode(model).blobs.values()
     for X in rows:
         for dtype in (np.float64, np.float32):
-            assert not any(row.astype(dtype).tobytes() in state.blobs["classifiers"] for row in X)
+            assert not any(row.astype(dtype).tobytes() in archive for row in X)
+
+
+def test_means_of_few_rows_are_values_of_rows():
+    rng = np.random.default_rng(0)
+    few, many = (ClassifierRatio(GaussianNB()).fit_ratio(*draw(rng, n, 90)) for n in (4, 6))
+    assert few.keeps == {"GaussianNB": "values of training rows"}
+    assert many.keeps == {}
 
 
 class Stranger(ClassifierMixin, BaseEstimator):
@@ -205,20 +213,42 @@ class Stranger(ClassifierMixin, BaseEstimator):
         return np.full((len(X), 2), 0.5)
 
 
-def test_types_that_are_not_trusted_are_refused_by_name(rows):
+class Unwritable(Stranger):
+    def fit(self, X, y):
+        self.lines_ = (line for line in "ab")
+        return super().fit(X, y)
+
+
+def test_what_others_keep_is_not_known(rows):
     model = ClassifierRatio(Stranger()).fit_ratio(*rows)
-    assert model.keeps_rows  # the label is unknown
-    with pytest.raises(ArtifactError, match="Stranger"):
-        model.state()
+    assert model.keeps == {"Stranger": "maybe values of training rows"}
 
 
-def test_damaged_and_foreign_states_are_refused(rows):
-    state = ClassifierRatio().fit_ratio(*rows).state()
-    broken = ModelState("classifier", state.config, blobs={"classifiers": state.blobs["classifiers"][:200]})
+def test_an_archive_is_opened_when_rows_are_scored_and_not_before(rows):
+    model = round_trip(ClassifierRatio(GaussianNB()).fit_ratio(*rows))
+    broken = replace(model, archive=model.archive[:200])
+    assert broken.describe() == "the odds of GaussianNB"
     with pytest.raises(ArtifactError, match="cannot be read"):
-        ClassifierRatio.from_state(broken)
-    with pytest.raises(DataError, match="ClassifierRatio"):
-        ClassifierRatio.from_state(ModelState("classifier"))
+        broken.log_ratio(rows[1])
+    with pytest.raises(ArtifactError, match="2 classifiers, got 1"):
+        replace(model, offsets=np.zeros(2)).log_ratio(rows[1])
+    wrong = replace(model, archive=write_estimators([GaussianNB().fit(rows[1], np.arange(90) % 3)]))
+    with pytest.raises(ArtifactError, match="labels 0 and 1"):
+        wrong.log_ratio(rows[1])
+    check_edits(model)
+
+
+def test_what_was_read_uses_one_job(rows):
+    forest = RandomForestClassifier(3, n_jobs=2, random_state=0)
+    model = ClassifierRatio(make_pipeline(StandardScaler(), forest)).fit_ratio(*rows)
+    assert model.estimators[0][-1].n_jobs == 2
+    assert round_trip(model).estimators[0][-1].n_jobs is None
+
+
+def test_what_skops_cannot_write_is_refused_by_name(rows):
+    model = ClassifierRatio(Unwritable()).fit_ratio(*rows)
+    with pytest.raises(ArtifactError, match="Unwritable"):
+        encode(model)
 
 
 @pytest.mark.parametrize(

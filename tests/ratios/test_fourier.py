@@ -2,13 +2,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
-from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
+from codec_laws import check_kept, round_trip
 from drpu import make_gaussian_pu
+from drpu._codec import encode
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.functions import features
 from drpu.ratios import fourier
-from drpu.ratios.base import model_from_state
-from drpu.ratios.fourier import FourierRatio
+from drpu.ratios.fourier import FourierRatio, LinearRatio
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +47,7 @@ def test_a_linear_trend_is_learnt_from_few_rows():
     positive, unlabeled = rng.normal(size=(100, 20)) + direction, rng.normal(size=(400, 20))
     new = rng.normal(size=(2000, 20))
     models = [FourierRatio(300, linear=yes, random_state=0).fit_ratio(positive, unlabeled) for yes in (1, 0)]
-    assert models[0].linear_.shape == (20,)
+    assert models[0].linear.shape == (20,)
     with_columns, without = (np.corrcoef(model.log_ratio(new), new @ direction)[0, 1] for model in models)
     assert with_columns > 0.9 > without
 
@@ -53,9 +56,8 @@ def test_many_columns_have_no_linear_part():
     rng = np.random.default_rng(5)
     samples = rng.normal(size=(20, 301)), rng.normal(size=(40, 301))
     wide = FourierRatio(50, linear=True, random_state=0).fit_ratio(*samples)
-    assert wide.linear_ is None
-    assert "linear" not in wide.state().arrays
-    assert_allclose(model_from_state(wide.state()).log_ratio(samples[1]), wide.log_ratio(samples[1]))
+    assert wide.linear is None
+    assert_array_equal(round_trip(wide).log_ratio(samples[1]), wide.log_ratio(samples[1]))
 
 
 def test_ratio_of_equal_samples_is_one(data):
@@ -86,18 +88,16 @@ def test_equal_seeds_give_equal_models(data, model):
     assert not np.array_equal(other.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
 
 
-def test_a_state_makes_an_equal_model(data, model):
-    again = model_from_state(model.state())
-    assert isinstance(again, FourierRatio)
-    assert_allclose(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled), rtol=1e-12)
-    assert again.get_params()["n_features"] == 200
-    assert not again.keeps_rows
+def test_a_function_comes_back_from_a_file(data, model):
+    assert_array_equal(round_trip(model).log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
+    assert model.keeps == {}
+    check_kept(FourierRatio(3, linear=True, random_state=0).fit_ratio(data.positive, data.unlabeled))
 
 
 def test_no_training_row_is_kept(data, model):
-    kept = list(model.state().arrays.values())
+    kept = list(encode(model).arrays.values())
     rows = np.vstack([data.positive, data.unlabeled])
-    standardised = (rows - model.scaling_.shift) / model.scaling_.scale
+    standardised = (rows - model.cosines.scaling.shift) / model.cosines.scaling.scale
     for row in np.vstack([rows, standardised]):
         assert not any(row.tobytes() in array.tobytes() for array in kept)
         assert not any(np.isclose(row[0], array, rtol=1e-9).any() for array in kept)
@@ -105,7 +105,7 @@ def test_no_training_row_is_kept(data, model):
 
 def test_blocks_of_rows_are_scored_as_one(data, model, monkeypatch):
     whole = model.log_ratio(data.unlabeled)
-    monkeypatch.setattr(fourier, "_CHUNK", 7)
+    monkeypatch.setattr(features, "_CHUNK", 7)
     assert_allclose(model.log_ratio(data.unlabeled), whole, rtol=1e-12)
 
 
@@ -118,9 +118,9 @@ def test_a_row_has_one_score_in_any_batch(data, model):
 
 
 def test_fast_cosines_are_good_cosines(data, model):
-    features = model._features(data.positive)
+    exact = model.cosines.features(data.positive, linear=True, dtype=np.float64)
     factor = np.sqrt(30 / 4)  # of the columns among the features
-    exact = features @ np.concatenate([model.coefficients_, model.linear_ / factor]) + model.intercept_
+    exact = exact @ np.concatenate([model.coef, model.linear / factor]) + model.intercept
     assert_allclose(model.log_ratio(data.positive), exact, atol=1e-5)
 
 
@@ -132,7 +132,7 @@ def test_beyond_a_number_of_unlabeled_rows_a_sample_of_them_serves(data, monkeyp
     )
     # With a third of the unlabeled rows the odds triple, but the ratio is the same.
     difference = part.log_ratio(data.unlabeled) - whole.log_ratio(data.unlabeled)
-    assert not np.array_equal(part.coefficients_, whole.coefficients_)
+    assert not np.array_equal(part.coef, whole.coef)
     assert abs(np.median(difference)) < 0.5 < np.log(3)
 
 
@@ -178,11 +178,43 @@ def test_parameters_are_checked(data, parameters):
 
 
 def test_rows_are_checked(data, model):
-    with pytest.raises(NotFittedError, match="FourierRatio has not learnt a ratio yet"):
-        FourierRatio().log_ratio(data.unlabeled)
     with pytest.raises(DataError, match="X must have 4 columns"):
         model.log_ratio(data.unlabeled[:, :2])
     with pytest.raises(DataError, match="NaN"):
         model.log_ratio(np.full((1, 4), np.nan))
     with pytest.raises(DataTypeError, match="sparse"):
         model.log_ratio(sparse.csr_array(data.unlabeled))
+
+
+# -- the linear fit of sparse rows ----------------------------------------------------------------
+
+
+def thin(rows):
+    return sparse.csr_array(np.where(np.abs(rows) < 0.7, 0, rows))
+
+
+def test_the_linear_fit_is_a_logistic_regression_on_scaled_columns(data):
+    positive, unlabeled = thin(data.positive), thin(data.unlabeled)
+    function = LinearRatio().fit_ratio(positive, unlabeled)
+    rows = sparse.vstack([positive, unlabeled])
+    scaler = StandardScaler(with_mean=False).fit(rows)
+    label = np.repeat([1, 0], [200, 600])
+    plain = LogisticRegression(C=0.1, max_iter=1000).fit(scaler.transform(rows), label)
+    odds = plain.decision_function(scaler.transform(unlabeled)) + np.log(3)
+    assert_allclose(function.log_ratio(unlabeled), odds, atol=1e-3)
+    assert_allclose(function.log_ratio(unlabeled.toarray()), function.log_ratio(unlabeled), atol=1e-12)
+
+
+def test_rows_of_a_linear_fit_have_one_score_in_any_batch(data):
+    rows = thin(data.unlabeled)
+    function = LinearRatio().fit_ratio(thin(data.positive), rows)
+    whole = function.log_ratio(rows)
+    parts = [function.log_ratio(rows[i : i + 7]) for i in range(0, 600, 7)]
+    assert_array_equal(np.concatenate(parts), whole)
+
+
+def test_a_linear_fit_comes_back_from_a_file(data):
+    function = LinearRatio().fit_ratio(thin(data.positive), thin(data.unlabeled))
+    rows = thin(data.unlabeled)
+    assert_array_equal(round_trip(function).log_ratio(rows), function.log_ratio(rows))
+    check_kept(function)

@@ -1,6 +1,7 @@
 """Of several folds, the models count new rows; one more model, fitted to all rows, labels them."""
 
 import warnings
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -8,32 +9,36 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from drpu import DRPUClassifier, load, make_gaussian_pu, save
+from drpu._codec import decode, encode
 from drpu._samples import Sample, SamplePair
-from drpu._state import ModelState
 from drpu.classifier.fitted import score_once
-from drpu.exceptions import DataError
+from drpu.exceptions import ArtifactError
+from drpu.functions.base import Function
+from drpu.functions.folds import Folds
 from drpu.ratios import auto
 from drpu.ratios.auto import AutoRatio, Size
-from drpu.ratios.base import RatioModel
-from drpu.ratios.folds import FoldedRatio, cross_fit
+from drpu.ratios.base import RatioLearner
+from drpu.ratios.crossfit import cross_fit
 
 
-class Mean(RatioModel):
-    """Remembers its rows; the score of a row is its distance from the mean of the positives."""
+@dataclass(frozen=True, eq=False)
+class Distance(Function):
+    """The score of a row is its distance from the mean of the positives."""
 
-    def _fit(self, pair, holdout):
-        self.sizes = len(pair.positive), len(pair.unlabeled)
-        self.mean = pair.positive.rows.mean()
+    mean: float
+    sizes: tuple
 
-    def _log_ratio(self, X):
+    @property
+    def n_columns(self):
+        return 1
+
+    def _score(self, X):
         return X[:, 0] - self.mean
 
-    def state(self):
-        return ModelState("mean")
 
-    @classmethod
-    def from_state(cls, state, *, module=None):
-        return cls()
+class Mean(RatioLearner):
+    def fit_checked(self, pair, holdout=None):
+        return Distance(pair.positive.rows.mean(), (len(pair.positive), len(pair.unlabeled)))
 
 
 class Refitted(Mean):
@@ -52,7 +57,7 @@ def test_the_model_of_all_rows_changes_nothing_that_is_held_out():
     )
     assert plain.whole is None
     assert folded.whole.sizes == (12, 30)
-    assert [model.sizes for model in folded.models] == [(8, 20)] * 3
+    assert [model.sizes for model in folded.functions] == [(8, 20)] * 3
     assert_array_equal(held.positive, before.positive)
     assert_array_equal(held.unlabeled, before.unlabeled)
     X = np.arange(4.0)[:, None]
@@ -63,7 +68,7 @@ def test_the_model_of_all_rows_changes_nothing_that_is_held_out():
 def test_a_single_model_labels_what_it_counts(holdout):
     folded, _ = cross_fit(Refitted(), pair(), holdout=holdout, random_state=0)
     assert folded.whole is None
-    assert folded.label_models == folded.models == folded.all_models
+    assert folded.label_functions == folded.functions == folded.all_functions
 
 
 def test_scores_have_the_columns_of_the_folds_first():
@@ -73,7 +78,7 @@ def test_scores_have_the_columns_of_the_folds_first():
     assert scores.shape == (5, 4)
     assert_array_equal(folded.counted(scores), folded.fold_scores(X))
     assert_array_equal(folded.labelling(scores), folded.label_scores(X))
-    assert_array_equal(folded.label_scores(X)[:, 0], folded.whole.score_checked(X))
+    assert_array_equal(folded.label_scores(X)[:, 0], folded.whole.score(X))
     assert_array_equal(folded.log_ratio(X), folded.whole.log_ratio(X))
 
 
@@ -86,8 +91,8 @@ def test_all_models_are_averaged_or_all_are_weighted(positives, weighted, monkey
     rng = np.random.default_rng(0)
     samples = Sample(rng.normal(1, 1, (positives, 2))), Sample(rng.normal(0, 1, (600, 2)))
     folded, _ = cross_fit(AutoRatio(random_state=0), SamplePair(*samples), holdout=4, random_state=0)
-    for model in folded.all_models:
-        averaged = np.array_equal(model.weights_, [0.5, 0.25, 0.25]) and model.constant_ == 0
+    for model in folded.all_functions:
+        averaged = np.array_equal(model.weights, [0.5, 0.25, 0.25]) and model.constant == 0
         assert averaged != weighted
 
 
@@ -129,14 +134,14 @@ def clf(data):
 def test_labels_need_the_model_of_all_rows_only(clf, data, monkeypatch):
     X = data.unlabeled
     labels, counts = clf.predict(X), clf.count(X)
-    copy = FoldedRatio(clf.model_.models, clf.model_.whole)
+    copy = Folds(clf.model_.functions, clf.model_.whole)
     with monkeypatch.context() as patch:
-        patch.setattr(FoldedRatio, "fold_scores", None)
+        patch.setattr(Folds, "fold_scores", None)
         assert_array_equal(clf.predict(X), labels)
     with monkeypatch.context() as patch:
-        patch.setattr(FoldedRatio, "label_scores", None)
+        patch.setattr(Folds, "label_scores", None)
         assert_array_equal(clf.count(X).counts, counts.counts)
-    assert_array_equal(copy.label_scores(X)[:, 0], clf.model_.whole.score_checked(X))
+    assert_array_equal(copy.label_scores(X)[:, 0], clf.model_.whole.score(X))
 
 
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")
@@ -175,13 +180,12 @@ def test_true_labels_are_compared_with_the_labels_that_are_predicted(clf, data):
 def test_files_contain_both(clf, data, tmp_path):
     save(clf, tmp_path / "both.drpu")
     again = load(tmp_path / "both.drpu")
-    assert len(again.model_.models) == 2
+    assert len(again.model_.functions) == 2
     assert_allclose(again.model_.scores(data.unlabeled), clf.model_.scores(data.unlabeled), rtol=1e-12)
 
 
-def test_a_file_needs_a_model_that_counts(clf):
-    state = clf.model_.whole.state()
-    with pytest.raises(DataError, match="at least one fold model"):
-        FoldedRatio.from_state(ModelState("folds", {"whole": True}, parts={"0": state}))
-    with pytest.raises(DataError, match="whole must be true or false"):
-        FoldedRatio.schema.check(ModelState("folds", {"whole": 1}, parts={"0": state}))
+def test_a_file_needs_a_function_that_counts(clf):
+    tree, arrays, blobs = encode(Folds((clf.model_.whole,)))
+    tree["fields"] |= {"functions": [], "whole": tree["fields"]["functions"][0]}
+    with pytest.raises(ArtifactError, match="functions: must be of 1 to"):
+        decode(tree, arrays, blobs, Folds)

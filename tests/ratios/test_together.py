@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,9 +16,10 @@ from scipy import sparse
 from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ImputationWarning
+from drpu.functions.average import Filling
+from drpu.functions.folds import Folds
 from drpu.functions.trees import FEW_ROWS
-from drpu.ratios.auto import AutoRatio, FoldPlan
-from drpu.ratios.folds import FoldedRatio
+from drpu.ratios.auto import AutoRatio, FoldSettings
 from drpu.ratios.forest import ForestRatio
 
 COLUMNS = 6
@@ -50,7 +53,7 @@ def fitted_with_gaps():
 
 def each_alone(model, X):
     """Scores by one model after the other."""
-    return np.column_stack([part.score_checked(X) for part in model.all_models])
+    return np.column_stack([part.score(X) for part in model.all_functions])
 
 
 def in_batches(model, X, size):
@@ -107,29 +110,27 @@ def test_sparse_rows_have_the_same_scores_in_any_batch():
 )
 def test_models_of_trees_alone_have_the_same_scores_in_any_batch(models):
     X, y = labelled()
-    folded = FoldedRatio([model.fit_ratio(X[y == 1], X[y == 0]) for model in models])
+    folded = Folds(tuple(model.fit_ratio(X[y == 1], X[y == 0]) for model in models))
     new = rows(50, seed=4)
     assert_array_equal(in_batches(folded, new, 1), each_alone(folded, new))
 
 
+def chosen(function, kept):
+    """The function with some of its members, in that order."""
+    return replace(
+        function, members=tuple(function.members[i] for i in kept), weights=function.weights[list(kept)]
+    )
+
+
 def test_models_with_different_members_have_the_same_scores_in_any_batch(fitted):
-    state = fitted.model_.state()
-    for fold, kept in enumerate(([0], [1], [2], [0, 2], [1, 2])):
-        auto = state.parts[str(fold)]
-        auto.config["weights"] = [auto.config["weights"][i] for i in kept]
-        members = {str(j): auto.parts[str(i)] for j, i in enumerate(kept)}
-        auto.parts.clear()
-        auto.parts.update(members)
-    model = FoldedRatio.from_state(state)
+    some = ([0], [1], [2], [0, 2], [1, 2])
+    model = Folds(tuple(chosen(f, kept) for f, kept in zip(fitted.model_.functions, some, strict=True)))
     X = rows(50, seed=5)
     assert_array_equal(in_batches(model, X, 1), each_alone(model, X))
 
 
-def test_members_in_another_order_are_scored_one_after_the_other(fitted):
-    state = fitted.model_.state()
-    for auto in state.parts.values():
-        auto.parts["0"], auto.parts["1"] = auto.parts["1"], auto.parts["0"]
-    model = FoldedRatio.from_state(state)
+def test_members_in_another_order_have_the_same_scores_in_any_batch(fitted):
+    model = Folds(tuple(chosen(f, [1, 2, 0]) for f in fitted.model_.functions))
     X = rows(50, seed=5)
     assert_array_equal(in_batches(model, X, 1), each_alone(model, X))
 
@@ -143,7 +144,7 @@ def test_gaps_that_training_did_not_have_are_told_for_a_single_row_too(fitted):
 
 def test_threads_score_single_rows_alike(fitted):
     X = rows(200, seed=6)
-    model = FoldedRatio.from_state(fitted.model_.state())  # nothing is prepared yet
+    model = copy.deepcopy(fitted.model_)  # nothing is prepared yet
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(model.scores, X[:, None]))
     assert_array_equal(np.concatenate(found), each_alone(model, X))
@@ -151,10 +152,10 @@ def test_threads_score_single_rows_alike(fitted):
 
 def test_what_is_prepared_for_scoring_is_not_pickled(fitted):
     X = rows(5, seed=7)
-    fitted.predict(X)
-    content = pickle.dumps(fitted)
-    assert len(content) == len(pickle.dumps(pickle.loads(content)))
-    assert_array_equal(pickle.loads(content).ratio(X), fitted.ratio(X))
+    again = pickle.loads(pickle.dumps(fitted))
+    before = len(pickle.dumps(again))
+    assert_array_equal(again.ratio(X), fitted.ratio(X))
+    assert len(pickle.dumps(again)) == before
 
 
 def test_labels_and_probabilities_of_a_row_do_not_depend_on_the_batch(fitted):
@@ -169,13 +170,14 @@ def test_labels_and_probabilities_of_a_row_do_not_depend_on_the_batch(fitted):
 
 
 def test_trees_of_different_folds_have_different_seeds(fitted):
-    seeds = {member.random_state for model in fitted.model_.models for member in model.members_[:2]}
-    assert len(seeds) == 2 * len(fitted.model_.models)
+    X, y = labelled()
+    copies = AutoRatio(random_state=0).for_folds(SamplePair(Sample(X[y == 1]), Sample(X[y == 0])), 5)
+    assert len({one._fold.seed(7) for one in copies}) == len(fitted.model_.functions) == 5
 
 
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
-    plan = FoldPlan(0, folds, np.zeros(1), None)
+    plan = FoldSettings(0, folds, Filling(np.zeros(1)))
     assert plan.trees < ForestRatio().n_trees
     boosting = plan.boosting(stopped=False)
     assert boosting["n_rounds"] * boosting["learning_rate"] == pytest.approx(9.0)
@@ -185,13 +187,13 @@ def test_many_folds_have_fewer_trees_each(folds):
 def test_a_single_model_has_no_plan_of_folds():
     X, y = labelled()
     model = AutoRatio(random_state=0).fit_ratio(X[y == 1], X[y == 0])
-    assert model.members_[0].n_trees == ForestRatio().n_trees
+    assert model.members[0].n_trees == ForestRatio().n_trees
     (alone,) = AutoRatio(random_state=0).for_folds(SamplePair(Sample(X[y == 1]), Sample(X[y == 0])), 1)
-    assert alone._plan is None
+    assert alone._fold is None
 
 
 def test_folds_of_sparse_rows_have_fewer_trees_too():
     X, y = labelled()
     pair = SamplePair(Sample(sparse.csr_matrix(X[y == 1])), Sample(sparse.csr_matrix(X[y == 0])))
     copies = AutoRatio(random_state=0).for_folds(pair, 5)
-    assert [copy._plan.number for copy in copies] == [0, 1, 2, 3, 4]
+    assert [one._fold.number for one in copies] == [0, 1, 2, 3, 4]

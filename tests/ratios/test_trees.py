@@ -1,14 +1,16 @@
-"""LightGBM gets only checked trees, which contain splits and leaves and no other values of rows."""
+"""Trees as arrays: they predict as LightGBM's own, and only checked trees reach LightGBM."""
 
-import re
+from dataclasses import replace
 
 import lightgbm
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from drpu.exceptions import ArtifactError
-from drpu.functions.trees import MOST_DEPTH, Trees, read_trees
+from codec_laws import check_kept, round_trip
+from drpu._codec import decode, encode
+from drpu.exceptions import ArtifactError, DataError
+from drpu.functions.trees import MOST_DEPTH, Trees
 
 
 def rows(rng, n=300):
@@ -28,138 +30,138 @@ def booster():
 
 
 @pytest.fixture(scope="module")
-def text(booster):
-    return booster.model_to_string()
+def trees(booster):
+    return Trees.from_lightgbm(booster.model_to_string(), 3)
 
 
-def read(text):
-    return Trees.from_text(text, columns=3, averaged=False)
-
-
-def test_checked_trees_predict_as_the_original_ones(booster, text):
-    assert re.search(r"num_cat=[1-9]", text)  # categorical splits are among them
+def test_arrays_predict_as_the_original_trees(booster, trees):
+    assert len(trees.bounds) > 2  # splits on categories are among them
     new = rows(np.random.default_rng(1))
     new[:50, 0] = np.arange(-10, 40) * 3
-    assert_array_equal(
-        read(text).booster().predict(new, raw_score=True), booster.predict(new, raw_score=True)
-    )
+    again = round_trip(trees)
+    assert_array_equal(again.booster.predict(new, raw_score=True), booster.predict(new, raw_score=True))
 
 
-def test_the_text_is_its_own_image(text):
-    assert read(read(text).text()).text() == read(text).text()
+def test_the_text_is_its_own_image(trees):
+    assert Trees.from_lightgbm(trees.text(), 3).text() == trees.text()
 
 
-def test_ranges_gains_and_settings_are_left_out(text):
-    clean = read(text).text()
-    assert "[" in text
-    assert "[" not in clean  # ranges of columns and settings
-    assert "gain" not in clean
+def test_ranges_gains_and_settings_are_left_out(booster, trees):
+    assert "[" in booster.model_to_string()
+    assert "[" not in trees.text()  # ranges of columns and settings
+    assert "gain" not in trees.text()
 
 
-def test_contributions_of_columns_stay_the_same(booster, text):
+def test_contributions_of_columns_stay_the_same(booster, trees):
     new = rows(np.random.default_rng(1))
-    assert_allclose(
-        read(text).booster().predict(new, pred_contrib=True),
-        booster.predict(new, pred_contrib=True),
-        atol=1e-12,
-    )
+    found = round_trip(trees).booster.predict(new, pred_contrib=True)
+    assert_allclose(found, booster.predict(new, pred_contrib=True), atol=1e-12)
 
 
 def test_a_tree_of_one_leaf_is_read():
     data = lightgbm.Dataset(np.zeros((50, 1)), np.arange(50) % 5 == 0, params={"verbosity": -1})
     flat = lightgbm.train({"objective": "binary", "verbosity": -1}, data, 2)
-    again = Trees.from_text(flat.model_to_string(), columns=1, averaged=False).booster()
+    again = round_trip(Trees.from_lightgbm(flat.model_to_string(), 1)).booster
     assert_array_equal(
         again.predict(np.zeros((2, 1)), raw_score=True), flat.predict(np.zeros((2, 1)), raw_score=True)
     )
 
 
-def field(name, change):
-    """An edit of the first line of that name."""
+def test_a_set_of_categories_holds_the_codes_that_go_left(booster, trees):
+    dumped, waiting = [], [tree["tree_structure"] for tree in booster.dump_model()["tree_info"]]
+    while waiting:
+        part = waiting.pop(0)
+        if "split_feature" in part:
+            waiting += [part["left_child"], part["right_child"]]
+            if part["decision_type"] == "==":
+                dumped.append(part["threshold"])
+    found = ["||".join(map(str, trees.categories(k))) for k in range(len(trees.bounds) - 1)]
+    assert sorted(found) == sorted(dumped)
 
-    def edit(text):
-        return re.sub(rf"^{name}=(.*)$", lambda m: f"{name}={change(m.group(1))}", text, count=1, flags=re.M)
+
+# -- damaged trees ------------------------------------------------------------------------------
+
+
+def first(name, value):
+    """An edit of the first value of an array."""
+
+    def edit(arrays):
+        changed = arrays[name].copy()
+        changed[0] = value
+        return arrays | {name: changed}
 
     return edit
 
 
-def first(value):
-    return lambda old: " ".join([value, *old.split(" ")[1:]])
+def with_array(name, change):
+    return lambda arrays: arrays | {name: change(arrays[name])}
 
 
 EDITS = {
-    "a column that is not there": field("split_feature", first("3")),
-    "a column far away": field("split_feature", first("100000000")),
-    "a negative column": field("split_feature", first("-1")),
-    "a NaN threshold": field("threshold", first("nan")),
-    "an infinite threshold": field("threshold", first("-1e999")),
-    "a child before its parent": field("left_child", lambda old: " ".join(["0"] * len(old.split()))),
-    "a child beyond the end": field("right_child", first("99")),
-    "a leaf beyond the end": field("right_child", first("-99")),
-    "a NaN leaf": field("leaf_value", first("nan")),
-    "a huge leaf": field("leaf_value", first("1e300")),
-    "leaves without counts": field("leaf_count", lambda old: old[: old.index(" ")]),
-    "counts beyond measure": field("leaf_count", first("4000000000")),
-    "no leaves": field("num_leaves", lambda _: "0"),
-    "more leaves": field("num_leaves", lambda _: "1000000000"),
-    "another number of bitsets": field("num_cat", lambda _: "7"),
-    "a bitset beyond the end": field("cat_boundaries", lambda old: f"{old}000"),
-    "bitsets that fall": field("cat_boundaries", lambda old: " ".join(old.split()[::-1])),
-    "a negative bitset": field("cat_threshold", first("-1")),
-    "an unknown kind of split": field("decision_type", first("64")),
-    "an unknown kind of gap": field("decision_type", first("12")),
-    "linear leaves": field("is_linear", lambda _: "1"),
-    "many classes": field("num_class", lambda _: "1000000000"),
-    "no tree in a round": field("num_tree_per_iteration", lambda _: "0"),
-    "more columns": field("max_feature_idx", lambda _: "1000000000"),
-    "another version": field("version", lambda _: "v99"),
-    "a mean": lambda text: text.replace("max_feature_idx", "average_output\nmax_feature_idx"),
-    "a doubled field": lambda text: text.replace("is_linear=0", "is_linear=0\nis_linear=1", 1),
-    "a strange field": lambda text: text.replace("is_linear=0", "leaf_const=1", 1),
-    "a missing field": lambda text: re.sub("leaf_value=.*\n", "", text, count=1),
-    "a number that is none": field("left_child", first("x")),
-    "a number too large": field("left_child", first("9" * 30)),
-    "trees in another order": lambda text: text.replace("Tree=0", "Tree=7"),
-    "no trees": lambda text: text[: text.index("Tree=0")] + "\nend of trees",
-    "no end": lambda text: text[:900],
-    "nothing": lambda text: "",
+    "a column that is not there": first("feature", 3),
+    "a column far away": first("feature", 10**8),
+    "a negative column": first("feature", -1),
+    "a NaN threshold": first("threshold", np.nan),
+    "an infinite threshold": first("threshold", -np.inf),
+    "a child before its parent": with_array("left", np.zeros_like),
+    "a child beyond the end": first("right", 99),
+    "a leaf beyond the end": first("right", -99),
+    "a child of the next tree": first("right", 5),
+    "a NaN leaf": first("value", np.nan),
+    "a huge leaf": first("value", 1e300),
+    "leaves without counts": with_array("count", lambda old: old[:-1]),
+    "leaves without rows": first("count", 0),
+    "counts beyond measure": with_array("count", lambda old: np.full_like(old, 2**31 - 1)),
+    "no leaves": first("leaves", 0),
+    "more leaves": first("leaves", 10**9),
+    "leaves of another tree": lambda arrays: arrays | {"leaves": arrays["leaves"][::-1] - [0, 0, 0, 1, -1]},
+    "another number of sets": with_array("bounds", lambda old: old[:-1]),
+    "a set beyond the end": with_array("bounds", lambda old: old + (old == old[-1]).astype(np.int32)),
+    "sets that fall": with_array("bounds", lambda old: old[::-1]),
+    "no sets": with_array("bounds", lambda old: old[:0]),
+    "an unknown kind of split": first("decision", 64),
+    "an unknown kind of gap": first("decision", 12),
+    "no trees": lambda arrays: {name: array[:0] for name, array in arrays.items()},
 }
 
 
 @pytest.mark.parametrize("name", EDITS)
-def test_damaged_trees_never_reach_lightgbm(name, text):
-    edited = EDITS[name](text)
-    assert edited != text
-    with pytest.raises(ArtifactError, match="tree"):
-        read(edited)
+def test_damaged_trees_never_reach_lightgbm(name, trees):
+    tree, arrays, blobs = encode(trees)
+    edited = {key: array.astype(arrays[key].dtype) for key, array in EDITS[name](arrays).items()}
+    assert any(not np.array_equal(edited[key], arrays[key], equal_nan=True) for key in arrays)
+    with pytest.raises(ArtifactError):
+        decode(tree, edited, blobs, Trees)
 
 
-def test_sizes_and_settings_of_the_file_are_not_read(booster, text):
-    edited = field("tree_sizes", lambda _: "999999999999")(text).replace(
-        "[num_threads: 1]", "[num_threads: -7]"
-    )
-    new = rows(np.random.default_rng(1))
-    assert_array_equal(read(edited).booster().predict(new), booster.predict(new, raw_score=True))
+def test_no_edit_gives_another_error(trees):
+    check_kept(trees)
 
 
 def test_trees_that_would_take_forever_are_refused():
-    splits = MOST_DEPTH + 1
+    splits = np.arange(MOST_DEPTH + 1)
+    n = len(splits)
     chain = {
-        "num_leaves": [splits + 1],
-        "num_cat": [0],
-        "split_feature": [0] * splits,
-        "threshold": range(splits),
-        "decision_type": [2] * splits,
-        "left_child": [~i for i in range(splits)],
-        "right_child": [*range(1, splits), ~splits],
-        "leaf_value": [0.5] * (splits + 1),
+        "leaves": np.array([n + 1], dtype=np.int32),
+        "feature": np.zeros(n, dtype=np.int32),
+        "threshold": splits.astype(float),
+        "decision": np.full(n, 2, dtype=np.int8),
+        "left": (~splits).astype(np.int32),
+        "right": np.append(splits[1:], ~n).astype(np.int32),
+        "value": np.full(n + 1, 0.5),
+        "count": np.ones(n + 1, dtype=np.int32),
+        "bounds": np.zeros(1, dtype=np.int32),
+        "bits": np.empty(0, dtype=np.uint32),
     }
-    tree = "\n".join(f"{name}={' '.join(map(str, values))}" for name, values in chain.items())
-    head = "tree\nversion=v4\nnum_class=1\nnum_tree_per_iteration=1\nmax_feature_idx=0\nfeature_names=a"
-    with pytest.raises(ArtifactError, match="deeper"):
-        Trees.from_text(f"{head}\n\nTree=0\n{tree}\n\n\nend of trees\n", columns=1, averaged=False)
+    with pytest.raises(DataError, match="deeper"):
+        Trees(**chain, n_columns=1)
+    allowed = {
+        name: array[:-1] if name not in ("leaves", "bounds") else array for name, array in chain.items()
+    }
+    allowed |= {"leaves": np.array([n], dtype=np.int32), "right": np.append(splits[1:-1], ~(n - 1))}
+    assert len(Trees(**allowed, n_columns=1)) == 1
 
 
-def test_bytes_that_are_no_text_are_refused():
-    with pytest.raises(ArtifactError, match="text of the trees"):
-        read_trees(b"\xff\xfe", columns=1, averaged=False)
+def test_damaged_trees_are_refused_in_memory_too(trees):
+    with pytest.raises(DataError, match="columns"):
+        replace(trees, n_columns=1)

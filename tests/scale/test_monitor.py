@@ -7,7 +7,7 @@ import pytest
 from scale_data import DATA, PLAIN
 
 from drpu import PriorMonitor, make_gaussian_pu
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError, ParameterError
 
 
 def batches(prior, n, size=300, seed=0):
@@ -92,25 +92,28 @@ def test_moved_is_away_from_the_prior_in_use():
 
 
 @pytest.mark.parametrize("window", [None, 700])
-def test_it_goes_on_after_a_restart(window):
+def test_it_goes_on_after_a_restart(window, tmp_path):
     first, parts = PriorMonitor(PLAIN, window=window), list(batches(0.3, 5))
     for part in parts[:3]:
         first.update(part)
-    second = PriorMonitor.from_state(PLAIN, first.state())
+    first.save(tmp_path / "monitor")
+    second = PriorMonitor.load(tmp_path / "monitor", PLAIN)
     for part in parts[3:]:
         assert first.update(part) == second.update(part)
 
 
-def test_damaged_and_foreign_states_are_refused():
+def test_damaged_and_foreign_files_are_refused(tmp_path):
     from drpu import DRPUClassifier
 
     monitor = PriorMonitor(PLAIN)
     monitor.update(DATA.test)
-    with pytest.raises(DataError, match="damaged"):
-        PriorMonitor.from_state(PLAIN, {"window": None})
+    monitor.save(tmp_path / "monitor")
+    (tmp_path / "half").write_bytes((tmp_path / "monitor").read_bytes()[:500])
+    with pytest.raises(ArtifactError):
+        PriorMonitor.load(tmp_path / "half", PLAIN)
     other = DRPUClassifier("kernel", random_state=1).fit_pu(DATA.positive[:150], DATA.unlabeled)
     with pytest.raises(DataError, match="not made by this classifier"):
-        PriorMonitor.from_state(other, monitor.state())
+        PriorMonitor.load(tmp_path / "monitor", other)
 
 
 @pytest.mark.parametrize("options", [{"window": 0}, {"level": 1.0}, {"keep": 0}])

@@ -9,10 +9,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from worlds import worlds
 
-from drpu._state import ModelState
 from drpu.core.prior.mixture import best_bin, infimum
 from drpu.core.shift.matching import match_negatives, matching
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.datasets import GaussianClasses
 
 # -- Section 4.2: class priors -------------------------------------------------------
@@ -26,13 +25,9 @@ def population_tails(world, scores, prior, n=10**13):
         return np.bincount(cell + 1, np.rint(n * law), len(levels) + 1).astype(np.int64)
 
     positive = counts(world.positive)
-    return ScoreTails.from_state(
-        ModelState(
-            "tails",
-            {"n_positive": float(positive.sum()), "copies": 1, "weight_squares": 0.0},
-            {"levels": levels, "positive_counts": positive, "counts": counts(world.mixture(prior))},
-        )
-    )
+    return TailsRecord(
+        levels, positive, counts(world.mixture(prior)), float(positive.sum()), 1, 0.0, 0.0, None
+    ).tails()
 
 
 @given(drawn=worlds(), pi_test=st.floats(0, 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -21,7 +20,7 @@ from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
 from drpu.classifier.groups import priors_by_group
 from drpu.classifier.notices import count_there, warn_of_few_rows
 from drpu.classifier.profiles import warn_of_other_shift
-from drpu.classifier.record import MOST_VALUES, Columns, PUClassifier, Record, Reduction
+from drpu.classifier.record import Columns, PUClassifier, Record, Reduction, try_rows
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.results import Evaluation
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
@@ -311,9 +310,10 @@ class RatioClassifier(PUClassifier):
                 "cost=Costs(false_alarm=5, miss=200) to adapt or at_prior."
             )
         unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
-        low, high = self.expected_range()
-        value = unit * self.expected_performance().cost
-        return Figure(value, min(unit * low.cost, value), max(unit * high.cost, value))
+        value, low, high = (
+            unit * float(figures.cost) for figures in (self.expected_performance(), *self.expected_range())
+        )
+        return Figure(value, min(low, value), max(high, value))
 
     def contributions(self, X: Rows) -> FloatArray:
         """How much each column adds to the score of each row, for models with trees.
@@ -637,9 +637,5 @@ class RatioRecord(Record):
         return replace(self, columns=self.columns.reduced(reduction), fitted=self.fitted.reduced(reduction))
 
     def trial(self, classifier: RatioClassifier) -> FloatArray | None:
-        """Log-ratios of two artificial rows; None if the model reads data frames or very long rows."""
-        model = classifier.fitted_.model
-        if model.accepts_frames or math.prod(model.row_shape) > MOST_VALUES:
-            return None
-        rows = np.stack([np.zeros(model.row_shape), np.ones(model.row_shape)])
-        return classifier.fitted_.log_ratio(rows)
+        """Scores of two artificial rows by all functions."""
+        return try_rows(classifier.fitted_.model)

@@ -46,7 +46,7 @@ from drpu.exceptions import (
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
-from drpu.ratios.clusters import FrameRatio
+from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import cross_fit, resolve_holdout
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
 
@@ -212,7 +212,7 @@ class DRPUClassifier(RatioClassifier):
         """
         self._check_parameters()
         model = resolve_model(self.model)
-        if isinstance(model, FrameRatio):
+        if isinstance(model, FrameLearner):
             if groups is not None:
                 raise ParameterError(
                     f"groups must be None with {type(model).__name__}: give it key, the name of a column "
@@ -294,7 +294,7 @@ class DRPUClassifier(RatioClassifier):
         )
         return self._settle(learnt, pair, rng)
 
-    def _fit_frame(self, model: FrameRatio, frame: Any, label: Any, weight: Any) -> Self:
+    def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
         found = model.fit_frame(
             frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label, warn=False)
@@ -432,7 +432,8 @@ class DRPUClassifier(RatioClassifier):
         # Rows with the smaller label are unlabeled, not negative: for two separated classes the
         # correct prior is 0, so accuracy is not meaningful.
         tags.classifier_tags.poor_score = True
-        model = resolve_model(self.model)
+        # a loaded classifier has a fitted model, and may have no learner
+        model = self.fitted_.model if hasattr(self, "fitted_") else resolve_model(self.model)
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
 

@@ -12,65 +12,101 @@ from sklearn.base import clone
 from drpu._checks import check_choice
 from drpu.classifier.record import LearntElsewhere
 from drpu.exceptions import ParameterError
-from drpu.ratios.base import RatioLearner
+from drpu.ratios.base import RatioLearner, ScoreLearner
+from drpu.ratios.clusters import FrameLearner
 
-__all__ = ["MODELS", "resolve_model", "seeded"]
+__all__ = ["RATIOS", "SCORES", "resolve_model", "resolve_score", "seeded"]
 
-# Values of ``model`` and where their learners are; a module is imported when it is used.
-MODELS = {
+# Names of learners, with the module and the class, which is imported when it is first used.
+RATIOS = {
     "auto": "drpu.ratios.auto:AutoRatio",
     "boosted": "drpu.ratios.boosted:BoostedRatio",
     "classifier": "drpu.ratios.classifier:ClassifierRatio",
     "kernel": "drpu.ratios.kernel:KernelRatio",
     "network": "drpu.networks.learner:NetworkRatio",
 }
+SCORES = {
+    "kernel": "drpu.ratios.scores:KernelScore",
+    "linear": "drpu.ratios.scores:LinearScore",
+    "network": "drpu.networks.learner:NetworkScore",
+}
 
 
-def resolve_model(model: Any) -> RatioLearner:
-    """A learner: by name, given, or from a classifier of scikit-learn or a torch module."""
+def resolve_model(model: Any) -> RatioLearner | FrameLearner:
+    """A learner of density ratios: by name, a copy of the given one, or of a classifier or torch module."""
+    _refuse_learnt(model)
+    learner: RatioLearner | FrameLearner
     if isinstance(model, str):
-        return _make(check_choice("model", model, sorted(MODELS)))
-    if isinstance(model, RatioLearner):
-        return _copy(model)
+        learner = _class(RATIOS[check_choice("model", model, RATIOS)])()
+    elif isinstance(model, (RatioLearner, FrameLearner)):
+        learner = clone(model)
+    elif isinstance(model, type):
+        raise ParameterError(
+            f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
+        )
+    elif hasattr(model, "predict_proba") and hasattr(model, "fit"):
+        learner = _class(RATIOS["classifier"])(model)
+    elif _is_module(model):
+        learner = _class(RATIOS["network"])(model)
+    else:
+        raise ParameterError(
+            f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
+            f"or a torch module, got {model!r}."
+        )
+    return learner
+
+
+def resolve_score(model: Any, **options: Any) -> ScoreLearner:
+    """A learner of scores: by name, a copy of the given one, or of a torch module or a NetworkRatio.
+
+    ``options`` are the training options of a network given by name or as a bare module.
+    """
+    _refuse_learnt(model)
+    learner: ScoreLearner
+    if isinstance(model, str) and model in SCORES:
+        learner = _class(SCORES[model])(**(options if model == "network" else {}))
+    elif isinstance(model, ScoreLearner):
+        learner = clone(model)
+    elif _is_module(model):
+        learner = _class(SCORES["network"])(model, **options)
+    elif isinstance(model, RatioLearner) and isinstance(model, _class(RATIOS["network"])):
+        learner = import_module("drpu.networks.learner").from_ratio(model)
+    else:
+        raise ParameterError(
+            f"model must be one of {', '.join(map(repr, SCORES))}, a torch module or a NetworkRatio with "
+            f"its options, got {model!r}."
+        )
+    return learner
+
+
+def _refuse_learnt(model: Any) -> None:
+    """Raise for the model of a loaded classifier, which was an object when the file was written."""
     if isinstance(model, LearntElsewhere):
         raise ParameterError(
             "model must be set before this classifier is fitted again, for example by "
             "set_params(model='auto'): it was loaded from a file, which keeps a fitted model and not how a "
             f"{model.name} learns."
         )
-    if isinstance(model, type):
-        raise ParameterError(
-            f"model must be an instance, got the class {model.__name__}: write {model.__name__}()."
-        )
-    if hasattr(model, "predict_proba") and hasattr(model, "fit"):
-        return _make("classifier", model)
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        return _make("network", model)
-    raise ParameterError(
-        f"model must be a name, a density ratio, a scikit-learn classifier with predict_proba "
-        f"or a torch module, got {model!r}."
-    )
 
 
-def seeded(model: RatioLearner, rng: np.random.RandomState) -> RatioLearner:
-    """A clone in which random states that are None are seeded, also inner ones."""
-    model = _copy(model)
+def seeded(model: Any, rng: np.random.RandomState) -> Any:
+    """A copy in which random states that are None are seeded, also inner ones."""
+    model = clone(model)
     free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
     model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
     return model
 
 
-def _copy(model: RatioLearner) -> RatioLearner:
-    unfitted: RatioLearner = clone(model)
-    return unfitted
+def _class(place: str) -> type[Any]:
+    module, _, name = place.partition(":")
+    found: type[Any] = getattr(import_module(module), name)
+    return found
+
+
+def _is_module(model: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(model, torch.nn.Module)
 
 
 def _is_seed(name: str) -> bool:
     return name == "random_state" or name.endswith("__random_state")
-
-
-def _make(name: str, *arguments: Any) -> RatioLearner:
-    module, _, learner = MODELS[name].partition(":")
-    model: RatioLearner = getattr(import_module(module), learner)(*arguments)
-    return model

@@ -7,11 +7,12 @@ such as pipelines, register their own function with :func:`record_of`.
 
 from __future__ import annotations
 
+import math
 import warnings
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
-from typing import Annotated, Any, Protocol, TypeVar, runtime_checkable
+from typing import Annotated, Any, Protocol, runtime_checkable
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -22,6 +23,8 @@ from drpu._typing import FloatArray
 from drpu.core.decision import Costs
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError
+from drpu.functions.base import Function
+from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
 
 __all__ = [
@@ -38,10 +41,10 @@ __all__ = [
     "plain_cost",
     "read_parameters",
     "record_of",
+    "try_rows",
 ]
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
-_Table = TypeVar("_Table", TableEncoder, None)
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,10 @@ class Reduction:
         if self.levels is not None:
             check_integer("levels", self.levels, low=1)
 
-    def table(self, table: _Table) -> _Table:
+    def table(self, table: TableEncoder | None) -> TableEncoder | None:
         """The table to write; warns if it keeps column values without the consent of the user."""
         if table is None:
-            return table
+            return None
         if self.rare_values is not None:
             table = table.without_rare(self.rare_values)
         if self.column_values == "hash":
@@ -104,12 +107,17 @@ class Record(Kept, ABC):
         """What makes the torch module that the user gave to the classifier, or None."""
         return None
 
+    @abstractmethod
     def trial(self, classifier: Any) -> FloatArray | None:
         """Scores of two artificial rows by the model of ``classifier``; None if such rows cannot be made."""
-        if classifier.n_features_in_ > MOST_VALUES:
-            return None
-        rows = np.stack([np.zeros(classifier.n_features_in_), np.ones(classifier.n_features_in_)])
-        return np.asarray(classifier.decision_function(rows), dtype=np.float64)
+
+
+def try_rows(model: Function) -> FloatArray | None:
+    """Scores of two artificial rows; None if the function reads data frames or very long rows."""
+    if model.accepts_frames or math.prod(model.row_shape) > MOST_VALUES:
+        return None
+    rows = np.stack([np.zeros(model.row_shape), np.ones(model.row_shape)])
+    return model.scores(rows) if isinstance(model, Folds) else model.score(rows)
 
 
 @runtime_checkable

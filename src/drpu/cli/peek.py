@@ -1,99 +1,69 @@
-"""Facts about a saved classifier, read from its state without making a model or importing scikit-learn."""
+"""Facts about a saved classifier, from its record."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import asdict
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
-import safetensors.numpy
-
-from drpu._state import ModelState
+from drpu.classifier.adapted import AdaptedRecord
+from drpu.classifier.base import RatioRecord
+from drpu.classifier.pipelines import PipelineRecord
+from drpu.classifier.record import Amounts
 from drpu.core.decision import ratio_threshold
+from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.exceptions import ArtifactError
-from drpu.files.container import ARRAYS, BLOBS, MANIFEST, open_container, read_bytes
-from drpu.files.manifest import check_parts, read_manifest, unflatten, upgrade
+from drpu.files.store import inspect_file
 
-__all__ = ["as_object", "peek"]
-
-MOVABLE = ("DRPUClassifier", "AdaptedClassifier")
+__all__ = ["peek"]
 
 
 def peek(path: Path) -> dict[str, Any]:
-    """Facts about the classifier in a file, after sizes, names and digests have been checked."""
-    content = read_bytes(path)
+    """Facts about the classifier in a file; nothing in it needs to be trusted."""
     try:
-        parts = open_container(content)
-        manifest = read_manifest(parts.pop(MANIFEST))
-        check_parts(manifest, parts)
-        arrays = safetensors.numpy.load(parts.pop(ARRAYS, b""))
-        blobs = {name.removeprefix(BLOBS): part for name, part in parts.items()}
-        state = upgrade(unflatten(manifest["state"], arrays, blobs), manifest["schema"])
-        if state.kind not in MOVABLE:
-            raise ArtifactError(f"it holds a {state.kind}, which has no prior to move.")
-        versions = {str(name): str(number) for name, number in manifest["versions"].items()}
-        found = {"versions": versions, "contents": manifest.get("contents")} | _facts(state)
+        verified, record = inspect_file(path)
     except ArtifactError as error:
-        raise ArtifactError(f"{path}: {error}") from error
-    except Exception as error:  # a damaged file can cause any error
-        raise ArtifactError(f"{path} cannot be read as a drpu artifact: {error!s:.300}") from error
-    return {"artifact": str(path), "bytes": len(content)} | found
-
-
-def _facts(state: ModelState) -> dict[str, Any]:
-    fitted = state.parts["fitted"]
-    train, model = _prior(fitted.config["train_prior"]), fitted.parts["model"]
-    prior, cost = _position(state, train)
-    tails = fitted.parts["tails"]
-    cut = state.config.get("cut")
-    threshold = math.exp(float(cut[0])) if cut else ratio_threshold(train["value"], prior["value"], cost=cost)
+        raise error if str(path) in str(error) else ArtifactError(f"{path}: {error}") from error
+    last = record.last if isinstance(record, PipelineRecord) else record
+    if not isinstance(last, RatioRecord):
+        raise ArtifactError(f"{path}: it holds a {record.title}, which has no prior to move.")
     return {
-        "kind": state.kind,
-        "model": f"{len(model.parts)} x {model.parts['0'].kind}",
-        "n_columns": int(state.config["columns"]),
-        "columns": state.config.get("names"),
-        "classes": fitted.config["classes"]["values"],
-        "positives": float(tails.config["n_positive"]),
-        "unlabeled": _rows(tails),
-        "labelled_share": float(fitted.config["labelled_fraction"]),
-        "train_prior": train,
-        "prior": prior,
+        "artifact": str(path),
+        "bytes": verified.bytes,
+        "versions": verified.versions,
+        "contents": verified.contents,
+        "kind": record.title,
+    } | _facts(last)
+
+
+def _facts(record: RatioRecord) -> dict[str, Any]:
+    fitted = record.fitted
+    tails, train = fitted.tails.tails(), fitted.train_prior
+    prior, cost, cut = train, 0.5, None
+    if isinstance(record, AdaptedRecord):
+        prior, given, cut = record.prior, record.cost, record.budget
+    else:
+        parameters = record.parameters  # type: ignore[attr-defined]
+        given = parameters["cost"]
+        if parameters["test_prior"] is not None:
+            prior = as_prior("test_prior", parameters["test_prior"])
+    cost = float(given.costs() if isinstance(given, Amounts) else given)
+    threshold = ratio_threshold(train.value, prior.value, cost=cost) if cut is None else math.exp(cut[0])
+    return {
+        "model": fitted.model.describe(),
+        "n_columns": record.columns.n,
+        "columns": None if record.columns.names is None else list(record.columns.names),
+        "classes": list(fitted.labels.values),
+        "positives": tails.n_positive,
+        "unlabeled": tails.n,
+        "labelled_share": fitted.labelled_fraction,
+        "train_prior": _plain(train),
+        "prior": _plain(prior),
         "cost": cost,
         "threshold": threshold,
     }
 
 
-def _position(state: ModelState, train: dict[str, Any]) -> tuple[dict[str, Any], float]:
-    """The prior and the cost that the classifier works at."""
-    if state.kind == "AdaptedClassifier":
-        return _prior(state.config["test_prior"]), _cost(state.config["cost"])
-    parameters = state.config["parameters"]
-    given = parameters.get("test_prior")
-    if given is None:
-        return train, _cost(parameters["cost"])
-    known = {"value": given, "low": given, "high": given, "level": 0.95, "method": "given"}
-    return _prior(given if isinstance(given, dict) else known), _cost(parameters["cost"])
-
-
-def _prior(config: dict[str, Any]) -> dict[str, Any]:
-    return {"identified": True} | config
-
-
-def _cost(cost: Any) -> float:
-    if isinstance(cost, dict):
-        return float(cost["false_alarm"] / (cost["false_alarm"] + cost["miss"]))
-    return float(cost)
-
-
-def _rows(tails: ModelState) -> float:
-    """Effective number of unlabeled training rows."""
-    total, copies = float(np.sum(tails.arrays["counts"])), int(tails.config["copies"])
-    squares = float(tails.config["weight_squares"])
-    return (total * total / squares if squares > 0 else total) / copies
-
-
-def as_object(prior: dict[str, Any]) -> Any:
-    """A prior whose fields are attributes, for printing."""
-    return SimpleNamespace(**prior)
+def _plain(prior: PriorEstimate) -> dict[str, Any]:
+    return asdict(prior)

@@ -17,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from drpu._codec import kind_of
 from drpu._optional import require
 from drpu._output import check_output, output_file
 from drpu.cli.reading import ARROW, JSON_LINES, KNOWN, PARQUET, PIPE, ending_of
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.page import prior_words, share, share_range
+from drpu.report.texts import prior_text, share, share_range
 
 __all__ = [
     "as_json",
@@ -86,7 +87,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
     names = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
-        "model": f"{len(core.model.models)} x {core.model.models[0].kind}",
+        "model": f"{len(core.model.functions)} x {kind_of(type(core.model.functions[0])) or 'network'}",
         "n_columns": classifier.n_features_in_,
         "columns": None if names is None else names.tolist(),
         "classes": classifier.classes_,
@@ -205,7 +206,7 @@ def facts(pairs: dict[str, Any], *, aside: bool = False) -> None:
 def prior(estimate: Any) -> str:
     """The prior as text: share, interval, and whether it is an upper bound only."""
     if estimate.method == "given" or not estimate.identified:
-        return prior_words(estimate)
+        return prior_text(estimate)
     interval = share_range(estimate.low, estimate.high)
     return f"{share(estimate.value)}, {estimate.level:.0%} interval {interval}"
 

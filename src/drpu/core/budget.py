@@ -12,11 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.limits.exact import Figure, exact_limits
+from drpu.core.limits.exact import Figure, exact_limits, exact_limits_of
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Budget", "Gain", "budget_outlook", "gain_curve"]
+__all__ = ["Budget", "Gain", "budget_outlook", "gain_curve", "negative_survival"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +131,12 @@ class Gain:
         return np.divide(self.recall, self.share, out=np.ones_like(self.recall), where=self.share > 0)
 
 
+def negative_survival(reference: ScoreTails, train_prior: float) -> FloatArray:
+    """Share of the negatives at each level or above it, from unlabeled rows of this prior."""
+    a, b = reference.survival, reference.positive_survival
+    return np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+
+
 def gain_curve(
     reference: ScoreTails, train_prior: float, prior: PriorEstimate, *, new: ScoreTails | None = None
 ) -> Gain:
@@ -158,10 +164,8 @@ def gain_curve(
     if new is not None:
         depth = np.concatenate(([1.0], new.survival, [0.0]))[::-1]
     else:
-        a = np.concatenate(([1.0], reference.survival, [0.0]))[::-1]
-        wrong = np.clip((a - train_prior * b) / (1 - train_prior), 0, 1) if train_prior < 1 else a
+        wrong = np.concatenate(([1.0], negative_survival(reference, train_prior), [0.0]))[::-1]
         depth = prior.value * b + (1 - prior.value) * wrong
     depth = np.maximum.accumulate(depth)
-    tail = (1 - prior.level) / 2
-    limits = np.array([exact_limits(float(share), reference.n_positive, tail) for share in b])
-    return Gain(depth, b, limits[:, 0], limits[:, 1], prior.value)
+    low, high = exact_limits_of(b, reference.n_positive, (1 - prior.level) / 2)
+    return Gain(depth, b, low, high, prior.value)

@@ -293,7 +293,7 @@ def expected_performance(
 
 
 def performance_at(
-    threshold: FloatArray, recall: FloatArray, wrong: FloatArray, test_prior: float, cost: float
+    threshold: FloatArray, recall: FloatArray, wrong: FloatArray, test_prior: float | FloatArray, cost: float
 ) -> Performance:
     """Performance of rules with known recalls and false-positive rates, at a test prior."""
     flagged = test_prior * recall + (1 - test_prior) * wrong

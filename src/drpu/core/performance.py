@@ -1,9 +1,10 @@
-"""Counts in folds: the threshold of each fold is made by the other folds."""
+"""Expected performance of a decision from counts, with limits of each figure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Self
 
 import numpy as np
 from scipy.special import ndtri
@@ -15,14 +16,23 @@ from drpu.core.limits.exact import exact_limits
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Decision", "FoldedCounts", "Judge", "Judged", "expect", "fold_counts"]
+__all__ = [
+    "Decision",
+    "DecisionRates",
+    "FoldRates",
+    "FoldedCounts",
+    "PreparedCounts",
+    "decision_rates",
+    "expect",
+    "fold_counts",
+]
 
 _FOLDS = 5
 _SEED = 0  # a fixed seed of the folds, so that figures are reproducible
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class FoldRates:
     """Shares flagged out of fold and in fold, and the first flagged cell of each fold."""
 
     recall: tuple[float, float]
@@ -46,7 +56,7 @@ class FoldedCounts:
     unlabeled: IntArray
     ratios: FloatArray
 
-    def judged(self, ratio: float) -> Judged:
+    def rates(self, ratio: float) -> FoldRates:
         """Rates of the threshold ``ratio`` on the part of the counts that was not used to make it."""
         positive, unlabeled = self.positive.sum(axis=0), self.unlabeled.sum(axis=0)
         outside, inside, cells = np.zeros(2), np.zeros(2), []
@@ -58,7 +68,7 @@ class FoldedCounts:
         outside /= positive.sum(), unlabeled.sum()
         inside /= len(cells)
         recall, flagged = zip(outside.tolist(), inside.tolist(), strict=True)
-        return Judged(recall, flagged, cells)
+        return FoldRates(recall, flagged, cells)
 
 
 def fold_counts(tails: ScoreTails, prior: float, labelled_share: float) -> FoldedCounts:
@@ -153,8 +163,8 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class Judge:
-    """Quantities for the evaluation of decisions from counts, computed once for all thresholds.
+class PreparedCounts:
+    """Counts with the curves that the rates of any threshold need, computed once for all thresholds.
 
     Attributes
     ----------
@@ -174,8 +184,8 @@ class Judge:
     folds: FoldedCounts | None = None
 
     @classmethod
-    def of(cls, reference: ScoreTails, prior: float, labelled_fraction: float | None = None) -> Judge:
-        """The judge of decisions on ``reference``; with a labelled fraction also of calibrated ones."""
+    def of(cls, reference: ScoreTails, prior: float, labelled_fraction: float | None = None) -> Self:
+        """Prepared ``reference``; with a labelled fraction also for calibrated thresholds."""
         folded = labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2
         folds = fold_counts(reference, prior, labelled_fraction or 0.0) if folded else None
         return cls(reference, prior, _plateau_rates(reference, prior), folds)
@@ -187,7 +197,7 @@ def expect(
     test_prior: PriorEstimate,
     *,
     cost: float = 0.5,
-    judge: Judge | None = None,
+    rates: DecisionRates | None = None,
 ) -> tuple[Performance, Performance, Performance]:
     """Expected performance at the test prior, with a lower and an upper limit of each figure.
 
@@ -201,8 +211,8 @@ def expect(
         Prior of the rows to classify.
     cost : float, default=0.5
         False-positive cost in (0, 1).
-    judge : Judge, optional
-        The judge of the same counts and training prior; pass it to evaluate many thresholds.
+    rates : DecisionRates, optional
+        Result of :func:`decision_rates` for this decision; pass it to evaluate many priors.
 
     Notes
     -----
@@ -210,24 +220,23 @@ def expect(
     priors within their limits, the counts, the score itself (a jackknife over folds), the use of all
     folds for a label, which improves performance, and the batch.
     """
-    rates = _rates(decision, train_prior.value, judge)
+    if rates is None:
+        rates = decision_rates(decision, train_prior.value)
     value = rates.at(test_prior.value)
-    middle = _figures(value, decision.score, cost)
-    by_prior = [
-        _figures(rates.at(pi_test, train), decision.score, cost)
+    corners = [
+        rates.at(pi_test, train)
         for train in (train_prior.low, train_prior.high)
         for pi_test in (test_prior.low, test_prior.high)
     ]
-    by_noise = [_figures(moved, decision.score, cost) for moved in rates.moved(test_prior.value)]
-    spread = rates.spread(test_prior.value, decision.score, cost)
+    figures = _figures([value, *corners, *rates.moved(test_prior.value)], cost)
+    middle, by_prior, by_noise = figures[0], figures[1:5], figures[5:]
+    spread = rates.spread(test_prior.value, cost)
     if decision.rows is not None:
         spread = spread + _batch_noise(value, cost, decision.rows) * ndtri((1 - _LEVEL) / 2) ** 2
 
-    low, high = np.zeros(len(middle)), np.zeros(len(middle))
-    shifts = np.array(by_prior) - middle
-    low, high = low + shifts.min(axis=0).clip(max=0) ** 2, high + shifts.max(axis=0).clip(min=0) ** 2
-    for figures in by_noise:
-        change = figures - middle
+    shifts = by_prior - middle
+    low, high = shifts.min(axis=0).clip(max=0) ** 2, shifts.max(axis=0).clip(min=0) ** 2
+    for change in by_noise - middle:
         low, high = low + change.clip(max=0) ** 2, high + change.clip(min=0) ** 2
     low, high = middle - np.sqrt(low + spread), middle + np.sqrt(high + spread)
     return (
@@ -250,7 +259,7 @@ class _Point:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rates:
+class DecisionRates:
     """Rates of a decision, their limits, and rates of the decisions made by parts of the counts."""
 
     train_prior: float
@@ -284,11 +293,11 @@ class _Rates:
             missed = 1 - self.recall
             yield _Point(prior, self.recall + _gain(missed) * missed, self.wrong * (1 - _gain(self.wrong)))
 
-    def spread(self, prior: float, score: float, cost: float) -> FloatArray:
+    def spread(self, prior: float, cost: float) -> FloatArray:
         """Squared deviation of the figures because of the score, by a jackknife over the folds."""
         if len(self.parts) < 2:
-            return np.zeros(_FIGURES)
-        figures = np.array([_figures(_Point(prior, *part), score, cost) for part in self.parts])
+            return np.zeros(len(_NAMES))
+        figures = _figures([_Point(prior, *part) for part in self.parts], cost)
         return np.asarray((len(figures) - 1) * figures.var(axis=0) * ndtri((1 - _LEVEL) / 2) ** 2)
 
 
@@ -298,30 +307,32 @@ def _gain(errors: float) -> float:
     return many + (few - many) / (1 + errors / _FEW_ERRORS)
 
 
-def _rates(decision: Decision, prior: float, judge: Judge | None) -> _Rates:
+def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | None = None) -> DecisionRates:
+    """Rates of a decision at the training prior ``prior``; ``prepared`` saves time for many thresholds."""
     tails, n_positive, n = decision.reference, decision.reference.n_positive, decision.reference.n
     if np.isinf(decision.score) and (decision.ratio is None or np.isinf(decision.ratio)):
         # All rows are flagged, or none: the counts are not used.
         rate = float(decision.score < 0)
-        return _Rates(prior, rate, (rate, rate), rate, rate, 0.0, 0.0, [], 1)
-    if judge is None:
-        judge = Judge.of(tails, prior, None if decision.ratio is None else decision.labelled_fraction)
+        return DecisionRates(prior, rate, (rate, rate), rate, rate, 0.0, 0.0, [], 1)
+    if prepared is None:
+        labelled = None if decision.ratio is None else decision.labelled_fraction
+        prepared = PreparedCounts.of(tails, prior, labelled)
     level = int(np.searchsorted(tails.levels, decision.score))
     cells = [level + 1]
     recall, unlabeled = _above(tails.positive_counts, level + 1), _above(tails.counts, level + 1)
-    if decision.ratio is not None and judge.folds is not None:
-        judged = judge.folds.judged(decision.ratio)
+    if decision.ratio is not None and prepared.folds is not None:
+        folds = prepared.folds.rates(decision.ratio)
         # Out-of-fold rates, plus the change of the in-fold rates for the score of all counts.
-        recall = min(1.0, max(0.0, judged.recall[0] + recall - judged.recall[1]))
-        unlabeled = min(1.0, max(0.0, judged.unlabeled[0] + unlabeled - judged.unlabeled[1]))
-        cells = judged.cells
+        recall = min(1.0, max(0.0, folds.recall[0] + recall - folds.recall[1]))
+        unlabeled = min(1.0, max(0.0, folds.unlabeled[0] + unlabeled - folds.unlabeled[1]))
+        cells = folds.cells
 
     recall = max(recall, 0.5 / n_positive)  # no counted positive does not prove that there are none
     raw = (unlabeled - prior * recall) / (1 - prior) if prior < 1 else unlabeled
     odds = prior / (1 - prior) if prior < 1 else 0.0
     of_recall = odds**2 * _noise(recall, n_positive)
     noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
-    smooth = judge.plateau
+    smooth = prepared.plateau
     # A difference of two small shares is noisy, so the rate of the plateau is used as a wide prior.
     doubt = max(_PLATEAU_DOUBT * smooth[level + 1], 0.5 / n) ** 2
     weight = doubt / (doubt + noise)
@@ -329,7 +340,8 @@ def _rates(decision: Decision, prior: float, judge: Judge | None) -> _Rates:
     reach = -float(ndtri((1 - _LEVEL) / 2)) * float(np.sqrt(weight * noise - weight**2 * of_recall))
     parts = [(_above(tails.positive_counts, cell), float(smooth[cell])) for cell in cells]
     limits = exact_limits(recall, n_positive, (1 - _LEVEL) / 2)
-    return _Rates(prior, recall, limits, unlabeled, wrong, reach, -weight * odds, parts, decision.models)
+    slope = -weight * odds
+    return DecisionRates(prior, recall, limits, unlabeled, wrong, reach, slope, parts, decision.models)
 
 
 def _above(counts: IntArray | FloatArray, cell: int) -> float:
@@ -355,14 +367,13 @@ def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:
 # -- figures ---------------------------------------------------------------------------------------
 
 _NAMES = tuple(field.name for field in fields(Performance) if field.name != "threshold")
-_FIGURES = len(_NAMES)
 
 
-def _figures(point: _Point, score: float, cost: float) -> FloatArray:
-    found = performance_at(
-        np.asarray(score), np.asarray(point.recall), np.asarray(point.wrong), point.prior, cost
-    )
-    return np.array([float(getattr(found, name)) for name in _NAMES])
+def _figures(points: Sequence[_Point], cost: float) -> FloatArray:
+    """The figures of each point, one line for each."""
+    prior, recall, wrong = np.array([[p.prior, p.recall, p.wrong] for p in points]).T
+    found = performance_at(np.zeros(len(points)), recall, wrong, prior, cost)
+    return np.stack([getattr(found, name) for name in _NAMES], axis=1)
 
 
 def _batch_noise(point: _Point, cost: float, rows: float) -> FloatArray:

@@ -415,7 +415,7 @@ class TailsRecord:
             check_counts(name, getattr(self, name), len(self.levels))
         if self.positive_counts[0] != 0 or not self.n_positive <= most_rows(self.positive_counts):
             raise DataError("positive_counts and n_positive of tails do not agree.")
-        if self.counts.dtype != np.int64 and self.counts.any() != (self.weight_squares > 0):
+        if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
             raise DataError("counts and weight_squares of tails do not agree.")
 
     def tails(self) -> ScoreTails:

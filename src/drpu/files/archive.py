@@ -23,6 +23,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import IO, Any, NamedTuple
 
@@ -142,6 +143,7 @@ def _digest(part: bytes) -> str:
     return hashlib.sha256(part).hexdigest()
 
 
+@cache
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in _PACKAGES:

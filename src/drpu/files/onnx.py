@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from drpu._codec import kind_of
 from drpu._output import write_output
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.calibration import Calibration
 from drpu.exceptions import ArtifactError, DataTypeError
-from drpu.functions.onnx import Graph, indicator_columns
-from drpu.ratios.base import LOG_LIMIT, RatioModel
+from drpu.functions.base import LOG_LIMIT, Exportable, Function
+from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.tables.encoder import TableEncoder
 
 __all__ = ["export_onnx", "row_inputs"]
@@ -34,7 +35,7 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
     texts = [column for column, (_, is_text) in zip(inputs, parts, strict=True) if is_text]
     rows = graph.op("Concat", *(part for part, _ in parts), axis=1)
     return (
-        rows if table.indicators is None else indicator_columns(graph, table.indicators, rows),
+        rows if table.indicators is None else onnx_indicators(graph, table.indicators, rows),
         inputs,
         texts,
     )
@@ -42,13 +43,12 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
 
 def _row_shape(classifier: Any) -> list[int]:
     """The shape of one row: of an image for networks of images, otherwise the number of columns."""
-    model = classifier.fitted_.model.models[0]
-    return [int(side) for side in getattr(model, "input_shape_", (classifier.n_features_in_,))]
+    return [int(side) for side in classifier.fitted_.model.row_shape]
 
 
 # Scores this close below a level count as equal to it. Networks are computed in float32; of the default
 # model only the cosines are.
-_NEAR = {"network": 1e-6, "auto": 2e-7, "fourier": 2e-7}
+_NEAR = {"network": 1e-6, "average": 2e-7, "fourier": 2e-7}
 _NEAR_OTHERS = 1e-9
 
 
@@ -96,7 +96,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     core: FittedRatio = classifier.fitted_
     graph = Graph()
     rows, inputs, texts = row_inputs(graph, classifier)
-    scores = [_scores(graph, model, rows) for model in core.model.label_models]
+    scores = [_scores(graph, function, rows) for function in core.model.label_functions]
     parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     kind = _decide(graph, core, mean)
@@ -116,9 +116,14 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     write_output(path, model.SerializeToString())
 
 
-def _scores(graph: Graph, model: RatioModel, rows: str) -> str:
-    """The log-ratios of one model, of shape (rows, 1)."""
-    raw = model.onnx_scores(graph, rows)
+def _scores(graph: Graph, function: Function, rows: str) -> str:
+    """The log-ratios of one function, of shape (rows, 1)."""
+    if not isinstance(function, Exportable):
+        raise ArtifactError(
+            f"{function.describe()} cannot be exported to ONNX: choose the default, or a kernel, boosted or "
+            "network model, or deploy with save."
+        )
+    raw = function.onnx(graph, rows)
     return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 
@@ -152,7 +157,7 @@ def _ratio(graph: Graph, core: FittedRatio, scores: str) -> str:
     """Ratios against the population, of shape (rows, 1), from scores of the same shape."""
     if core.calibration is None:
         return _against_population(graph, graph.op("Exp", scores), core.labelled_fraction)
-    near = _NEAR.get(core.model.models[0].kind, _NEAR_OTHERS)
+    near = _NEAR.get(kind_of(type(core.model.functions[0])) or "network", _NEAR_OTHERS)
     return _calibrated(graph, core.calibration, scores, near)
 
 

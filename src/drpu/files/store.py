@@ -1,146 +1,73 @@
-"""A test of saved and loaded classifiers: they must score two artificial rows."""
+"""save, load, verify and inspect_file: a classifier as one file that contains no code.
+
+The file holds the record of the classifier, see :mod:`drpu.classifier.record`. ``verify`` decodes it,
+``load`` decodes it and lets the classifier score two rows, and ``inspect_file`` returns the record itself.
+"""
 
 from __future__ import annotations
 
-import math
+import hashlib
 import os
 import sys
-import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 import numpy as np
-import safetensors.numpy
-import sklearn
-from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_integer
+from drpu._codec import decode, encode
 from drpu._output import output_file
-from drpu._state import ModelState
 from drpu._typing import FloatArray
-from drpu.classifier.pipelines import classifier_from_state, classifier_state, pipeline_state
-from drpu.exceptions import ArtifactError, MissingExtraError
-from drpu.files.container import (
-    ARRAYS,
-    BLOBS,
-    MANIFEST,
-    MAX_BYTES,
-    open_container,
-    read_bytes,
-    write_container,
-)
-from drpu.files.manifest import (
-    check_parts,
-    flatten,
-    read_manifest,
-    unflatten,
-    upgrade,
-    write_manifest,
-    written_with,
-)
-from drpu.files.protect import contents, kept_values, protect, with_profiles, with_values
+from drpu.classifier.record import Record, Reduction, record_of
+from drpu.exceptions import ArtifactError, MissingExtraError, ParameterError
+from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
+from drpu.files.signature import check_signature
 
-__all__ = ["MANIFEST", "compare", "load", "own_module", "read_state", "save", "try_out"]
+__all__ = ["KIND_MODULES", "Verified", "inspect_file", "load", "save", "verify"]
 
-MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
+StrPath = str | os.PathLike[str]
+
+# The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
+KIND_MODULES = (
+    "drpu.classifier.adapted",
+    "drpu.classifier.drpu",
+    "drpu.classifier.pipelines",
+    "drpu.functions.average",
+    "drpu.functions.estimators",
+    "drpu.functions.features",
+    "drpu.functions.folds",
+    "drpu.functions.trees",
+    "drpu.networks.function",
+    "drpu.networks.generative",
+    "drpu.rivals.base",
+)
+
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from
-
-
-def try_out(classifier: Any) -> FloatArray | None:
-    """Scores of two artificial rows; raises ``ArtifactError`` if the classifier cannot score them.
-
-    None if such rows cannot be made: for tables with names, and for very long rows.
-    """
-    model = _model(classifier)
-    shape = getattr(model, "input_shape_", None) or (
-        getattr(model, "n_features_in_", None) or classifier.n_features_in_,
-    )
-    if getattr(model, "accepts_frames", False) or math.prod(shape) > MOST_VALUES:
-        return None
-    table = classifier.table_
-    if not hasattr(classifier, "fitted_") and table is not None and not table.plain:
-        return None  # a classifier of tables does not accept encoded rows
-    rows = np.stack([np.zeros(shape), np.ones(shape)])
-    try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
-            scores = _scores(classifier, rows)
-    except Exception as error:  # a backend can raise any error if parts do not fit together
-        raise ArtifactError(f"the classifier cannot score rows: {error!s:.300}") from error
-    if scores.shape[0] != 2 or not np.isfinite(scores).all():
-        raise ArtifactError("the classifier cannot score rows: its scores must be finite, one for each row.")
-    return scores
-
-
-def _scores(classifier: Any, rows: FloatArray) -> FloatArray:
-    if not hasattr(classifier, "fitted_"):
-        return np.asarray(classifier.decision_function(rows), dtype=np.float64)
-    fitted = classifier.fitted_
-    scores = np.asarray(fitted.model.scores(rows), dtype=np.float64)
-    if not np.isfinite(fitted.log_ratio(rows)).all():
-        raise ArtifactError("its calibrated ratios must be finite.")
-    # Raises if a cost or a prior among the parameters violates its rule; the threshold may be infinite.
-    _ = classifier.cost_, classifier.test_prior_, classifier.threshold_
-    return scores
-
-
-def compare(before: FloatArray | None, after: FloatArray | None) -> None:
-    """Raise unless the classifier read from the file has the same scores as the one that was written."""
-    if before is None or after is None:
-        return
-    if before.shape != after.shape or not np.allclose(before, after, rtol=_CLOSE, atol=_CLOSE):
-        raise ArtifactError(
-            "the written file does not reproduce the scores of the classifier, so nothing was saved."
-        )
-
-
-def own_module(classifier: Any) -> Any:
-    """The torch module that the user gave to the classifier, or None."""
-    model = _model(classifier)
-    return getattr(getattr(model, "models", [model])[0], "module", None)
-
-
-def _model(classifier: Any) -> Any:
-    if hasattr(classifier, "fitted_"):
-        return classifier.fitted_.model.models[0]
-    return getattr(classifier, "model_", None)
-
-
-_DTYPES = frozenset(
-    {
-        "bool",
-        "uint8",
-        "int8",
-        "int16",
-        "int32",
-        "int64",
-        "float16",
-        "float32",
-        "float64",
-        "uint16",
-        "uint32",
-        "uint64",
-    }
-)
 
 
 def save(
     classifier: Any,
-    path: str | os.PathLike[str],
+    path: StrPath,
     *,
     keep_rows: bool = False,
     column_values: str | None = None,
     rare_values: int | None = None,
     column_profiles: bool = True,
     levels: int | None = None,
-    epsilon: float | None = None,
-    random_state: int | None = None,
 ) -> None:
     """Write a fitted classifier to ``path``, without training rows and without pickle.
 
     Parameters
     ----------
     classifier : DRPUClassifier or AdaptedClassifier, or a pipeline that ends in one
-        Fitted. Steps of a pipeline that cannot be read back safely are refused by name.
+        Fitted. A file with estimators of scikit-learn, such as steps of a pipeline, is read only by those
+        who trust it; see :func:`load`.
     path : path-like
         The file to write, with exactly this name. It appears complete or not at all.
     keep_rows : bool, default=False
@@ -155,16 +82,10 @@ def save(
         with fewer than five rows are never kept.
     column_profiles : bool, default=True
         Whether to write the counts of training rows in a few ranges of each column, from which
-        ``adapt`` finds the columns that changed. They are never written with ``epsilon``.
+        ``adapt`` finds the columns that changed.
     levels : int, optional
         Keep at most this many levels instead of the score of every held-out positive. This changes
         curves by at most ``2 / levels``; with 100 the effect on results is small.
-    epsilon : float, optional
-        Keep noisy counts instead, with differential privacy: adding or removing a row
-        changes the probability of any outcome by a factor of at most ``exp(epsilon)``, given
-        the model. Each such save uses a budget of ``epsilon``.
-    random_state : int, optional
-        Seed of that noise, for experiments only: anyone who knows it can subtract the noise.
 
     See Also
     --------
@@ -172,42 +93,25 @@ def save(
 
     Notes
     -----
-    The file is a zip archive of a JSON manifest, numeric arrays (safetensors) and the
-    backends' own texts (LightGBM) or archives (skops). It holds the scores of the
-    held-out positives, which adaptation needs, unless ``levels`` or ``epsilon`` is given;
-    the manifest then describes the reduction. Neither protects the model itself: trees and
-    weights are learnt from the rows and written unchanged.
-
-    Examples
-    --------
-    >>> import tempfile, os
-    >>> from drpu import DRPUClassifier, load, make_gaussian_pu, save
-    >>> X, y = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0).X_y()
-    >>> clf = DRPUClassifier("kernel", random_state=0).fit(X, y)
-    >>> path = os.path.join(tempfile.mkdtemp(), "toy.drpu")
-    >>> save(clf, path)
-    >>> load(path).prior_ == clf.prior_
-    True
+    The file is a zip archive of a JSON manifest, numeric arrays (safetensors) and, for estimators of
+    scikit-learn, archives of skops. It holds the scores of the held-out positives, which adaptation needs,
+    unless ``levels`` is given. This does not protect the model itself: trees and weights are learnt from
+    the rows and written unchanged.
     """
-    pipeline, last = (classifier, classifier[-1]) if isinstance(classifier, Pipeline) else (None, classifier)
-    protected = protect(last, levels=levels, epsilon=epsilon, random_state=random_state)
-    protected = with_values(protected, column_values, rare_values)
-    protected = with_profiles(protected, column_profiles)
-    state = classifier_state(protected)
-    kept = kept_values(last) if last.keeps_rows else {}
-    if pipeline is not None:
-        state = pipeline_state(pipeline, state)
-        kept = kept | state.config["kept"]
-    if not keep_rows and kept:
-        raise ArtifactError(_refusal(kept))
-    tree, arrays, blobs = flatten(state)
-    parts = {ARRAYS: safetensors.numpy.save(arrays)} | {BLOBS + name: blob for name, blob in blobs.items()}
-    manifest = write_manifest(tree, parts, contents(protected, state))
+    reduction = Reduction(column_values, rare_values, column_profiles, levels)
+    whole = record_of(classifier)
+    record = whole.reduced(reduction)
+    facts = record.facts()
+    if not keep_rows and facts["values_of_rows"]:
+        raise ArtifactError(_refusal(facts["values_of_rows"]))
+    encoded = encode(record)
     with output_file(path) as file:
-        write_container(file, {MANIFEST: manifest} | parts)
+        write_archive(file, encoded, facts)
         file.seek(0)
-        again = _load(file.read(), os.fspath(path), own_module(last), sys.maxsize)
-        compare(try_out(protected), try_out(again if pipeline is None else again[-1]))
+        again = _File(os.fspath(path), file.read(), max_bytes=sys.maxsize)
+        with again.guarded():
+            found = again.record(again.archive.blobs)
+            _compare(_tried(whole, classifier), _tried(found, found.classifier(whole.module())))
 
 
 def _refusal(kept: dict[str, str]) -> str:
@@ -219,26 +123,37 @@ def _refusal(kept: dict[str, str]) -> str:
 
 
 def load(
-    path: str | os.PathLike[str],
+    path: StrPath,
     *,
     module: Any = None,
+    trusted: bool = False,
     max_bytes: int = MAX_BYTES,
     expected_sha256: str | None = None,
+    signature: StrPath | None = None,
+    public_key: StrPath | None = None,
 ) -> Any:
     """The classifier that :func:`save` wrote.
 
     Parameters
     ----------
     path : path-like
-        The file.
+        The file. It is read once.
     module : callable, optional
         Returns the torch module of a custom network. The file contains its weights, but not its
         code.
+    trusted : bool, default=False
+        Whether the file may contain estimators of scikit-learn. They are code in the form of data, so they
+        are read only if this is True, or the file has the expected digest, or its signature is valid.
     max_bytes : int, default=1073741824
         Maximum size in bytes of the file, and of its content after decompression.
     expected_sha256 : str, optional
         SHA-256 digest that the file must have, in hexadecimal. The digests in the file
         itself detect accidental damage only: anyone who changes a part can change its digest.
+    signature : path-like, optional
+        Signature that :func:`drpu.sign` wrote. With a ``public_key`` the default is ``path`` followed by
+        ``.sig``.
+    public_key : path-like, optional
+        Public key of the expected signer. Needs the ``sign`` extra.
 
     Returns
     -------
@@ -247,60 +162,230 @@ def load(
     Raises
     ------
     ArtifactError
-        If the file is not an artifact, or is truncated, changed, too large, or too new.
+        If the file is not an artifact, or is truncated, changed, too large, or of another schema, or holds
+        estimators of scikit-learn and is not trusted.
 
     See Also
     --------
     verify : The same checks without making a classifier.
     """
-    content = read_bytes(path, max_bytes=_checked_size(max_bytes), expected_sha256=expected_sha256)
-    return _load(content, os.fspath(path), module, max_bytes)
-
-
-def _load(content: bytes, name: str, module: Any, max_bytes: int) -> Any:
-    manifest: dict[str, Any] = {}
-    try:
-        manifest, state = read_state(content, max_bytes=max_bytes)
-        classifier = classifier_from_state(state, module=module)
-        try_out(classifier[-1] if isinstance(classifier, Pipeline) else classifier)
+    file = _read(path, max_bytes, trusted, expected_sha256, signed=(signature, public_key))
+    with file.guarded():
+        record = file.trusted_record()
+        classifier = record.classifier(module)
+        _tried(record, classifier)
         return classifier
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """Facts about an artifact that passed all checks of :func:`verify`.
+
+    Attributes
+    ----------
+    sha256 : str
+        Digest of the file, to be passed to ``load`` as ``expected_sha256``.
+    bytes : int
+        Size of the file.
+    kind : str
+        Class of the classifier.
+    schema : int
+        Version of the format.
+    versions : dict of str to str
+        Versions of the packages that wrote the file, as stated in the file.
+    contents : dict
+        What the file keeps of the training rows.
+    estimators : bool
+        Whether it holds estimators of scikit-learn, which ``load`` reads only with trust.
+    signed : bool
+        Whether a signature was checked and is valid.
+    """
+
+    sha256: str
+    bytes: int
+    kind: str
+    schema: int
+    versions: dict[str, str]
+    contents: dict[str, Any]
+    estimators: bool
+    signed: bool
+
+    def as_dict(self) -> dict[str, Any]:
+        """The facts as plain values, for JSON."""
+        return asdict(self)
+
+
+def verify(
+    path: StrPath,
+    *,
+    trusted: bool = False,
+    max_bytes: int = MAX_BYTES,
+    expected_sha256: str | None = None,
+    signature: StrPath | None = None,
+    public_key: StrPath | None = None,
+) -> Verified:
+    """Check an artifact without making a classifier.
+
+    Sizes, names, digests and all values are checked as by :func:`drpu.load`. No model is made, nothing is
+    scored, and scikit-learn estimators, torch and LightGBM are not used.
+
+    Parameters
+    ----------
+    path : path-like
+        The artifact.
+    trusted : bool, default=False
+        Whether the file may contain estimators of scikit-learn; see :func:`drpu.load`.
+    max_bytes : int, default=1073741824
+        Maximum size in bytes of the file, and of its content after decompression.
+    expected_sha256 : str, optional
+        SHA-256 digest that the file must have, in hexadecimal.
+    signature : path-like, optional
+        Signature that :func:`drpu.sign` wrote. With a ``public_key`` the default is ``path`` followed by
+        ``.sig``.
+    public_key : path-like, optional
+        Public key of the expected signer. Needs the ``sign`` extra.
+
+    Returns
+    -------
+    verified : Verified
+
+    Raises
+    ------
+    ArtifactError
+        If anything is wrong with the file or its signature, or it holds estimators of scikit-learn and is
+        not trusted.
+    """
+    file = _read(path, max_bytes, trusted, expected_sha256, signed=(signature, public_key))
+    with file.guarded():
+        return file.facts(file.trusted_record())
+
+
+def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[Verified, Record]:
+    """Facts about an artifact and its record, whose attributes are all numbers that the file holds.
+
+    Estimators of scikit-learn are not read: in the record their bytes are empty. So nothing in the file needs
+    to be trusted.
+    """
+    file = _read(path, max_bytes)
+    with file.guarded():
+        archive = file.archive
+        blobs = {name: b"" if name in archive.estimators else archive.blobs[name] for name in archive.blobs}
+        record = file.record(blobs)
+        return file.facts(record), record
+
+
+# -- one reader for all ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _File:
+    """A file that was read."""
+
+    name: str
+    content: bytes
+    max_bytes: int
+    trusted: bool = False
+    signed: bool = False
+
+    @cached_property
+    def archive(self) -> Archive:
+        return open_archive(self.content, max_bytes=self.max_bytes)
+
+    def trusted_record(self) -> Record:
+        """The record; estimators of other libraries are refused unless the file is trusted."""
+        if self.archive.estimators and not self.trusted:
+            raise ArtifactError(
+                f"{self.name!r} contains estimators of scikit-learn, which can harm this process if somebody "
+                "made them for that purpose. If you know who wrote the file, pass its digest "
+                "(expected_sha256=...), its signature and the signer's key (public_key=...), or trusted=True."
+            )
+        return self.record(self.archive.blobs)
+
+    def record(self, blobs: Mapping[str, bytes]) -> Record:
+        for module in KIND_MODULES:
+            import_module(module)
+        record: Record = decode(self.archive.tree, self.archive.arrays, blobs, Record)
+        return record
+
+    def facts(self, record: Record) -> Verified:
+        return Verified(
+            sha256=hashlib.sha256(self.content).hexdigest(),
+            bytes=len(self.content),
+            kind=record.title,
+            schema=SCHEMA,
+            versions=self.archive.versions,
+            contents=record.facts(),
+            estimators=bool(self.archive.estimators),
+            signed=self.signed,
+        )
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Turn every error that a damaged file can cause into an ``ArtifactError``."""
+        try:
+            yield
+        except MissingExtraError:
+            raise
+        except Exception as error:
+            newer = _newer(self)
+            if isinstance(error, ArtifactError) and not newer:
+                raise
+            start = f"{self.name!r} cannot be read as a drpu artifact"
+            raise ArtifactError(f"{start}: {error!s:.500}{newer}") from error
+
+
+def _read(
+    path: StrPath,
+    max_bytes: int,
+    trusted: bool = False,
+    expected_sha256: str | None = None,
+    *,
+    signed: tuple[StrPath | None, StrPath | None] = (None, None),
+) -> _File:
+    """The file, after its digest and its signature have been compared; both make it trusted."""
+    if not isinstance(trusted, bool):
+        raise ParameterError(f"trusted must be True or False, got {trusted!r}.")
+    limit = check_integer("max_bytes", max_bytes, low=1)
+    content = read_bytes(path, max_bytes=limit, expected_sha256=expected_sha256)
+    signature, public_key = signed
+    checked = signature is not None or public_key is not None
+    if checked:
+        check_signature(content, signature or Path(f"{os.fspath(path)}.sig"), public_key)
+    trusted = trusted or checked or expected_sha256 is not None
+    return _File(os.fspath(path), content, limit, trusted=trusted, signed=checked)
+
+
+def _tried(record: Record, classifier: Any) -> FloatArray | None:
+    """Scores of two artificial rows; raises ``ArtifactError`` if the classifier cannot score them."""
+    try:
+        with np.errstate(all="ignore"):
+            scores = record.trial(classifier)
     except MissingExtraError:
         raise
-    except Exception as error:  # a damaged file can cause any error; errors of drpu keep their messages
-        newer = _newer(manifest)
-        if isinstance(error, ArtifactError) and not newer:
-            raise
-        raise ArtifactError(f"{name!r} cannot be read as a drpu artifact: {error!s:.500}{newer}") from error
+    except Exception as error:  # a backend can raise any error if parts do not fit together
+        raise ArtifactError(f"the classifier cannot score rows: {error!s:.300}") from error
+    if scores is not None and (scores.shape[:1] != (2,) or not np.isfinite(scores).all()):
+        raise ArtifactError("the classifier cannot score rows: its scores must be finite, one for each row.")
+    return scores
 
 
-def read_state(content: bytes, *, max_bytes: int = MAX_BYTES) -> tuple[dict[str, Any], ModelState]:
-    """Manifest and state of an artifact, from its bytes."""
-    parts = open_container(content, max_bytes=max_bytes)
-    manifest = read_manifest(parts.pop(MANIFEST))
-    check_parts(manifest, parts)
-    arrays = _read_arrays(parts.pop(ARRAYS, b""))
-    blobs = {name.removeprefix(BLOBS): part for name, part in parts.items()}
-    return manifest, upgrade(unflatten(manifest.get("state"), arrays, blobs), manifest["schema"])
+def _compare(before: FloatArray | None, after: FloatArray | None) -> None:
+    """Raise unless the classifier read from the file has the same scores as the one that was written."""
+    if before is None or after is None:
+        return
+    if before.shape != after.shape or not np.allclose(before, after, rtol=_CLOSE, atol=_CLOSE):
+        raise ArtifactError(
+            "the written file does not reproduce the scores of the classifier, so nothing was saved."
+        )
 
 
-def _read_arrays(part: bytes) -> dict[str, Any]:
-    try:
-        arrays: dict[str, Any] = safetensors.numpy.load(part)
-    except Exception as error:  # an error of safetensors, or of NumPy for a type that NumPy does not have
-        raise ArtifactError(f"the arrays of the artifact cannot be read: {error!s:.200}") from error
-    for name, array in arrays.items():
-        if array.dtype.name not in _DTYPES:
-            raise ArtifactError(f"array {name[:100]!r} of the artifact must be numeric, got {array.dtype}.")
-    return arrays
-
-
-def _checked_size(max_bytes: int) -> int:
-    return check_integer("max_bytes", max_bytes, low=1)
-
-
-def _newer(manifest: dict[str, Any]) -> str:
+def _newer(file: _File) -> str:
     """A hint if the file was written with a newer scikit-learn than the installed one."""
-    here, there = sklearn.__version__, written_with(manifest, "scikit-learn")
+    try:
+        there = file.archive.versions.get("scikit-learn", "")
+    except ArtifactError:
+        return ""
+    here = version("scikit-learn")
     if not there[:1].isdigit() or _numbers(there) <= _numbers(here):
         return ""
     return f" (it was written with scikit-learn {there}, this is {here}: upgrade scikit-learn)"

@@ -246,6 +246,11 @@ class KernelFunction(Function):
             raise DataError(f"coef must have {self.basis.size} numbers, got {len(self.coef)}.")
 
     @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("means and standard deviations of the columns, centres of clusters of rows, coefficients",)
+
+    @property
     def n_columns(self) -> int:
         """Number of columns."""
         return int(self.basis.points.shape[1])
@@ -398,6 +403,11 @@ class FourierFunction(Function):
             raise DataError(f"linear must have {self.n_columns} numbers, got {len(self.linear)}.")
 
     @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("means and standard deviations of the columns, coefficients",)
+
+    @property
     def n_columns(self) -> int:
         """Number of columns."""
         return self.cosines.n_columns
@@ -526,6 +536,11 @@ class LinearFunction(Function):
     @property
     def _scaling(self) -> Scaling:
         return self.features.scaling if isinstance(self.features, Basis) else self.features
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("means and standard deviations of the columns, coefficients",)
 
     @property
     def n_columns(self) -> int:

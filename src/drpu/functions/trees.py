@@ -1,45 +1,39 @@
-"""Rows, categories and trees in the form that LightGBM accepts."""
+"""Trees of LightGBM as arrays, and the functions of rows that they make."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from drpu._checks import check_integer
+from drpu._codec import Array, Kept, NotKept, Number, Whole, kept
+from drpu._fork import threads_here
 from drpu._samples import SamplePair, is_sparse
-from drpu._typing import FloatArray, IntArray, Rows
-from drpu.exceptions import ArtifactError, ParameterError
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.exceptions import ArtifactError, ClusterError, DataError, ParameterError
+from drpu.functions.base import Function, Scorer, within_limits
+from drpu.functions.links import LINKS
+from drpu.functions.onnx import Graph, onnx_log_above_floor, onnx_log_softplus
 
 __all__ = [
-    "EMPTY_TREE",
-    "FEW_ROWS",
-    "Scorer",
-    "Trees",
-    "TreesTogether",
-    "category_columns",
-    "category_settings",
-    "model_text",
-    "own_trees",
-    "pair_rows",
-    "read_trees",
-    "tree_rows",
-]
+    "FEW_ROWS", "MOST_DEPTH", "BoostedFunction", "ForestFunction", "TreeFunction", "Trees", "TreesTogether",
+    "category_columns", "category_settings", "pair_rows", "trees_from_xgboost",
+]  # fmt: skip
+
+# -- rows and categories in the form that LightGBM accepts ------------------------------------------
 
 
 def tree_rows(X: Rows) -> Rows:
     """Rows in the form that LightGBM accepts: sparse matrices, not sparse arrays."""
     return sparse.csr_matrix(X) if is_sparse(X) else X
-
-
-def own_trees(trees: str) -> Any:
-    """A LightGBM booster from a text written in this process; texts from files have to be checked first."""
-    import lightgbm
-
-    return lightgbm.Booster(model_str=trees)
 
 
 def pair_rows(pair: SamplePair) -> Any:
@@ -65,98 +59,228 @@ def category_settings(categories: Sequence[int]) -> dict[str, Any]:
     return {"max_cat_to_onehot": 300} if len(categories) else {}
 
 
+# -- trees ----------------------------------------------------------------------------------------
+
 MOST_DEPTH = 1000  # most splits between root and leaf, to bound the time for a row
-LARGEST = 1e100  # largest absolute leaf value, so that sums stay finite
 
-_CATEGORICAL = 1  # bits of a decision type, as LightGBM numbers them; 2 sends missing values left
-_MISSING = 12  # two bits: no missing values (0), zeros (4), NaN (8)
-_DECISIONS = frozenset(left | missing | kind for left in (0, 2) for missing in (0, 4, 8) for kind in (0, 1))
-
-_VERSIONS = ("v3", "v4")
-_HEADER_NUMBERS = ("num_class", "num_tree_per_iteration", "max_feature_idx")
-_UNUSED = {  # fields of a tree that predictions do not need
-    "split_gain", "leaf_weight", "internal_value", "internal_weight", "internal_count",
-    "shrinkage",
-}  # fmt: skip
-_USED = {
-    "num_leaves", "num_cat", "split_feature", "threshold", "decision_type", "left_child", "right_child",
-    "leaf_value", "leaf_count", "cat_boundaries", "cat_threshold", "is_linear",
-}  # fmt: skip
+_CATEGORICAL, _LEFT, _ZERO, _NAN = 1, 2, 4, 8  # bits of a decision, as LightGBM numbers them
+_LOWEST = -float(np.finfo(np.float64).max)  # an infinite threshold separates numbers from missing values
 
 
-@dataclass(frozen=True, slots=True)
-class Tree:
-    """One tree: arrays over its splits, the values of its leaves, and the bitsets of categorical splits.
+@kept("trees")
+@dataclass(frozen=True, eq=False)
+class Trees(Kept):
+    """Trees as arrays over all splits and all leaves, one tree after the other.
 
-    A child is the number of a split, or ``~leaf``.
+    Splits and leaves are numbered within a tree; a child is the number of a split, or ``~leaf``. A decision
+    has LightGBM's bits: 1 for a split on a category, 2 if missing values go left, 4 or 8 if zeros or NaN are
+    missing values. A category goes left if its bit is set. The threshold of the k-th split on a category
+    is k, and its 32-bit words are ``bits[bounds[k]:bounds[k + 1]]``.
+
+    Attributes
+    ----------
+    leaves : ndarray of shape (n_trees,)
+        Number of leaves of each tree; it has one split less.
+    feature, threshold, decision, left, right : ndarray of shape (n_splits,)
+        Columns, thresholds and children.
+    value, count : ndarray of shape (n_leaves,)
+        Values of the leaves, and training rows in them, which weight the contributions of columns.
+    bounds, bits : ndarray
+        Sets of categories.
+    n_columns : int
+        Number of columns.
+    averaged : bool
+        Whether the output is the mean of the trees, or their sum.
     """
 
-    feature: IntArray
-    threshold: FloatArray
-    decision: IntArray
-    left: IntArray
-    right: IntArray
-    value: FloatArray
-    count: IntArray
-    bounds: IntArray
-    bits: IntArray
+    leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]
+    feature: Annotated[NDArray[Any], Array("s", dtype="int32", low=0)]
+    threshold: Annotated[FloatArray, Array("s", low=_LOWEST, finite=False)]
+    decision: Annotated[NDArray[Any], Array("s", dtype="int8", low=0, high=11)]
+    left: Annotated[NDArray[Any], Array("s", dtype="int32")]
+    right: Annotated[NDArray[Any], Array("s", dtype="int32")]
+    value: Annotated[FloatArray, Array("l")]
+    count: Annotated[NDArray[Any], Array("l", dtype="int32", low=1)]
+    bounds: Annotated[NDArray[Any], Array("*", dtype="int32", low=0)]
+    bits: Annotated[NDArray[Any], Array("*", dtype="uint32")]
+    n_columns: Annotated[int, Whole(1, 2**31)]
+    averaged: bool = False
 
+    def __post_init__(self) -> None:
+        splits, leaves = len(self.feature), int(self.leaves.sum(dtype=np.int64))
+        _need(len(self) > 0, "there must be a tree")
+        _need(
+            len(self.value) == leaves and splits == leaves - len(self),
+            "a tree has one split per leaf but one",
+        )
+        _need(not (self.feature >= self.n_columns).any(), "a split must be on one of the columns")
+        _need(not (self.decision & (_ZERO | _NAN) == _ZERO | _NAN).any(), "a split must be of a known kind")
+        rows = np.add.reduceat(self.count, self._leaf_start[:-1], dtype=np.int64)
+        _need(int(rows.max()) < 2**31, "a tree must have fewer than 2**31 rows")
+        self._check_children()
+        self._check_categories()
 
-@dataclass(frozen=True, slots=True)
-class Trees:
-    """Checked trees over ``columns`` columns, of which predictions are the sum or the mean."""
+    def __len__(self) -> int:
+        return len(self.leaves)
 
-    trees: tuple[Tree, ...]
-    columns: int
-    averaged: bool
+    def _check_children(self) -> None:
+        """Raise unless splits and leaves form trees: each comes after its parent and is reached once."""
+        of_tree = np.repeat(np.arange(len(self)), self.leaves - 1)
+        for child in (self.left, self.right):
+            inside = (child < self.leaves[of_tree] - 1) & (~child < self.leaves[of_tree])
+            _need(bool(inside.all()), "a child must be a split or a leaf of its tree")
+        children, splits = np.concatenate(self._children), len(self.feature)
+        _need(
+            not ((children >= 0) & (children <= np.tile(np.arange(splits), 2))).any(), "a child comes later"
+        )
+        reached = np.bincount(
+            np.where(children >= 0, children, splits + ~children), minlength=splits + len(self.value)
+        )
+        reached[self._roots] += 1
+        reached[splits + self._leaf_start[:-1][self.leaves == 1]] += 1
+        _need(bool((reached == 1).all()), "every split and leaf must be reached once")
+        _need(len(self._levels) <= MOST_DEPTH, f"a tree must not be deeper than {MOST_DEPTH} splits")
+
+    def _check_categories(self) -> None:
+        found = self.threshold[self.decision & _CATEGORICAL == 1]
+        ranks = np.arange(len(self.bounds) - 1)
+        _need(np.array_equal(found, ranks), "each split on a category must have its own set")
+        right = self.bounds[0] == 0 and self.bounds[-1] == len(self.bits) if len(self.bounds) else False
+        _need(bool(right) and not (np.diff(self.bounds) < 0).any(), "the sets of categories must be in order")
+
+    @cached_property
+    def _leaf_start(self) -> IntArray:
+        return np.concatenate([[0], np.cumsum(self.leaves, dtype=np.int64)])
+
+    @cached_property
+    def _split_start(self) -> IntArray:
+        return self._leaf_start - np.arange(len(self) + 1)
+
+    @property
+    def _roots(self) -> IntArray:
+        """First splits of the trees that have splits."""
+        return self._split_start[:-1][self.leaves > 1]
+
+    @cached_property
+    def _children(self) -> tuple[IntArray, IntArray]:
+        """Children among the splits and leaves of all trees."""
+        splits = self.leaves - 1
+        split, leaf = (np.repeat(start[:-1], splits) for start in (self._split_start, self._leaf_start))
+        left, right = (
+            np.where(child >= 0, child + split, ~(~child + leaf)) for child in (self.left, self.right)
+        )
+        return left, right
+
+    @cached_property
+    def _levels(self) -> list[IntArray]:
+        """Splits of all trees by their depth; at most one level more than allowed."""
+        (left, right), levels = self._children, [self._roots]
+        while levels[-1].size and len(levels) <= MOST_DEPTH:
+            children = np.concatenate([left[levels[-1]], right[levels[-1]]])
+            levels.append(children[children >= 0])
+        return [level for level in levels if level.size]
 
     @classmethod
-    def from_text(cls, text: str, *, columns: int, averaged: bool) -> Trees:
-        """Trees from LightGBM's text.
+    def from_lightgbm(cls, text: str, n_columns: int, *, averaged: bool = False) -> Self:
+        """Trees from the text that LightGBM wrote in this process or on a worker."""
+        blocks = text.partition("\nend of trees")[0].split("\nTree=")[1:]
+        trees = [dict(line.split("=", 1) for line in block.split("\n") if "=" in line) for block in blocks]
+        for tree in trees:  # earlier versions count no rows in a tree of one leaf
+            tree["leaf_count"] = tree.get("leaf_count") or "1"
 
-        Parameters
-        ----------
-        text : str
-            The content of a file, which may be anything.
-        columns : int
-            Number of columns of the model that contains the trees.
-        averaged : bool
-            Whether predictions are the mean over the trees, as in a forest.
+        def numbers(name: str, dtype: type) -> NDArray[Any]:
+            return np.fromstring(" ".join(filter(None, (tree.get(name) for tree in trees))), dtype, sep=" ")
 
-        Raises
-        ------
-        ArtifactError
-            If the text is not one that LightGBM writes for such trees.
-        """
-        try:
-            header, blocks = _split(text)
-            _check_header(header, columns, averaged)
-            trees = tuple(_read(block, columns) for block in blocks)
-        except (ValueError, OverflowError, KeyError) as error:
-            if isinstance(error, ArtifactError):
-                raise
-            raise ArtifactError(f"the text of the trees is damaged: {error!r}.") from error
-        if not trees:
-            raise ArtifactError("the text of the trees is damaged: it has no tree.")
-        return cls(trees, columns, averaged)
+        sets, words = numbers("num_cat", np.int64), []
+        for tree in trees:
+            if tree["num_cat"] != "0":
+                words.append(np.diff(np.fromstring(tree["cat_boundaries"], np.int32, sep=" ")))
+        decision, threshold = numbers("decision_type", np.int8), numbers("threshold", np.float64)
+        # sets of categories are numbered within a tree
+        threshold[decision & _CATEGORICAL == 1] += np.repeat(np.cumsum(sets) - sets, sets)
+        found = cls(
+            leaves=numbers("num_leaves", np.int32),
+            feature=numbers("split_feature", np.int32),
+            threshold=threshold,
+            decision=decision,
+            left=numbers("left_child", np.int32),
+            right=numbers("right_child", np.int32),
+            value=numbers("leaf_value", np.float64),
+            count=np.maximum(numbers("leaf_count", np.int32), 1),
+            bounds=np.cumsum(np.concatenate([np.zeros(1), *words])).astype(np.int32),
+            bits=numbers("cat_threshold", np.uint32),
+            n_columns=n_columns,
+            averaged=averaged,
+        )
+        found.__dict__["booster"] = _booster(text)  # faster than to write the text again
+        return found
 
     def text(self) -> str:
         """The trees as LightGBM reads them."""
-        return model_text([_write(tree) for tree in self.trees], self.columns, averaged=self.averaged)
+        return _model_text(self.blocks(), self.n_columns, averaged=self.averaged)
 
+    @cached_property
     def booster(self) -> Any:
         """A LightGBM booster for predictions."""
-        import lightgbm
+        return _booster(self.text())
 
-        try:
-            return lightgbm.Booster(model_str=self.text())
-        except lightgbm.basic.LightGBMError as error:
-            raise ArtifactError(f"the trees cannot be read: {error}") from error
+    def blocks(self) -> list[str]:
+        """The lines of each tree in LightGBM's text."""
+        threshold = self.threshold.copy()
+        categorical = self.decision & _CATEGORICAL == 1
+        of_tree = np.repeat(np.arange(len(self)), self.leaves - 1)
+        sets = np.bincount(of_tree[categorical], minlength=len(self))
+        set_start = np.concatenate([[0], np.cumsum(sets)])
+        threshold[categorical] -= np.repeat(set_start[:-1], sets)
+        of_splits = {
+            "split_feature": _texts(self.feature),
+            "threshold": _texts(threshold),
+            "decision_type": _texts(self.decision),
+            "left_child": _texts(self.left),
+            "right_child": _texts(self.right),
+            "internal_count": _texts(self._rows_below()),
+        }
+        of_leaves = {"leaf_value": _texts(self.value), "leaf_count": _texts(self.count)}
+        found = []
+        for tree in range(len(self)):
+            lines = [f"num_leaves={self.leaves[tree]}", f"num_cat={sets[tree]}"]
+            for fields, start in ((of_splits, self._split_start), (of_leaves, self._leaf_start)):
+                at = slice(start[tree], start[tree + 1])
+                lines += [f"{name}={' '.join(texts[at])}" for name, texts in fields.items()]
+            if sets[tree]:
+                bounds = self.bounds[set_start[tree] : set_start[tree + 1] + 1]
+                lines.append(f"cat_boundaries={' '.join(_texts(bounds - bounds[0]))}")
+                lines.append(f"cat_threshold={' '.join(_texts(self.bits[bounds[0] : bounds[-1]]))}")
+            found.append("\n".join([*lines, "is_linear=0", "shrinkage=1"]))
+        return found
+
+    def _rows_below(self) -> IntArray:
+        """Training rows below each split."""
+        rows = np.concatenate([np.zeros(len(self.feature), dtype=np.int64), self.count])
+        places = [np.where(child >= 0, child, len(self.feature) + ~child) for child in self._children]
+        for level in reversed(self._levels):
+            rows[level] = rows[places[0][level]] + rows[places[1][level]]
+        return rows[: len(self.feature)]
+
+    def categories(self, k: int) -> IntArray:
+        """The categories that the k-th split on a category sends to the left."""
+        words = self.bits[self.bounds[k] : self.bounds[k + 1]]
+        return np.flatnonzero(words[:, None] >> np.arange(32, dtype=np.uint32) & 1)
 
 
-def model_text(trees: Sequence[str], columns: int, *, averaged: bool, outputs: int = 1) -> str:
+def _need(holds: bool, rule: str) -> None:
+    if not holds:
+        raise DataError(f"the trees are damaged: {rule}.")
+
+
+def _texts(values: NDArray[Any]) -> list[str]:
+    """Numbers as Python writes them: the shortest text that gives the same number again."""
+    return list(map(repr, values.tolist()))
+
+
+def _model_text(blocks: Sequence[str], columns: int, *, averaged: bool, outputs: int = 1) -> str:
     """LightGBM's text of a model, from the lines of each of its trees; outputs take turns."""
-    blocks = [f"Tree={i}\n{tree}\n\n" for i, tree in enumerate(trees)]
+    trees = [f"Tree={i}\n{block}\n\n" for i, block in enumerate(blocks)]
     header = [
         "tree",
         "version=v4",
@@ -167,269 +291,323 @@ def model_text(trees: Sequence[str], columns: int, *, averaged: bool, outputs: i
         *(["average_output"] if averaged else []),
         "feature_names=" + " ".join(f"Column_{i}" for i in range(columns)),
         "feature_infos=" + " ".join(["none"] * columns),
-        f"tree_sizes={' '.join(str(len(block)) for block in blocks)}",
+        f"tree_sizes={' '.join(str(len(tree)) for tree in trees)}",
     ]
-    return "\n".join(header) + "\n\n" + "".join(blocks) + "end of trees\n"
+    return "\n".join(header) + "\n\n" + "".join(trees) + "end of trees\n"
 
 
-def read_trees(blob: bytes, *, columns: int, averaged: bool) -> Trees:
-    """Trees from the bytes of a file; see :meth:`Trees.from_text`."""
+def _booster(text: str) -> Any:
+    import lightgbm
+
     try:
-        text = blob.decode("ascii")
-    except UnicodeDecodeError as error:
-        raise ArtifactError(f"the text of the trees is damaged: {error}.") from error
-    return Trees.from_text(text, columns=columns, averaged=averaged)
+        return lightgbm.Booster(model_str=text)
+    except lightgbm.basic.LightGBMError as error:
+        raise ArtifactError(f"the trees cannot be read: {error}") from error
 
 
-# -- reading ---------------------------------------------------------------------------------
+def trees_from_xgboost(model: bytes | bytearray, columns: int) -> Trees:
+    """Trees of a binary classifier in XGBoost's JSON.
 
-
-def _split(text: str) -> tuple[dict[str, str], list[dict[str, str]]]:
-    """Fields of the header and of each tree; text after the trees is not read."""
-    body, end, _ = text.partition("\nend of trees")
-    if not end:
-        raise ArtifactError("the text of the trees is damaged: it has no end.")
-    first, *rest = body.split("\nTree=")
-    blocks = []
-    for number, block in enumerate(rest):
-        title, _, fields = block.partition("\n")
-        if title != str(number):
-            raise ArtifactError(f"the text of the trees is damaged: tree {number} is called {title[:20]!r}.")
-        blocks.append(_fields(fields))
-    return _fields(first), blocks
-
-
-def _fields(block: str) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for line in block.split("\n"):
-        name, _, value = line.strip().partition("=")
-        if not name:
-            continue
-        if name in found:
-            raise ArtifactError(f"the text of the trees is damaged: {name[:40]!r} occurs twice.")
-        found[name] = value
-    return found
-
-
-def _check_header(header: dict[str, str], columns: int, averaged: bool) -> None:
-    if "tree" not in header or header["version"] not in _VERSIONS:
-        raise ArtifactError(
-            f"the trees must be in LightGBM's format {' or '.join(_VERSIONS)}, "
-            f"got {header.get('version', 'none')[:20]!r}: save the model with such a version."
-        )
-    numbers = [int(header[name]) for name in _HEADER_NUMBERS]
-    if numbers != [1, 1, columns - 1] or len(header["feature_names"].split(" ")) != columns:
-        raise ArtifactError(
-            f"the trees must have one output and {columns} columns, as the model that contains them: "
-            f"got {dict(zip(_HEADER_NUMBERS, numbers, strict=True))}."
-        )
-    if ("average_output" in header) is not averaged:
-        raise ArtifactError("the trees must be averaged in a forest, and summed otherwise.")
-
-
-def _read(fields: dict[str, str], columns: int) -> Tree:
-    strange = sorted(set(fields) - _USED - _UNUSED)
-    if strange:
-        raise ArtifactError(f"the text of the trees is damaged: a tree has the field {strange[0][:40]!r}.")
-    if int(fields.get("is_linear", "0")) != 0:
-        raise ArtifactError("the trees must have one number in each leaf: linear trees are not supported.")
-    categorical = int(fields["num_cat"]) > 0
-    tree = Tree(
-        feature=_integers(fields["split_feature"]),
-        threshold=_floats(fields["threshold"]),
-        decision=_integers(fields["decision_type"]),
-        left=_integers(fields["left_child"]),
-        right=_integers(fields["right_child"]),
-        value=_floats(fields["leaf_value"]),
-        count=_counts(fields),
-        bounds=_integers(fields["cat_boundaries"]) if categorical else np.zeros(1, dtype=np.int64),
-        bits=_integers(fields["cat_threshold"]) if categorical else np.zeros(0, dtype=np.int64),
+    XGBoost compares in float32 and sends a value left if it is below the condition. LightGBM
+    sends it left if it is at most the threshold, so the threshold lies between the
+    condition and the float32 before it. XGBoost does not store the rows of a leaf.
+    """
+    learner = json.loads(bytes(model).decode())["learner"]
+    base = float(str(learner["learner_model_param"]["base_score"]).strip("[]"))
+    if base != 0.5:
+        raise ClusterError(f"XGBoost trees must start at a base_score of 0.5, got {base}.")
+    trees = [_xgboost_arrays(tree) for tree in learner["gradient_booster"]["model"]["trees"]]
+    joined: dict[str, Any] = {name: np.concatenate([tree[name] for tree in trees]) for name in trees[0]}
+    return Trees(
+        leaves=np.array([len(tree["value"]) for tree in trees], dtype=np.int32),
+        **joined,
+        count=np.ones(len(joined["value"]), dtype=np.int32),
+        bounds=np.zeros(1, dtype=np.int32),  # no split on categories
+        bits=np.empty(0, dtype=np.uint32),
+        n_columns=columns,
     )
-    if int(fields["num_leaves"]) != len(tree.value) or int(fields["num_cat"]) != len(tree.bounds) - 1:
-        raise ArtifactError(
-            "the trees are damaged: the numbers of leaves or categorical splits do not agree."
-        )
-    _check(tree, columns)
-    return tree
 
 
-def _counts(fields: dict[str, str]) -> IntArray:
-    """Rows of each leaf, which weight the contributions of columns; at least 1, so that these are finite."""
-    if not fields.get("leaf_count"):  # earlier versions count no rows in a tree of one leaf
-        return np.ones(len(fields["leaf_value"].split()), dtype=np.int64)
-    return np.maximum(_integers(fields["leaf_count"]), 1)
-
-
-def _rows_below(tree: Tree) -> IntArray:
-    """Rows below each split, added up from the leaves; children come after their parents."""
-    left, right, leaf = tree.left.tolist(), tree.right.tolist(), tree.count.tolist()
-    below = [0] * len(left)
-    for i in range(len(left) - 1, -1, -1):
-        a, b = left[i], right[i]
-        below[i] = (below[a] if a >= 0 else leaf[~a]) + (below[b] if b >= 0 else leaf[~b])
-    return np.array(below, dtype=np.int64)
-
-
-def _integers(text: str) -> IntArray:
-    return np.array(text.split(), dtype=np.int64)
-
-
-def _floats(text: str) -> FloatArray:
-    return np.array(text.split(), dtype=np.float64)
-
-
-# -- checking --------------------------------------------------------------------------------
-
-
-def _check(tree: Tree, columns: int) -> None:
-    splits, leaves = len(tree.feature), len(tree.value)
-    arrays = (tree.threshold, tree.decision, tree.left, tree.right)
-    problems = {
-        "the arrays of a tree do not agree in length": leaves != splits + 1
-        or any(len(array) != splits for array in arrays),
-        "a split is on a column that does not exist": _outside(tree.feature, 0, columns),
-        "a split is of an unknown kind": not set(tree.decision.tolist()) <= _DECISIONS,
-        # an infinite threshold separates numbers from missing values
-        "a threshold is not a number": not (tree.threshold > -np.inf).all(),
-        "a leaf value is not a finite number": not (np.abs(tree.value) <= LARGEST).all(),
-        "a leaf has no positive number of rows": len(tree.count) != leaves or _outside(tree.count, 0, 2**31),
-        "there are too many rows": int(tree.count.sum()) >= 2**31,
+def _xgboost_arrays(tree: dict[str, Any]) -> dict[str, NDArray[Any]]:
+    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
+    condition = np.array(tree["split_conditions"], dtype=np.float64)
+    leaf = left < 0
+    split = ~leaf
+    # splits and leaves are numbered separately, in the order of the nodes
+    number = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(split) - 1)
+    default_left = np.array(tree["default_left"]).astype(bool)
+    return {
+        "feature": np.array(tree["split_indices"], dtype=np.int32)[split],
+        "threshold": _below(condition[split]),
+        "decision": (_NAN + _LEFT * default_left[split]).astype(np.int8),
+        "left": number[left[split]].astype(np.int32),
+        "right": number[right[split]].astype(np.int32),
+        "value": condition[leaf],
     }
-    _report(problems)
-    _check_children(tree.left, tree.right, splits)
-    _check_bitsets(tree)
 
 
-def _report(problems: dict[str, bool]) -> None:
-    for problem, holds in problems.items():
-        if holds:
-            raise ArtifactError(f"the trees are damaged: {problem}.")
+def _below(condition: FloatArray) -> FloatArray:
+    """A threshold that float64 values rounding to a float32 below the condition do not exceed."""
+    single = condition.astype(np.float32)
+    before = np.nextafter(single, np.float32(-np.inf)).astype(np.float64)
+    return np.asarray((before + single.astype(np.float64)) / 2)
 
 
-def _outside(values: IntArray, low: int, end: int) -> bool:
-    return bool(((values < low) | (values >= end)).any())
+# -- functions ------------------------------------------------------------------------------------
+
+FEW_ROWS = 32  # up to this number of rows one call for all functions is faster than one for each
+_MANY_ROWS = 2000  # LightGBM's threads wait for each other longer than they score fewer rows
+_TINY = 1e-7  # a smaller change of the output has the slope of a change of this size
 
 
-def _check_children(left: IntArray, right: IntArray, splits: int) -> None:
-    """Whether splits and leaves form a tree: each comes after its parent and is reached once."""
-    children = np.concatenate([left, right])
-    parents = np.tile(np.arange(splits), 2)
-    expected = np.concatenate([np.arange(1, splits), ~np.arange(splits + 1)]) if splits else children
-    _report(
-        {
-            "a split or a leaf is not reached exactly once": not np.array_equal(
-                np.sort(children), np.sort(expected)
-            ),
-            "a split comes before its parent": bool(((children >= 0) & (children <= parents)).any()),
-        }
-    )
-    level, depth = np.zeros(min(splits, 1), dtype=np.int64), 0
-    while level.size:  # ends, because children come after their parents
-        level = np.concatenate([left[level], right[level]])
-        level, depth = level[level >= 0], depth + 1
-        _report({f"a tree is deeper than {MOST_DEPTH} splits": depth > MOST_DEPTH})
+@dataclass(frozen=True, eq=False)
+class TreeFunction(Function):
+    """A log-ratio that is a function of the output of trees and an offset."""
+
+    accepts_nan: ClassVar[bool] = True
+    accepts_categories: ClassVar[bool] = True
+
+    trees: Trees
+    offset: Annotated[float, Number(-1e6, 1e6)]
+    n_jobs: Annotated[int, NotKept] = 1
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("thresholds of splits and values of leaves",)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.trees.n_columns
+
+    @abstractmethod
+    def convert(self, output: FloatArray) -> FloatArray:
+        """Log-ratios from outputs of the trees."""
+
+    def output(self, X: Rows) -> FloatArray:
+        """Sum or mean of the trees for each row."""
+        output = self.trees.booster.predict(
+            tree_rows(X), raw_score=not self.trees.averaged, num_threads=self._threads(X)
+        )
+        return np.asarray(output, dtype=np.float64)
+
+    def _threads(self, X: Rows) -> int:
+        if X.shape[0] < _MANY_ROWS:
+            return 1
+        return threads_here(0 if self.n_jobs == -1 else self.n_jobs)
+
+    def _score(self, X: Rows) -> FloatArray:
+        return self.convert(self.output(X))
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """LightGBM's contributions of the columns, scaled to the log-ratio; the last is the base value.
+
+        They add up to the output of the trees. If the log-ratio is not a sum of that output and a constant,
+        the contributions of a row are multiplied by the change of the log-ratio from the average row
+        to this one, relative to the change of the output: then they add up to the log-ratio.
+        """
+        found = self.trees.booster.predict(tree_rows(X), pred_contrib=True, num_threads=self._threads(X))
+        found = np.array(found.toarray() if is_sparse(found) else found, dtype=np.float64)
+        if self.trees.averaged:  # LightGBM returns the sum over the trees of a forest as well
+            found /= len(self.trees)
+        base, rise = found[:, -1:], found[:, :-1].sum(axis=1, keepdims=True)
+        start = self.convert(base)
+        step = np.where(np.abs(rise) > _TINY, rise, _TINY)
+        slope = (self.convert(base + step) - start) / step
+        return np.column_stack([found[:, :-1] * slope, start])
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:
+        """The scores of several functions; those of few rows with one call of LightGBM."""
+        return TreesTogether(functions).scores
 
 
-def _check_bitsets(tree: Tree) -> None:
-    categorical = (tree.decision & _CATEGORICAL) == 1
-    which = tree.threshold[categorical]
-    _report(
-        {
-            "a categorical split has no bitset": bool(
-                ((which != np.floor(which)) | (which < 0) | (which >= len(tree.bounds) - 1)).any()
-            ),
-            "the bitsets of categorical splits do not agree": bool(
-                tree.bounds[0] != 0 or (np.diff(tree.bounds) < 0).any() or tree.bounds[-1] != len(tree.bits)
-            ),
-            "a bitset is not made of 32-bit numbers": _outside(tree.bits, 0, 2**32),
-        }
-    )
+@kept("boosted")
+@dataclass(frozen=True, eq=False)
+class BoostedFunction(TreeFunction):
+    """Log-ratio of the sum of boosted trees and an offset, by the link from that sum to a ratio.
+
+    Attributes
+    ----------
+    trees : Trees
+        The trees, whose number was chosen by early stopping or given.
+    offset : float
+        Added to their sum.
+    link : {"exp", "identity", "softplus"}
+        How the sum becomes a ratio.
+    holdout_risk : float
+        Uncorrected risk on the holdout rows, NaN without them.
+    """
+
+    link: Literal["exp", "identity", "softplus"] = "exp"
+    holdout_risk: Annotated[float, Number(nan=True)] = np.nan
+
+    @property
+    def n_rounds(self) -> int:
+        """Number of trees."""
+        return len(self.trees)
+
+    def describe(self) -> str:
+        """The number of trees."""
+        return f"{self.n_rounds} boosted trees"
+
+    def convert(self, output: FloatArray) -> FloatArray:
+        """Log-ratios from sums of the trees."""
+        return LINKS[self.link].log_ratio(output + self.offset)
+
+    def onnx(self, graph: Graph, X: str) -> str:
+        """Add the log-ratios of the rows ``X`` to the graph."""
+        g = graph.op("Add", onnx_tree_sum(graph, self.trees, X), self.offset)
+        if self.link == "exp":
+            return g
+        return (
+            onnx_log_above_floor(graph, g) if self.link == "identity" else onnx_log_softplus(graph, g, -30.0)
+        )
 
 
-# -- writing ---------------------------------------------------------------------------------
+@kept("forest")
+@dataclass(frozen=True, eq=False)
+class ForestFunction(TreeFunction):
+    """Log-odds of the mean of a forest, minus the offset; a mean of 0 or 1 is moved inwards."""
 
+    @property
+    def n_trees(self) -> int:
+        """Number of trees."""
+        return len(self.trees)
 
-def _write(tree: Tree) -> str:
-    return "\n".join(f"{name}={value}" for name, value in _lines(tree))
+    def describe(self) -> str:
+        """The number of trees."""
+        return f"a forest of {self.n_trees} trees"
 
+    def convert(self, output: FloatArray) -> FloatArray:
+        """Log-ratios from means of the trees."""
+        least = 0.25 / len(self.trees)
+        shares = np.minimum(np.maximum(output, least), 1 - least)
+        return np.asarray(np.log(shares / (1 - shares)) - self.offset)
 
-def _lines(tree: Tree) -> Iterator[tuple[str, str]]:
-    categories = len(tree.bounds) - 1
-    yield "num_leaves", str(len(tree.value))
-    yield "num_cat", str(categories)
-    yield "split_feature", _join(tree.feature)
-    yield "threshold", _join(tree.threshold)
-    yield "decision_type", _join(tree.decision)
-    yield "left_child", _join(tree.left)
-    yield "right_child", _join(tree.right)
-    yield "leaf_value", _join(tree.value)
-    yield "leaf_count", _join(tree.count)
-    yield "internal_count", _join(_rows_below(tree))
-    if categories:
-        yield "cat_boundaries", _join(tree.bounds)
-        yield "cat_threshold", _join(tree.bits)
-    yield "is_linear", "0"
-    yield "shrinkage", "1"
-
-
-def _join(values: IntArray | FloatArray) -> str:
-    """Numbers as Python writes them: the shortest text that gives the same number again."""
-    return " ".join(map(repr, values.tolist()))
-
-
-_NOTHING, _ZERO = np.empty(0, dtype=np.int64), np.zeros(1, dtype=np.int64)
-EMPTY_TREE = _write(  # adds 0 to every row
-    Tree(_NOTHING, np.empty(0), _NOTHING, _NOTHING, _NOTHING, np.zeros(1), _ZERO + 1, _ZERO, _NOTHING)
-)
-
-
-Scorer = Callable[[Rows], FloatArray]  # scores of shape (rows, models)
-
-FEW_ROWS = 32  # up to this number of rows one call for all models is faster than one for each
+    def onnx(self, graph: Graph, X: str) -> str:
+        """Add the log-ratios of the rows ``X`` to the graph."""
+        op, n = graph.op, len(self.trees)
+        least = 0.25 / n
+        share = op("Div", onnx_tree_sum(graph, self.trees, X), float(n))
+        share = op("Min", op("Max", share, [[least]]), [[1 - least]])
+        odds = op("Div", share, op("Sub", 1.0, share))
+        return op("Sub", op("Log", odds), self.offset)
 
 
 class TreesTogether:
-    """Outputs of the trees of several models.
+    """Outputs of the trees of several functions with the same columns."""
 
-    Parameters
-    ----------
-    models : sequence of TreeRatio
-        Fitted, with the same columns.
-    """
+    def __init__(self, functions: Sequence[TreeFunction]) -> None:
+        self._functions = list(functions)
+        self._divisors = np.array([len(f.trees) if f.trees.averaged else 1 for f in functions])
 
-    def __init__(self, models: Sequence[Any]) -> None:
-        self._models = list(models)
-        self._joined: _Joined | None = None  # made when it is first needed
+    def scores(self, X: Rows) -> FloatArray:
+        """Scores of checked rows, (rows, functions)."""
+        outputs = self.outputs(X)
+        # contiguous, because the logarithm of a strided array may differ in its last bits
+        columns = (f.convert(np.ascontiguousarray(outputs[:, k])) for k, f in enumerate(self._functions))
+        return within_limits(np.column_stack(list(columns)))
 
     def outputs(self, X: Rows) -> FloatArray:
-        """Sum of the trees of each model, or their mean in forests, (rows, models)."""
+        """Sum of the trees of each function, or their mean in forests, (rows, functions)."""
         if not isinstance(X, np.ndarray) or len(X) > FEW_ROWS:
-            return np.column_stack([model.tree_output(X) for model in self._models])
-        if self._joined is None:  # two threads may both make one; both are correct
-            self._joined = _Joined(self._models)
-        return self._joined.outputs(X)
-
-
-class _Joined:
-    """The trees of all models as one LightGBM object with an output for each model."""
-
-    def __init__(self, models: list[Any]) -> None:
-        import lightgbm
-
-        parts = [_trees(model.trees_) for model in models]
-        rounds = max(len(part) for part in parts)
-        parts = [part + [EMPTY_TREE] * (rounds - len(part)) for part in parts]
-        trees = [tree for one_of_each in zip(*parts, strict=True) for tree in one_of_each]
-        text = model_text(trees, models[0].n_features_in_, averaged=False, outputs=len(models))
-        self._booster = lightgbm.Booster(model_str=text)
-        self._divisors = np.array([model.n_trees_ if model.averaged else 1 for model in models])
-
-    def outputs(self, X: FloatArray) -> FloatArray:
-        sums = np.asarray(self._booster.predict(X, raw_score=True, num_threads=1), dtype=np.float64)
+            return np.column_stack([function.output(X) for function in self._functions])
+        sums = np.asarray(self._joined.predict(X, raw_score=True, num_threads=1), dtype=np.float64)
         return np.asarray(sums.reshape(len(X), -1) / self._divisors)
 
+    @cached_property
+    def _joined(self) -> Any:
+        """The trees of all functions as one booster with an output for each; shorter ones add zeros."""
+        parts = [function.trees.blocks() for function in self._functions]
+        rounds = max(len(part) for part in parts)
+        parts = [part + [_NO_SPLIT] * (rounds - len(part)) for part in parts]
+        blocks = [block for one_of_each in zip(*parts, strict=True) for block in one_of_each]
+        columns = self._functions[0].n_columns
+        return _booster(_model_text(blocks, columns, averaged=False, outputs=len(parts)))
 
-def _trees(text: str) -> list[str]:
-    """The lines of each tree in LightGBM's text, without its number."""
-    body = text.partition("\nend of trees")[0]
-    return [tree.partition("\n")[2].rstrip() for tree in body.split("\nTree=")[1:]]
+
+_NO_SPLIT = "num_leaves=1\nnum_cat=0\nleaf_value=0.0\nleaf_count=1\nis_linear=0\nshrinkage=1"
+
+
+# -- the ONNX form --------------------------------------------------------------------------------
+
+
+def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:
+    """The sum of the trees for each row, of shape (rows, 1) in float64.
+
+    The operator sums in float64 and rounds the sum to float32. Each leaf value is therefore split into a
+    multiple of a power of two, whose sums are exact in float32, and a small remainder, summed separately.
+    """
+    leaves, categorical = len(trees.value), trees.decision & _CATEGORICAL == 1
+    if (trees.decision[~categorical] & _ZERO).any():
+        raise ArtifactError("these trees treat zeros as missing values, which ONNX export cannot do.")
+    feature, X = _onnx_columns(graph, trees, categorical, X)
+    of_split, of_leaf = (np.repeat(np.arange(len(trees)), n) for n in (trees.leaves - 1, trees.leaves))
+    of_node = np.concatenate([of_split, of_leaf])
+    order = np.argsort(of_node, kind="stable")  # nodes of a tree are together, the splits first
+    leaf = (trees.leaves - 1)[of_leaf] + np.arange(leaves) - trees._leaf_start[of_leaf]
+
+    def nodes(of_splits: NDArray[Any], of_leaves: NDArray[Any] | None = None) -> list[Any]:
+        rest = np.zeros(leaves, of_splits.dtype) if of_leaves is None else of_leaves
+        return list(np.concatenate([of_splits, rest])[order].tolist())
+
+    def node(child: NDArray[Any]) -> NDArray[Any]:
+        return np.where(child >= 0, child, (trees.leaves - 1)[of_split] + ~child)
+
+    def tensor(numbers: Any, name: str) -> Any:
+        return graph.onnx.numpy_helper.from_array(np.asarray(numbers, dtype=np.float64), name)
+
+    # A code of the set is 1 in its column, so it is not at most 0.5; LightGBM sends it to the left.
+    yes, no = (np.where(categorical, trees.right, trees.left), np.where(categorical, trees.left, trees.right))
+    # If training had no missing values, LightGBM treats a later one as 0.
+    to_left = np.where(trees.decision & _NAN > 0, trees.decision & _LEFT > 0, trees.threshold >= 0)
+    sums = graph.op(
+        "TreeEnsembleRegressor",
+        X,
+        domain="ai.onnx.ml",
+        n_targets=2,
+        nodes_treeids=of_node[order].tolist(),
+        nodes_nodeids=nodes(np.arange(len(feature)) - trees._split_start[of_split], leaf),
+        nodes_featureids=nodes(feature),
+        nodes_modes=nodes(np.full(len(feature), "BRANCH_LEQ"), np.full(leaves, "LEAF")),
+        nodes_truenodeids=nodes(node(yes)),
+        nodes_falsenodeids=nodes(node(no)),
+        nodes_missing_value_tracks_true=nodes((to_left & ~categorical).astype(np.int64)),
+        nodes_values_as_tensor=tensor(
+            nodes(np.where(categorical, 0.5, np.minimum(trees.threshold, 1e300))), "values"
+        ),
+        target_treeids=of_leaf.tolist() * 2,
+        target_nodeids=leaf.tolist() * 2,
+        target_ids=[0] * leaves + [1] * leaves,
+        target_weights_as_tensor=tensor(np.concatenate(_exact_parts(trees)), "weights"),
+    )
+    return graph.total(graph.double(sums))
+
+
+def _exact_parts(trees: Trees) -> tuple[FloatArray, FloatArray]:
+    """Multiples of a power of two whose sum over all trees has at most 23 bits, and the remainders."""
+    most = max(float(np.abs(trees.value).max()) * len(trees), 1e-30)
+    step = 2.0 ** (np.ceil(np.log2(most)) - 23)
+    whole = np.round(trees.value / step) * step
+    return whole, trees.value - whole
+
+
+def _onnx_columns(graph: Graph, trees: Trees, categorical: BoolArray, X: str) -> tuple[IntArray, str]:
+    """The column of each split, and the rows with a column for each set of categories, 1 for those inside.
+
+    The operator has a mode for equality, but runtimes merge such nodes, and not always correctly.
+    """
+    feature = trees.feature.astype(np.int64)
+    places: dict[tuple[int, bytes], int] = {}
+    columns = []
+    for k, at in enumerate(np.flatnonzero(categorical)):
+        codes = trees.categories(k)
+        key = int(feature[at]), codes.tobytes()
+        if key not in places:
+            places[key] = trees.n_columns + len(places)
+            own = graph.op("Gather", X, graph.constant([feature[at]], np.int64), axis=1)
+            columns.append(graph.total(graph.double(graph.op("Equal", own, codes[None].astype(np.float64)))))
+        feature[at] = places[key]
+    return feature, graph.op("Concat", X, *columns, axis=1) if columns else X

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property
+from itertools import pairwise
+from typing import Annotated, Any
 
 import numpy as np
 
+from drpu._codec import Array, Items, Kept, NotKept, Whole, kept
 from drpu._optional import require
 from drpu._samples import SamplePair
-from drpu._schema import Integer, List, Schema
-from drpu._state import ModelState
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError
+from drpu.networks.function import Weights, check_weights, load_weights
 
-__all__ = ["ClassGenerators", "Game"]
+__all__ = ["IMAGE", "ClassGenerators", "Game"]
 
 FURTHEST = 4.0  # standardised values are clipped here for the training
+IMAGE = (28, 28)  # rows of this shape get convolutions
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,49 +40,38 @@ class Game:
     verbose: int
 
 
-def _problem(state: ModelState, _: dict[str, int]) -> str | None:
-    for key, array in state.arrays.items():
-        if array.dtype.kind not in "fi" or not np.isfinite(array).all():
-            return f"the array {key[:100]} must hold finite numbers"
-    for key in ("mean", "scale"):
-        if key not in state.arrays or state.arrays[key].shape != tuple(state.config["shape"]):
-            return f"{key} must have the shape of a row"
-    return None
-
-
-SCHEMA = Schema(
-    "generator",
-    config={
-        "noise": Integer(1, 2**20),
-        "hidden": List(Integer(1, 2**20), low=1, high=100),
-        "shape": List(Integer(1, 2**24), low=1, high=4),
-    },
-    more_arrays=r"(positive|negative)\..+|mean|scale",
-    also=_problem,
-)
-
-
-class ClassGenerators:
+@kept("generators")
+@dataclass(frozen=True, eq=False)
+class ClassGenerators(Kept):
     """A generator of positive and one of negative rows.
 
     Attributes
     ----------
-    modules : pair of torch.nn.Module
-        Map noise to standardised rows.
+    noise : int
+        Dimension of the noise that they map to standardised rows.
+    hidden : tuple of int
+        Widths of the layers for rows that are no images of 28 by 28 pixels.
     mean, scale : ndarray
         Mean and scale of the standardisation.
+    positive, negative : dict of str to array
+        The weights of the two networks.
+    device : "auto" or torch device
+        Where rows are generated. It is not stored in files.
     """
 
-    def __init__(
-        self,
-        modules: tuple[Any, Any],
-        mean: FloatArray,
-        scale: FloatArray,
-        noise: int,
-        hidden: tuple[int, ...],
-    ) -> None:
-        self.modules, self.mean, self.scale = modules, mean, scale
-        self.noise, self.hidden = noise, hidden
+    noise: Annotated[int, Whole(1, 2**20)]
+    hidden: Annotated[tuple[Annotated[int, Whole(1, 2**20)], ...], Items(high=100)]
+    mean: Annotated[FloatArray, Array("...")]
+    scale: Annotated[FloatArray, Array("...", above=0)]
+    positive: Weights
+    negative: Weights
+    device: Annotated[Any, NotKept] = "cpu"
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.mean.ndim <= 4 or self.mean.shape != self.scale.shape:
+            raise DataError(f"mean and scale must have the shape of a row, got {self.mean.shape}.")
+        for weights in (self.positive, self.negative):
+            check_weights(weights, generator_shapes(self.mean.shape, self.noise, self.hidden))
 
     @classmethod
     def learn(cls, pair: SamplePair, *, prior: float, game: Game, seed: int) -> ClassGenerators:
@@ -95,44 +89,42 @@ class ClassGenerators:
         settings = replace(game, device=pick_device(game.device))
         weights = positive.weights(), unlabeled.weights()
         modules = play(rows[0], rows[1], weights, settings, prior=prior, seed=seed)
-        return cls(modules, mean, scale, game.noise, game.hidden)
+        states = [{name: value.cpu().numpy() for name, value in m.state_dict().items()} for m in modules]
+        return cls(game.noise, game.hidden, mean, scale, states[0], states[1], settings.device)
 
     def sample(self, n: int, *, positive: bool, seed: int) -> FloatArray:
         """``n`` generated rows of one class."""
         from drpu.networks.generative_training import generate
 
-        rows = generate(self.modules[0 if positive else 1], n, self.noise, seed)
+        rows = generate(self._modules[0 if positive else 1], n, self.noise, seed)
         return np.asarray(self.mean + self.scale * rows)
 
-    def state(self) -> ModelState:
-        """Weights, means and scales."""
-        arrays = {"mean": self.mean, "scale": self.scale}
-        for name, module in zip(("positive", "negative"), self.modules, strict=True):
-            arrays |= {f"{name}.{k}": v.cpu().numpy() for k, v in module.state_dict().items()}
-        config = {"noise": self.noise, "hidden": list(self.hidden), "shape": list(self.mean.shape)}
-        return ModelState("generators", config, arrays)
-
-    @classmethod
-    def from_state(cls, state: ModelState) -> ClassGenerators:
-        """The generators restored from ``state``."""
+    @cached_property
+    def _modules(self) -> tuple[Any, Any]:
+        """The two networks, on their device."""
         torch = require("torch", extra="torch", for_="GenPUClassifier")
+        from drpu.networks.device import pick_device
         from drpu.networks.generative_training import make_generator
 
-        SCHEMA.check(state)
-        config, arrays = state.config, state.arrays
-        noise, hidden, shape = config["noise"], tuple(config["hidden"]), tuple(config["shape"])
-        with torch.device("meta"):  # uses no memory for networks of any size
-            made = make_generator(shape, noise, hidden).state_dict()
-        wanted = {k: tuple(v.shape) or (1,) for k, v in made.items()}
         modules = []
-        for name in ("positive", "negative"):
-            start = f"{name}."
-            weights = {k.removeprefix(start): v for k, v in arrays.items() if k.startswith(start)}
-            if wanted != {k: v.shape or (1,) for k, v in weights.items()}:
-                raise DataError(
-                    "the weights of a generator must be those of the layers that the state names."
-                )
-            module = make_generator(shape, noise, hidden)
-            module.load_state_dict({k: torch.as_tensor(np.array(v)) for k, v in weights.items()})
+        for weights in (self.positive, self.negative):
+            with torch.device("meta"):  # the weights follow
+                made = make_generator(self.mean.shape, self.noise, self.hidden)
+            module = made.to_empty(device=pick_device(self.device))
+            load_weights(module, weights)
             modules.append(module.eval())
-        return cls((modules[0], modules[1]), arrays["mean"], arrays["scale"], noise, hidden)
+        return modules[0], modules[1]
+
+
+def generator_shapes(
+    shape: Sequence[int], noise: int, hidden: Sequence[int]
+) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and shapes of the weights of a generator."""
+    if tuple(shape) == IMAGE:
+        sizes = [("0", (64 * 49, noise), 64 * 49), ("3", (64, 32, 4, 4), 32), ("5", (32, 1, 4, 4), 1)]
+    else:
+        widths = [noise, *hidden, math.prod(shape)]
+        sizes = [(f"{2 * i}", (after, before), after) for i, (before, after) in enumerate(pairwise(widths))]
+    for place, weight, bias in sizes:
+        yield f"{place}.weight", weight
+        yield f"{place}.bias", (bias,)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,13 +14,10 @@ from torch.nn import functional as F  # noqa: N812
 from drpu._optional import progress
 from drpu._typing import FloatArray
 from drpu.networks.device import private_random
+from drpu.networks.generative import IMAGE, Game
 
-if TYPE_CHECKING:
-    from drpu.networks.generative import Game
+__all__ = ["generate", "make_generator", "play"]
 
-__all__ = ["IMAGE", "generate", "make_generator", "play"]
-
-IMAGE = (28, 28)  # rows of this shape get convolutions
 SLOPE = 0.2
 JUDGES = (0, 1, 1, 2)  # the discriminators of each generator: that of the mixture applies to both
 MEMORY = 0.995  # decay of the averaged generator weights, which are used for sampling

@@ -1,37 +1,32 @@
-"""Density ratios from neural networks."""
+"""Learners of networks: density ratios, and scores for other objectives."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._samples import SamplePair
-from drpu._schema import Number, Optional
-from drpu._state import ModelState
-from drpu._typing import FloatArray, Rows
+from drpu.core.risks import PUObjective
 from drpu.exceptions import ParameterError
-from drpu.networks.state import check_row_shape, network_from_state, network_schema, network_state
-from drpu.ratios.base import RatioModel
+from drpu.networks.function import NetworkFunction
+from drpu.ratios.base import RatioLearner, ScoreLearner
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from drpu.networks.tasks import Task
-    from drpu.networks.training import Fitted
-
-__all__ = ["NetworkRatio"]
+__all__ = ["NetworkRatio", "NetworkScore", "from_ratio"]
 
 
-class NetworkRatio(RatioModel, kind="network", named=True):
+class NetworkRatio(RatioLearner):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
 
     A step uses a batch of positive and a batch of unlabeled rows, and an epoch uses every row once. The
     weights are averaged during training, and the epoch with the lowest uncorrected risk on holdout
-    rows is kept.
+    rows is kept. ``fit_ratio`` returns a :class:`drpu.networks.function.NetworkFunction`.
 
     Parameters
     ----------
@@ -117,22 +112,6 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     verbose : int, default=0
         1 shows a progress bar.
 
-    Attributes
-    ----------
-    module_ : torch.nn.Module
-        The trained network. The perceptron expects scaled columns.
-    alpha_ : float
-        The strength of the correction in use.
-    best_epoch_ : int
-        The epoch that was kept, counted from 1.
-    history_ : dict of str to array
-        ``risk``, as reported by the corrected objective, and ``holdout_risk`` if rows
-        were held out, by epoch.
-
-    See Also
-    --------
-    fit_many : Trains several networks together.
-
     Notes
     -----
     Networks quickly overfit the uncorrected risk: its part for negatives, which is at least 0 for
@@ -144,14 +123,15 @@ class NetworkRatio(RatioModel, kind="network", named=True):
     >>> rng = np.random.default_rng(0)
     >>> positive = rng.normal(1, 1, (200, 2))
     >>> unlabeled = np.concatenate([rng.normal(1, 1, (400, 2)), rng.normal(-1, 1, (600, 2))])
-    >>> model = NetworkRatio(hidden=(16,), alpha=0.3, random_state=0)
-    >>> scores = model.fit_ratio(positive, unlabeled).log_ratio([[2.0, 2.0], [-2.0, -2.0]])
+    >>> ratio = NetworkRatio(hidden=(16,), alpha=0.3, random_state=0).fit_ratio(positive, unlabeled)
+    >>> scores = ratio.log_ratio([[2.0, 2.0], [-2.0, -2.0]])
     >>> bool(scores[0] > 0 > scores[1])
     True
+    >>> ratio.network, ratio.alpha
+    ('perceptron', 0.3)
     """
 
     accepts_sparse: ClassVar[bool] = False
-    schema = network_schema("NetworkRatio", alpha=Number(0, 1), bound=Optional(Number(above=0)))
     accepts_nd: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
 
@@ -216,96 +196,101 @@ class NetworkRatio(RatioModel, kind="network", named=True):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> NetworkFunction:
+        """The density ratio of samples whose rows and weights have been checked by the caller."""
         require("torch", extra="torch", for_="NetworkRatio")
-        from drpu.networks.training import fit_together
+        from drpu.networks.fit import check_options, fit_ratio
+        from drpu.networks.teaching import fit_in_rounds
 
-        task = self._task(pair, holdout)  # checks all parameters
+        options = check_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
         if check_integer("teachers", self.teachers, low=0):
-            self._fit_in_rounds(pair, holdout)
-            return
+            if self.head == "bounded" and self.bound is None:
+                raise ParameterError(
+                    "bound must be given with head='bounded' and teachers: a student has no alpha."
+                )
+            return fit_in_rounds(self, pair, holdout)
         if (self.rounds, self.students, bool(self.mixup)) != (1, 1, False):
             raise ParameterError(
                 "rounds, students and mixup must be left at their defaults without teachers, because they "
                 "apply to students: set teachers=3, for example."
             )
-        (fitted,) = fit_together([task])
-        self._take(fitted, pair.positive.rows.shape[1:])
+        return fit_ratio(options, pair, holdout)
 
-    def _fit_in_rounds(self, pair: SamplePair, holdout: SamplePair | None) -> None:
-        from drpu.networks.teaching import fit_in_rounds
 
-        if self.head == "bounded" and self.bound is None:
+class NetworkScore(ScoreLearner):
+    """Score from a neural network, trained for an objective by paired batches.
+
+    The classifiers of nnPU, PUa and VPU use it. The parameters are those of :class:`drpu.NetworkRatio`,
+    without those that only a density ratio has.
+    """
+
+    accepts_sparse: ClassVar[bool] = False
+    accepts_nd: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        module: nn.Module | Callable[[], nn.Module] | None = None,
+        *,
+        network: str = "auto",
+        augment: str | Callable[[Tensor], Tensor] | None = None,
+        average_views: bool = False,
+        hidden: Sequence[int] | None = None,
+        epochs: int | str = "auto",
+        batch_size: int | str = "auto",
+        learning_rate: float = 3e-3,
+        optimizer: str = "adamw",
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 1.0,
+        decay: str = "cosine",
+        ema: float | None = 0.99,
+        early_stopping: bool = True,
+        holdout: float = 0.2,
+        accumulate_gradients: bool = False,
+        device: Any = "auto",
+        dtype: str = "float32",
+        random_state: int | np.random.RandomState | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.module = module
+        self.network = network
+        self.augment = augment
+        self.average_views = average_views
+        self.hidden = hidden
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.optimizer = optimizer
+        self.betas = betas
+        self.weight_decay = weight_decay
+        self.decay = decay
+        self.ema = ema
+        self.early_stopping = early_stopping
+        self.holdout = holdout
+        self.accumulate_gradients = accumulate_gradients
+        self.device = device
+        self.dtype = dtype
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit_score(self, pair: SamplePair, objective: PUObjective) -> NetworkFunction:
+        """The score that minimises the objective for checked samples."""
+        require("torch", extra="torch", for_="a network")
+        from drpu.networks.fit import fit_score, score_options
+
+        options = score_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
+        return fit_score(options, pair, objective)
+
+
+_RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers", "rounds", "students", "mixup")
+
+
+def from_ratio(learner: NetworkRatio) -> NetworkScore:
+    """A learner of scores with the options of ``learner``; those of ratios only must have their defaults."""
+    params, plain = learner.get_params(deep=False), NetworkRatio().get_params(deep=False)
+    for name in _RATIO_ONLY:
+        if params.pop(name) != plain[name]:
             raise ParameterError(
-                "bound must be given with head='bounded' and teachers: a student has no alpha."
+                f"{name} must be left at its default in this model: it belongs to density ratios, "
+                "and this network has another objective."
             )
-        student = fit_in_rounds(self, pair, holdout)
-        self.__dict__ |= {name: value for name, value in vars(student).items() if name.endswith("_")}
-
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        return self._scores(X)
-
-    def score_at_dtype(self, X: Rows) -> FloatArray:
-        """Log-ratios of rows that have been checked by the caller, in the precision of training, ``dtype``.
-
-        This is faster than :meth:`score_checked`, and a row may get another score in another batch, up to
-        the rounding of ``dtype``.
-        """
-        return self._scores(X, dtype=self.dtype)
-
-    def _scores(self, X: Rows, *, dtype: str | None = None) -> FloatArray:
-        from drpu.networks.training import score_rows
-
-        check_row_shape(self, X)
-        augment = self.augment if self.average_views else None
-        return score_rows(
-            self.module_, X, self.scaling_, self.head, self.bound_, augment=augment, dtype=dtype
-        )
-
-    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.functions.onnx import network_scores
-
-        return network_scores(graph, self, X)
-
-    def state(self) -> ModelState:
-        """The state from which :meth:`from_state` makes a model with the same scores.
-
-        Weights and statistics of the network are stored as arrays. The code of a custom network is
-        not stored: :meth:`from_state` needs a function that returns it.
-        """
-        bound = self.bound_ if np.isfinite(self.bound_) else None
-        return network_state(self.kind, self, alpha=self.alpha_, bound=bound)
-
-    @classmethod
-    def from_state(
-        cls, state: ModelState, *, module: nn.Module | Callable[[], nn.Module] | None = None
-    ) -> Self:
-        """A fitted model from its state.
-
-        Parameters
-        ----------
-        state : ModelState
-            What :meth:`state` returned.
-        module : torch.nn.Module or callable, optional
-            The network, or a function that returns it; needed for a custom network.
-        """
-        model = network_from_state(cls, state, module)
-        model.n_features_in_ = model.input_shape_[0]
-        alpha, bound = state.config["alpha"], state.config["bound"]
-        model.alpha_, model.bound_ = alpha, np.inf if bound is None else bound
-        return model
-
-    def _task(self, pair: SamplePair, holdout: SamplePair | None) -> Task:
-        from drpu.networks.tasks import make_task
-
-        return make_task(self, pair, holdout)
-
-    def _take(self, fitted: Fitted, shape: tuple[int, ...]) -> None:
-        self.n_features_in_ = shape[0]
-        self.input_shape_ = shape
-        self.module_ = fitted.module
-        self.scaling_ = fitted.scaling
-        self.alpha_ = fitted.alpha
-        self.bound_ = fitted.bound
-        self.best_epoch_ = fitted.best_epoch
-        self.history_ = fitted.history
+    return NetworkScore(**params)

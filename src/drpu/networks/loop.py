@@ -1,77 +1,170 @@
-"""One training run of a stack of models."""
+"""The training loop: networks of one architecture, trained together on batches of the same rows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, vmap
+from torch.nn import functional as F  # noqa: N812
+from torch.nn.modules.conv import _ConvNd
 
 from drpu._optional import progress
 from drpu._typing import FloatArray, IntArray
 from drpu.core.bregman import Risk
+from drpu.exceptions import ParameterError
 from drpu.networks.augment import Augment
 from drpu.networks.device import Recorded, precision, private_random
-from drpu.networks.optimizer import Adam, Average, rate_factors
-from drpu.networks.pools import (
-    Batch,
-    Pool,
-    count_steps,
-    paired_positions,
-    shared_positions,
-    take_batch,
-)
-from drpu.networks.stack import Forward, Stack
 
-__all__ = ["Criterion", "Loss", "Objective", "Outcome", "Settings", "Training", "on_outputs", "rows_at_once"]
+__all__ = [
+    "Batch", "Criterion", "Forward", "Loss", "Outcome", "Pool", "Settings", "Stack", "Training",
+    "TrainingRows", "as_floats", "count_steps", "rate_factors", "rows_at_once",
+]  # fmt: skip
 
-SCORING_ROWS = 16_384  # rows times models in one scoring call
+BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
+HALVE_EVERY = 20  # epochs between two halvings under decay="step", as in the paper
+ALIGNED = 64  # on a GPU, parameters start at multiples of 256 bytes, which kernels require
+SCORING_ROWS = 16_384  # rows times networks in one scoring call
 SCORING_NUMBERS = 2**21  # numbers in one scoring call on a CPU, to limit memory
 
 
-def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
-    """Number of rows of a shape to score in one call."""
-    if len(shape) == 1:
-        return SCORING_ROWS
-    if device.type != "cpu":
-        return SCORING_ROWS // 4
-    return min(SCORING_ROWS, max(64, SCORING_NUMBERS // max(1, math.prod(shape))))
+# -- rows and batches ----------------------------------------------------------------------------------
 
 
-# From outputs of both samples and their weights, (models, batch) each, to one risk per model.
-Objective: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Risk]
-# The same, as the number by which the epoch is chosen.
-Criterion: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
-# The loss of a step, for objectives that need several forward passes.
+def as_floats(rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Input of networks: 8-bit pixels divided by 255, other numbers unchanged."""
+    return rows.to(dtype) / BRIGHTEST if rows.dtype == torch.uint8 else rows.to(dtype)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Rows on the device with their weights, or without; 8-bit images become floats batch by batch."""
+
+    rows: Tensor
+    weight: Tensor | None = None
+    dtype: torch.dtype = torch.float32
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def take(self, positions: Tensor) -> Tensor:
+        """Rows at ``positions``, which have one line per network."""
+        rows = self.rows.index_select(0, positions.flatten())
+        return as_floats(rows, self.dtype).view(*positions.shape, *self.rows.shape[1:])
+
+    def take_weight(self, positions: Tensor) -> Tensor | None:
+        """Weights at ``positions``, or None if the rows have none."""
+        return None if self.weight is None else self.weight[positions]
+
+
+class Batch(NamedTuple):
+    """Rows of one step, of shape (networks, batch, ...), with their weights.
+
+    If each row belongs to both samples, ``positive`` and ``unlabeled`` are the same tensor.
+    """
+
+    positive: Tensor
+    unlabeled: Tensor
+    positive_weight: Tensor | None = None
+    unlabeled_weight: Tensor | None = None
+
+    @property
+    def shared(self) -> bool:
+        """Whether the samples are the same rows."""
+        return self.positive is self.unlabeled
+
+    def changed(self, change: Callable[[Tensor], Tensor]) -> Batch:
+        """The batch with its rows changed by a function of rows without the axis of networks."""
+
+        def each(rows: Tensor) -> Tensor:
+            return change(rows.flatten(0, 1)).view(rows.shape)
+
+        positive = each(self.positive)
+        return self._replace(positive=positive, unlabeled=positive if self.shared else each(self.unlabeled))
+
+    def mixed(self) -> Batch:
+        """The batch with each row and its weights averaged with the row before it, in random shares.
+
+        The share is close to 0 or 1 more often than in between: it follows an arcsine distribution. The
+        samples have to be the same rows.
+        """
+        rows = self.unlabeled
+        share = torch.sin(torch.rand(rows.shape[:2], device=rows.device) * (math.pi / 2)) ** 2
+
+        def mix(values: Tensor) -> Tensor:
+            own = share.to(values.dtype).view(*share.shape, *[1] * (values.ndim - 2))
+            return own * values + (1 - own) * values.roll(1, dims=1)
+
+        weights = [None if w is None else mix(w) for w in (self.positive_weight, self.unlabeled_weight)]
+        both = mix(rows)
+        return Batch(both, both, *weights)
+
+
+@dataclass(frozen=True)
+class TrainingRows:
+    """The rows of both samples; if they are ``shared``, each row belongs to both and is taken once."""
+
+    positive: Pool
+    unlabeled: Pool
+    shared: bool = False
+
+    def epoch(self, n_steps: int, generators: Sequence[torch.Generator]) -> Iterator[tuple[Tensor, Tensor]]:
+        """Positions of the positive and of the unlabeled rows of each step, of shape (networks, batch).
+
+        Each row of both samples is used exactly once, in ``n_steps`` parts whose sizes differ by at most
+        one row. A sample with fewer rows than steps is repeated, one row per step. Each network has its
+        own generator, so its batches do not depend on the others.
+        """
+        samples = [self.unlabeled] if self.shared else [self.positive, self.unlabeled]
+        orders = [[_order(len(sample), n_steps, own) for own in generators] for sample in samples]
+        parts = [torch.stack(order).tensor_split(n_steps, dim=1) for order in orders]
+        return zip(parts[0], parts[-1], strict=True)
+
+    def batch(self, positive: Tensor, unlabeled: Tensor) -> Batch:
+        """The rows at these positions."""
+        rows = self.unlabeled.take(unlabeled)
+        return Batch(
+            rows if self.shared else self.positive.take(positive),
+            rows,
+            self.positive.take_weight(positive),
+            self.unlabeled.take_weight(unlabeled),
+        )
+
+
+def count_steps(n_unlabeled: int, batch_size: int) -> int:
+    """Steps in an epoch: as many full unlabeled batches as there are."""
+    return max(1, n_unlabeled // batch_size)
+
+
+def _order(n: int, n_steps: int, generator: torch.Generator) -> Tensor:
+    turns = -(-n_steps // n)
+    orders = [torch.randperm(n, generator=generator, device=generator.device) for _ in range(turns)]
+    return orders[0] if turns == 1 else torch.cat(orders)[:n_steps]
+
+
+# -- networks ------------------------------------------------------------------------------------------
+
+Forward: TypeAlias = Callable[[Tensor], Tensor]
+# The risk of a step, one number per network.
 Loss: TypeAlias = Callable[[Forward, Batch], Risk]
-
-
-def on_outputs(objective: Objective) -> Loss:
-    """A loss from an objective of outputs, in one pass so that batch norm uses both samples."""
-
-    def loss(forward: Forward, batch: Batch) -> Risk:
-        if batch.shared:
-            output = forward(batch.unlabeled)
-            return objective(output, output, batch.positive_weight, batch.unlabeled_weight)
-        n = batch.positive.shape[1]
-        output = forward(torch.cat([batch.positive, batch.unlabeled], dim=1))
-        return objective(output[:, :n], output[:, n:], batch.positive_weight, batch.unlabeled_weight)
-
-    return loss
+# From outputs of both samples and their weights, (networks, n) each, to the number that chooses the epoch.
+Criterion: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Settings of a run; ``learning_rate`` and ``weight_decay`` have one value per model."""
+    """Settings of a run."""
 
     epochs: int
     batch_size: int
-    learning_rate: Sequence[float]
-    weight_decay: Sequence[float]
+    learning_rate: float
+    weight_decay: float
     optimizer: str = "adamw"
     betas: tuple[float, float] = (0.9, 0.999)
     decay: str = "cosine"
@@ -83,11 +176,171 @@ class Settings:
     verbose: int = 0
 
 
+def rate_factors(decay: str, epochs: int, steps: int) -> FloatArray:
+    """Factor of the learning rate in each step of a run.
+
+    Examples
+    --------
+    >>> rate_factors("cosine", epochs=2, steps=2).round(2)
+    array([1.  , 0.85, 0.5 , 0.15])
+    """
+    step = np.arange(epochs * steps)
+    match decay:
+        case "cosine":
+            return 0.5 * (1 + np.cos(math.pi * step / step.size))
+        case "step":
+            return np.asarray(0.5 ** (step // (steps * HALVE_EVERY)), dtype=np.float64)
+        case _:
+            return np.ones(step.size)
+
+
+def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
+    """Number of rows of a shape to score in one call."""
+    if len(shape) == 1:
+        return SCORING_ROWS
+    if device.type != "cpu":
+        return SCORING_ROWS // 4
+    return min(SCORING_ROWS, max(64, SCORING_NUMBERS // max(1, math.prod(shape))))
+
+
+class Stack:
+    """Networks of one architecture, evaluated together.
+
+    The trainable weights are one matrix with one line per network. Other registered tensors (batch-norm
+    statistics, frozen weights) are stacked by name.
+
+    Parameters
+    ----------
+    modules : sequence of torch.nn.Module
+        Networks, each mapping (n, ...) to (n,) or (n, 1). They are copied and not changed.
+    device, dtype
+        Device and type of the weights.
+
+    Attributes
+    ----------
+    weights, slopes : Tensor of shape (networks, n_weights)
+        The trainable weights and their gradient.
+    fixed : dict of str to Tensor of shape (networks, ...)
+        Other tensors.
+    batched : bool
+        Whether all networks are evaluated in one batched call. It is False for a single network, for
+        modules that cannot be batched (recurrent ones), and for convolutions, because grouped
+        convolutions are slower than separate calls.
+    """
+
+    def __init__(
+        self, modules: Sequence[nn.Module], *, device: torch.device, dtype: torch.dtype = torch.float32
+    ) -> None:
+        copies = [deepcopy(module).to(device=device, dtype=dtype) for module in modules]
+        self.module, self.device, self.dtype = copies[0], device, dtype
+        self.shapes = _trainable(self.module)
+        if any(_trainable(copy) != self.shapes or type(copy) is not type(self.module) for copy in copies[1:]):
+            raise ParameterError("models must have one architecture to be trained together.")
+        if not self.shapes:
+            raise ParameterError("module must have weights to train, got none that require a gradient.")
+        self.weights = torch.stack([self._flat(copy) for copy in copies])
+        self.slopes = torch.zeros_like(self.weights)
+        # leaves for autograd: one per parameter, views of the matrix
+        self.leaves = {
+            name: part.detach().requires_grad_() for name, part in self._named(self.weights).items()
+        }
+        others = [
+            {name: value.detach() for name, value in _tensors(copy) if name not in self.shapes}
+            for copy in copies
+        ]
+        self.fixed = {name: torch.stack([other[name] for other in others]) for name in others[0]}
+        convolves = any(isinstance(part, _ConvNd) for part in self.module.modules())
+        self.batched = len(copies) > 1 and not convolves
+
+    def __len__(self) -> int:
+        return self.weights.shape[0]
+
+    def __call__(
+        self, rows: Tensor, weights: Tensor | None = None, fixed: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        """Outputs of shape (networks, n) for rows of shape (networks, n, ...)."""
+        named = self.leaves if weights is None else self._named(weights)
+        named = named | (self.fixed if fixed is None else dict(fixed))
+        if self.batched:
+            output = vmap(self._one, randomness="different")(named, rows)
+        elif len(self) == 1:  # views only, so that gradients need no copy
+            output = self._one({k: v.squeeze(0) for k, v in named.items()}, rows.squeeze(0))[None]
+        else:
+            lines = {name: value.unbind() for name, value in named.items()}
+            each = [{name: parts[i] for name, parts in lines.items()} for i in range(len(self))]
+            output = torch.stack([self._one(*one) for one in zip(each, rows, strict=True)])
+        n = rows.shape[1]
+        if output.shape not in ((len(self), n), (len(self), n, 1)):
+            raise ParameterError(
+                f"module must map {n} rows to shape ({n},) or ({n}, 1), got {tuple(output.shape[1:])}: "
+                "its last layer needs one output."
+            )
+        return output.reshape(len(self), n)
+
+    def backward(self, loss: Tensor, *, accumulate: bool = False) -> None:
+        """Compute the gradient of ``loss`` into ``slopes``, or add it to them."""
+        found = torch.autograd.grad(
+            loss, list(self.leaves.values()), allow_unused=True, materialize_grads=True
+        )
+        write = torch._foreach_add_ if accumulate else torch._foreach_copy_
+        write(list(self._named(self.slopes).values()), list(found))
+
+    def probe(self, rows: Tensor) -> None:
+        """Test on a few rows whether the networks can be batched."""
+        if not self.batched:
+            return
+        self.module.eval()
+        try:
+            with torch.no_grad():
+                self(rows)
+        # messages of vmap for unsupported operations; other errors will be raised again
+        except (RuntimeError, ValueError):
+            self.batched = False
+
+    def extract(self, network: int, weights: Tensor, fixed: Mapping[str, Tensor]) -> nn.Module:
+        """One network as a separate module in evaluation mode."""
+        module = deepcopy(self.module).eval()
+        values = {k: v[network] for k, v in (self._named(weights) | dict(fixed)).items()}
+        with torch.no_grad():
+            for name, tensor in _tensors(module):
+                tensor.copy_(values[name])
+        return module
+
+    def _one(self, named: dict[str, Tensor], rows: Tensor) -> Tensor:
+        output: Tensor = functional_call(self.module, named, (rows,))
+        return output
+
+    def _flat(self, module: nn.Module) -> Tensor:
+        values = dict(module.named_parameters())
+        lines = [values[name].detach().flatten() for name in self.shapes]
+        return torch.cat([F.pad(line, (0, self._padded(line.numel()) - line.numel())) for line in lines])
+
+    def _named(self, weights: Tensor) -> dict[str, Tensor]:
+        """The parts of a matrix like ``weights``, by the name of the parameter."""
+        parts = torch.split(weights, [self._padded(shape.numel()) for shape in self.shapes.values()], dim=1)
+        return {
+            name: part[:, : shape.numel()].view(len(weights), *shape)
+            for part, (name, shape) in zip(parts, self.shapes.items(), strict=True)
+        }
+
+    def _padded(self, n: int) -> int:
+        return -(-n // ALIGNED) * ALIGNED if self.device.type == "cuda" else n
+
+
+def _trainable(module: nn.Module) -> dict[str, torch.Size]:
+    return {name: weight.shape for name, weight in module.named_parameters() if weight.requires_grad}
+
+
+def _tensors(module: nn.Module) -> list[tuple[str, Tensor]]:
+    return [*module.named_parameters(), *module.named_buffers()]
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The chosen weights of every model, and the risks of the run.
+    """The chosen weights of every network, and the risks of the run.
 
-    ``risk`` and ``holdout_risk`` have shape (epochs, models); ``best_epoch`` counts from 1.
+    ``risk`` and ``holdout_risk`` have shape (epochs, networks); ``best_epoch`` counts from 1 and is 0 if no
+    epoch had a finite risk.
     """
 
     stack: Stack
@@ -97,87 +350,83 @@ class Outcome:
     risk: FloatArray
     holdout_risk: FloatArray | None
 
-    def module(self, model: int) -> nn.Module:
-        """The network of one model, ready to score."""
-        return self.stack.extract(model, self.weights, self.fixed)
+    def module(self, network: int) -> nn.Module:
+        """One network, ready to score."""
+        return self.stack.extract(network, self.weights, self.fixed)
+
+    def history(self, network: int) -> dict[str, FloatArray]:
+        """The risks of one network by epoch."""
+        risks = {"risk": self.risk, "holdout_risk": self.holdout_risk}
+        return {name: values[:, network].copy() for name, values in risks.items() if values is not None}
+
+    def converged(self, network: int) -> bool:
+        """Whether weights and holdout risk of a network are finite at the epoch that was kept."""
+        epoch = int(self.best_epoch[network])
+        held = self.holdout_risk is None or (epoch > 0 and np.isfinite(self.holdout_risk[epoch - 1, network]))
+        return bool(held and torch.isfinite(self.weights[network]).all())
 
 
 class Training:
-    """A training run over paired batches.
+    """A training run.
 
     Parameters
     ----------
     stack : Stack
         Networks to train, in place.
-    positive, unlabeled : Pool
-        Training rows of each model.
+    rows : TrainingRows
+        Rows to train on.
     loss : Loss
         The loss that a step decreases.
     settings : Settings
     seeds : sequence of int
-        One per model. The batches of a model depend on its own seed only.
+        One per network. The batches of a network depend on its own seed only.
     holdout : pair of Pool, optional
-        Rows on which the criterion is computed after each epoch. If ``settings`` ask for early stopping,
-        the epoch with the lowest criterion is kept, otherwise the last one.
+        Positive and unlabeled rows on which the criterion is computed after each epoch. If ``settings`` ask
+        for early stopping, the epoch with the lowest criterion is kept, otherwise the last one.
     criterion : Criterion, optional
         Computed on the holdout rows after each epoch; lower is better.
-    on_epoch : callable, optional
-        Called after each epoch with its number, counted from 1.
     augment : callable, optional
         Changes the rows of each training batch at random; it is not applied to rows that are scored.
+    on_epoch : callable, optional
+        Called after each epoch with its number, counted from 1.
     """
 
     def __init__(
         self,
         stack: Stack,
-        positive: Pool,
-        unlabeled: Pool,
+        rows: TrainingRows,
         loss: Loss,
         settings: Settings,
-        seeds: Sequence[int],
         *,
+        seeds: Sequence[int],
         holdout: tuple[Pool, Pool] | None = None,
         criterion: Criterion | None = None,
-        on_epoch: Callable[[int], None] | None = None,
         augment: Augment | None = None,
+        on_epoch: Callable[[int], None] | None = None,
     ) -> None:
-        self.on_epoch, self.augment = on_epoch, augment
-        self.stack, self.loss, self.settings, self.seeds = stack, loss, settings, seeds
-        self.positive, self.unlabeled = positive, unlabeled
-        self.holdout, self.criterion = holdout, criterion
-        self.n_steps = count_steps(unlabeled.size, settings.batch_size)
-
-        total = self.n_steps * settings.epochs
-        self.optimizer = Adam(
-            stack.weights,
-            rate_factors(settings.decay, settings.epochs, self.n_steps),
-            learning_rate=self._column(settings.learning_rate),
-            weight_decay=self._column(settings.weight_decay),
-            betas=settings.betas,
-            decoupled=settings.optimizer == "adamw",
-            accumulate=settings.accumulate_gradients,
-        )
-        ema = settings.ema
-        self.average = None if ema is None else Average(stack.weights, stack.fixed, ema, total)
-        self.now = torch.zeros(1, dtype=torch.int64, device=stack.device)
+        self.stack, self.rows, self.loss, self.settings, self.seeds = stack, rows, loss, settings, seeds
+        self.holdout, self.criterion, self.augment, self.on_epoch = holdout, criterion, augment, on_epoch
+        self.n_steps = count_steps(len(rows.unlabeled), settings.batch_size)
         self.total_risk = torch.zeros(len(stack), dtype=stack.dtype, device=stack.device)
+        self.average = None if settings.ema is None else _Average(stack)
+        # The values of a step are written to tensors, from which a recorded step reads them.
+        self.rate = torch.zeros((), dtype=stack.dtype, device=stack.device)
+        self.rates = (self._numbers(settings.learning_rate) * self._numbers(self._factors())).tolist()
+        self.shares = [] if settings.ema is None else self._average_shares(settings.ema)
+        self.optimizer = self._optimizer()
 
     def run(self) -> Outcome:
-        """Train for all epochs and return the weights that were kept for each model."""
+        """Train for all epochs and return the weights that were kept for each network."""
         settings, stack = self.settings, self.stack
-        device = stack.device
-        generators = [torch.Generator(device).manual_seed(seed) for seed in self.seeds]
+        generators = [torch.Generator(stack.device).manual_seed(seed) for seed in self.seeds]
         best = _Best(stack) if self.holdout and settings.early_stopping else None
         risk, holdout_risk = [], []
-
-        with private_random(self.seeds[0], device), precision(settings.dtype, device):
-            stack.probe(self.unlabeled.take(_positions(self.unlabeled)[:, :2])[0])
-            advance = Recorded(self.step, device)
-            bar = progress(
-                range(settings.epochs), total=settings.epochs, label="epochs", show=settings.verbose > 0
-            )
-            for epoch in bar:
-                risk.append(self.epoch(advance, generators))
+        with private_random(self.seeds[0], stack.device), precision(settings.dtype, stack.device):
+            stack.probe(self.rows.unlabeled.take(self._positions(self.rows.unlabeled)[:, :2]))
+            advance = Recorded(self.step, stack.device)
+            epochs = range(settings.epochs)
+            for epoch in progress(epochs, total=len(epochs), label="epochs", show=settings.verbose > 0):
+                risk.append(self._epoch(epoch, advance, generators))
                 if self.holdout:
                     holdout_risk.append(self.measure())
                 if best:
@@ -194,34 +443,22 @@ class Training:
             torch.stack(holdout_risk).cpu().double().numpy() if holdout_risk else None,
         )
 
-    def epoch(self, advance: Recorded, generators: Sequence[torch.Generator]) -> Tensor:
-        """Train on both samples once; the mean reported risk of each model, as a tensor on the device."""
-        self.stack.train()
-        self.total_risk.zero_()
-        if self.positive.index is self.unlabeled.index:
-            pairs = shared_positions(self.unlabeled.size, self.n_steps, generators)
-        else:
-            pairs = paired_positions(self.positive.size, self.unlabeled.size, self.n_steps, generators)
-        for pair in pairs:
-            advance(*pair)
-        return self.total_risk / self.n_steps
-
     def step(self, positive: Tensor, unlabeled: Tensor) -> None:
         """Make one step on the batch at these positions, without waiting for the device."""
-        batch = take_batch(self.positive, self.unlabeled, positive, unlabeled)
+        batch = self.rows.batch(positive, unlabeled)
         if self.augment is not None:
             batch = batch.changed(self.augment)
         if self.settings.mixup and batch.shared:
             batch = batch.mixed()
-        risk = self.loss(self._forward, batch)
-        self.optimizer.step(self.stack.gradient(risk.objective.sum()), self.now)
+        risk = self.loss(lambda rows: self.stack(rows).to(self.stack.dtype), batch)
+        self.stack.backward(risk.objective.sum(), accumulate=self.settings.accumulate_gradients)
+        self.optimizer.step()
         if self.average:
-            self.average.update(self.now)
-        self.now += 1
+            self.average.update()
         self.total_risk += risk.value.detach()
 
     def measure(self) -> Tensor:
-        """The criterion on the holdout rows, one value per model."""
+        """The criterion on the holdout rows, one value per network."""
         assert self.holdout is not None
         assert self.criterion is not None
         positive, unlabeled = self.holdout
@@ -229,35 +466,93 @@ class Training:
 
     @torch.no_grad()
     def score(self, pool: Pool) -> Tensor:
-        """Outputs of the current models in float64, shape (models, rows)."""
-        self.stack.train(False)
+        """Outputs of the current networks in float64, shape (networks, rows)."""
+        self.stack.module.eval()
         at_once = rows_at_once(pool.rows.shape[1:], self.stack.device)
-        parts = torch.split(_positions(pool), max(1, at_once // len(self.stack)), dim=1)
-        return torch.cat([self.stack(pool.take(part)[0], *self.current()).double() for part in parts], dim=1)
+        parts = torch.split(self._positions(pool), max(1, at_once // len(self.stack)), dim=1)
+        return torch.cat([self.stack(pool.take(part), *self.current()).double() for part in parts], dim=1)
 
     def current(self) -> tuple[Tensor, Mapping[str, Tensor]]:
         """The weights for scoring: their moving average if there is one, otherwise the current ones."""
-        if self.average:
-            return self.average.weights, self.average.fixed
-        return self.stack.weights, self.stack.fixed
+        return (self.average or self.stack).weights, (self.average or self.stack).fixed
 
-    def _forward(self, rows: Tensor) -> Tensor:
-        return self.stack(rows).to(self.stack.dtype)
+    def _epoch(self, epoch: int, advance: Recorded, generators: Sequence[torch.Generator]) -> Tensor:
+        """Train on both samples once; the mean reported risk of each network, as a tensor on the device."""
+        self.stack.module.train()
+        self.total_risk.zero_()
+        for step, pair in enumerate(self.rows.epoch(self.n_steps, generators), epoch * self.n_steps):
+            self.rate.fill_(self.rates[step])
+            if self.average:
+                self.average.share.fill_(self.shares[step])
+            advance(*pair)
+        return self.total_risk / self.n_steps
 
-    def _column(self, values: Sequence[float]) -> Tensor:
-        return torch.tensor(values, dtype=self.stack.dtype, device=self.stack.device)[:, None]
+    def _optimizer(self) -> torch.optim.Optimizer:
+        settings, stack = self.settings, self.stack
+        lines = [line.detach() for line in stack.weights]
+        for line, slope in zip(lines, stack.slopes, strict=True):
+            line.grad = slope
+        kind = torch.optim.AdamW if settings.optimizer == "adamw" else torch.optim.Adam
+        return kind(
+            lines,
+            lr=self.rate,
+            betas=settings.betas,
+            weight_decay=self._numbers(settings.weight_decay).item(),
+            fused=True,
+            capturable=stack.device.type == "cuda",
+        )
+
+    def _factors(self) -> FloatArray:
+        return rate_factors(self.settings.decay, self.settings.epochs, self.n_steps)
+
+    def _average_shares(self, decay: float) -> list[float]:
+        """The share of the new weights in their average at each step.
+
+        The decay is ``min(decay, (1 + t) / (10 + t))`` after ``t`` steps, because otherwise the average of
+        a short run would stay close to the initial weights.
+        """
+        step = np.arange(1, self.n_steps * self.settings.epochs + 1)
+        shares: list[float] = (1 - self._numbers(np.minimum(decay, (1 + step) / (10 + step)))).tolist()
+        return shares
+
+    def _numbers(self, values: float | FloatArray) -> Tensor:
+        return torch.as_tensor(values, dtype=self.stack.dtype)
+
+    def _positions(self, pool: Pool) -> Tensor:
+        return torch.arange(len(pool), device=self.stack.device).expand(len(self.stack), -1)
+
+
+class _Average:
+    """Exponential moving average of weights and statistics; ``share`` is the part of the new ones."""
+
+    def __init__(self, stack: Stack) -> None:
+        self.stack = stack
+        self.weights = stack.weights.clone()
+        self.fixed = {name: value.clone() for name, value in stack.fixed.items()}
+        self.share = torch.zeros(1, dtype=stack.dtype, device=stack.device)
+
+    @torch.no_grad()
+    def update(self) -> None:
+        """Update the average after a step."""
+        self.weights.lerp_(self.stack.weights, self.share)
+        for name, value in self.fixed.items():
+            if value.is_floating_point():
+                value.lerp_(self.stack.fixed[name], self.share)
+            else:
+                value.copy_(self.stack.fixed[name])
 
 
 class _Best:
-    """The weights of each model at its lowest risk so far, chosen on the device."""
+    """The weights of each network at its lowest risk so far, chosen on the device."""
 
     def __init__(self, stack: Stack) -> None:
         self.risk = torch.full((len(stack),), torch.inf, dtype=torch.float64, device=stack.device)
         self.epoch = torch.zeros(len(stack), dtype=torch.int64, device=stack.device)
-        self.weights = stack.weights.detach().clone()
+        self.weights = stack.weights.clone()
         self.fixed = {name: value.clone() for name, value in stack.fixed.items()}
 
     def keep(self, epoch: int, risk: Tensor, weights: Tensor, fixed: Mapping[str, Tensor]) -> None:
+        """Replace the weights of the networks whose risk is lower than before."""
         better = risk < self.risk
         self.risk = torch.where(better, risk, self.risk)
         self.epoch = torch.where(better, epoch, self.epoch)
@@ -265,8 +560,3 @@ class _Best:
         for name, value in fixed.items():
             chosen = better.view(-1, *[1] * (value.ndim - 1))
             self.fixed[name] = torch.where(chosen, value, self.fixed[name])
-
-
-def _positions(pool: Pool) -> Tensor:
-    models, n = pool.index.shape
-    return torch.arange(n, device=pool.index.device).expand(models, n)

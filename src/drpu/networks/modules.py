@@ -1,20 +1,31 @@
-"""The default network for tabular rows."""
+"""The networks of this library, and the outputs of a network."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from copy import deepcopy
 from itertools import pairwise
-from typing import Any
+from typing import Any, TypeAlias
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from drpu.exceptions import DataError
-from drpu.networks.pooling import MaxPool2
-from drpu.networks.pools import as_floats
+from drpu._fork import torch_threads_here
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import DataError, ParameterError
+from drpu.functions.features import Scaling
+from drpu.networks.augment import test_views as views_of
+from drpu.networks.device import precision, private_random
+from drpu.networks.loop import as_floats, rows_at_once
 
-__all__ = ["LEAST_SIDE", "WIDTH", "Ensemble", "ResNet9", "Residual", "image_shape", "perceptron"]
+__all__ = [
+    "LEAST_SIDE", "WIDTH", "Ensemble", "MakesModule", "ResNet9", "Residual", "image_shape", "make_module",
+    "make_network", "outputs", "perceptron",
+]  # fmt: skip
+
+MakesModule: TypeAlias = nn.Module | Callable[[], nn.Module]
 
 
 def perceptron(shape: Sequence[int], hidden: Sequence[int], *, start: float = 0.0) -> nn.Module:
@@ -137,7 +148,58 @@ def _convolution(channels: int, to: int, *, pool: bool = False) -> list[nn.Modul
     """Convolution, batch norm and ReLU; pooling comes before the batch norm, which then has fewer pixels."""
     return [
         nn.Conv2d(channels, to, 3, padding=1, bias=False),
-        *([MaxPool2()] if pool else []),
+        *([nn.MaxPool2d(2)] if pool else []),
         nn.BatchNorm2d(to),
         nn.ReLU(),
     ]
+
+
+def make_network(name: str, shape: Sequence[int], widths: Sequence[int], *, start: float = 0.0) -> nn.Module:
+    """An untrained network of this library for rows of a shape."""
+    if name == "resnet9":
+        return ResNet9(shape, widths[0], start=start)
+    return perceptron(shape, widths, start=start)
+
+
+def make_module(module: MakesModule, seed: int = 0) -> nn.Module:
+    """A copy of the user's module, or a new one from the user's function, with seeded weights."""
+    if isinstance(module, nn.Module):
+        return deepcopy(module)
+    with private_random(seed, torch.device("cpu")):
+        made = module()
+    if not isinstance(made, nn.Module):
+        raise ParameterError(f"module must make a torch.nn.Module, got {type(made).__name__}.")
+    return made
+
+
+@torch.no_grad()
+def outputs(
+    module: nn.Module, X: Rows, *, scaling: Scaling | None, views: str | None, dtype: str = "float32"
+) -> FloatArray:
+    """The outputs of a network in float64, one for each row.
+
+    Parameters
+    ----------
+    module : torch.nn.Module
+        The network, in evaluation mode.
+    X : rows
+        Checked rows.
+    scaling : Scaling or None
+        Of the columns, for a perceptron.
+    views : str or None
+        The changes over which outputs are averaged.
+    dtype : str
+        Precision of products.
+    """
+    torch_threads_here()
+    weight = next(module.parameters())
+    at_once = rows_at_once(X.shape[1:], weight.device)
+    parts = []
+    with precision(dtype, weight.device):
+        for start in range(0, X.shape[0], at_once):
+            rows = X[start : start + at_once]
+            batch = torch.as_tensor(rows if scaling is None else scaling.softly_clipped(rows))
+            batch = as_floats(batch.to(weight.device), weight.dtype)
+            scores = [module(view(batch)).reshape(-1).double() for view in views_of(views)]
+            parts.append(torch.stack(scores).mean(0).cpu())
+    return np.asarray(torch.cat(parts).numpy(), dtype=np.float64)

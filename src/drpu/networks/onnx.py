@@ -14,24 +14,39 @@ from drpu.exceptions import ArtifactError
 from drpu.functions.features import CLIP
 from drpu.functions.onnx import Graph, onnx_log_softplus, onnx_softplus
 from drpu.networks.augment import test_views
+from drpu.networks.function import NetworkFunction
 from drpu.networks.modules import Ensemble, ResNet9, image_shape
+from drpu.networks.objectives import LOW
 
 __all__ = ["network_output", "network_scores"]
 
 
-def network_output(graph: Graph, model: Any, X: str) -> str:
+def network_scores(graph: Graph, function: NetworkFunction, X: str) -> str:
+    """The scores of a network, of shape (rows, 1)."""
+    op, x = graph.op, network_output(graph, function, X)
+    match function.head:
+        case "softplus":
+            return onnx_log_softplus(graph, x, LOW)
+        case "bounded":
+            return op("Sub", float(np.log(function.bound or np.inf)), onnx_softplus(graph, op("Neg", x)))
+        case "relu" | "identity":
+            return op("Log", op("Max", x, [[0.0]]))
+        case _:
+            return x
+
+
+def network_output(graph: Graph, function: NetworkFunction, X: str) -> str:
     """The last output of a network, before its head, of shape (rows, 1)."""
-    x = X
-    if model.scaling_ is not None:
+    x, shape, module = X, function.input_shape, function.torch_module
+    if function.scaling is not None:
         op = graph.op
-        z = op("Div", op("Sub", x, model.scaling_.shift), model.scaling_.scale)
+        z = op("Div", op("Sub", x, function.scaling.shift), function.scaling.scale)
         square = op("Mul", op("Div", z, CLIP), op("Div", z, CLIP))
         x = op("Div", z, op("Sqrt", op("Add", square, 1.0)))
-    views = test_views(model.augment) if model.average_views else []
+    views = test_views(function.views)
     if len(views) < 2:
-        return _output(graph, model.module_, model.input_shape_, x)
-    x = _viewed(graph, views, model.input_shape_, x)
-    outputs = _output(graph, model.module_, model.input_shape_, x)
+        return _output(graph, module, shape, x)
+    outputs = _output(graph, module, shape, _viewed(graph, views, shape, x))
     apart = graph.op("Reshape", outputs, graph.constant([len(views), -1, 1], np.int64))
     return graph.op("Div", graph.total(apart, axis=0, keep=False), float(len(views)))
 
@@ -117,7 +132,7 @@ def _image_layer(graph: Graph, layer: Any, x: str) -> str:
         return graph.op("Add", x, _image_layers(graph, layer.layers, x))
     if kind == "ReLU":
         return graph.op("Relu", x)
-    if kind == "MaxPool2":
+    if kind == "MaxPool2d":
         return graph.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     weights = _weights(layer)
     if kind == "Conv2d":
@@ -138,14 +153,3 @@ def _normalisation(layer: Any, weights: dict[str, Any]) -> tuple[Any, Any]:
 
 def _weights(layer: Any) -> dict[str, Any]:
     return {name: value.double().cpu().numpy() for name, value in layer.state_dict().items()}
-
-
-def network_scores(graph: Graph, model: Any, X: str) -> str:
-    """Log-ratios of a NetworkRatio."""
-    op, x = graph.op, network_output(graph, model, X)
-    if model.head == "softplus":
-        return onnx_log_softplus(graph, x, -15.0)
-    if model.head == "bounded":
-        minus = onnx_softplus(graph, op("Neg", x))
-        return op("Sub", float(np.log(model.bound_)), minus)
-    return op("Log", op("Max", x, [[0.0]])) if model.head == "relu" else x

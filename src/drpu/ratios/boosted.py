@@ -1,4 +1,4 @@
-r"""First and second derivatives of Bregman risks for each row, for boosting.
+r"""Density ratios from boosted trees, and the derivatives of Bregman risks that they need.
 
 With a link r(g), a positive row contributes :math:`-f'(r)` and an unlabeled row
 :math:`F(r) = f^*(r) - f^*(0)`, of which :math:`F'(r) = r f''(r)`.
@@ -8,33 +8,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol, Self, cast
 
 import numpy as np
 from scipy.special import logit
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
 from drpu._samples import SamplePair
-from drpu._schema import Integer, Number, Optional, Schema, Text
-from drpu._state import ModelState
 from drpu._typing import FloatArray
 from drpu.core.bregman import GENERATORS, bregman_risk, get_generator
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ParameterError
 from drpu.functions.links import LINKS
-from drpu.functions.trees import Trees, category_columns, category_settings, own_trees, pair_rows, read_trees
+from drpu.functions.trees import BoostedFunction, Trees, category_columns, category_settings, pair_rows
+from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import TrainAndHeld, hold_out
-from drpu.ratios.tree_model import Converter, TreeRatio
 
 __all__ = [
-    "BoostedLoss",
-    "BoostedRatio",
-    "BoostedRisk",
-    "BregmanLoss",
-    "Derivatives",
-    "LogLoss",
-    "holdout_risk",
-]
+    "BoostedLoss", "BoostedRatio", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss", "holdout_risk",
+]  # fmt: skip
 
 _FAR = 50.0  # log-ratios are clipped here in holdout risks
 
@@ -140,8 +133,9 @@ class BoostedLoss(Protocol):
     def offset(self, pair: SamplePair) -> float:
         """The constant that is added to the sum of the trees."""
 
-    def log_ratio(self, g: FloatArray) -> FloatArray:
-        """Log-ratio of the sum of the trees and the offset."""
+    @property
+    def link(self) -> str:
+        """How the sum of the trees and the offset becomes a ratio."""
 
     def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
         """Sum of trees and offset from the values that LightGBM passes to a metric."""
@@ -152,6 +146,7 @@ class LogLoss:
     """Logistic loss of positive against unlabeled rows: log-odds minus those of the sample sizes."""
 
     generator: str = "bkl"
+    link: str = "exp"
 
     @property
     def l2(self) -> float:
@@ -165,9 +160,6 @@ class LogLoss:
 
     def offset(self, pair: SamplePair) -> float:
         return -pair.log_odds()
-
-    def log_ratio(self, g: FloatArray) -> FloatArray:
-        return g
 
     def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
         return np.asarray(logit(np.clip(predicted, 1e-15, 1 - 1e-15)) + offset)
@@ -204,9 +196,6 @@ class BregmanLoss:
     def offset(self, pair: SamplePair) -> float:
         return LINKS[self.link].start
 
-    def log_ratio(self, g: FloatArray) -> FloatArray:
-        return LINKS[self.link].log_ratio(g)
-
     def outputs(self, predicted: FloatArray, offset: float) -> FloatArray:
         return predicted
 
@@ -220,7 +209,7 @@ class BregmanLoss:
 
 def holdout_risk(loss: BoostedLoss, g: FloatArray, held: SamplePair) -> float:
     """Uncorrected risk of outputs on held-out rows, positive rows first."""
-    n, log_ratio = len(held.positive), np.clip(loss.log_ratio(g), -_FAR, _FAR)
+    n, log_ratio = len(held.positive), np.clip(LINKS[loss.link].log_ratio(g), -_FAR, _FAR)
     risk = bregman_risk(
         log_ratio[:n],
         log_ratio[n:],
@@ -238,7 +227,7 @@ _ENOUGH_HELD = 200  # held-out positives needed to choose the number of rounds b
 _MIN_LEAF = 10
 
 
-class _Plan(NamedTuple):
+class _Growth(NamedTuple):
     """Settings of the trees that the user did not give."""
 
     rounds: int
@@ -247,16 +236,16 @@ class _Plan(NamedTuple):
     column_share: float
 
 
-_FIXED = _Plan(150, 0.06, 8, 0.5)  # small trees and steps, because there is no early stopping
+_FIXED = _Growth(150, 0.06, 8, 0.5)  # small trees and steps, because there is no early stopping
 # A tree can only find an interaction of three columns if it is trained on all three. With half of the
 # columns this holds for one tree in eight.
-_STOPPED = _Plan(1000, 0.05, 16, 1.0)
-_MOST = _Plan(2000, 0.05, 64, 1.0)
+_STOPPED = _Growth(1000, 0.05, 16, 1.0)
+_MOST = _Growth(2000, 0.05, 64, 1.0)
 _MANY = 10_000  # above this number of positives, trees grow with its square root
 _MOST_HELD = 20_000  # rows of either sample; more do not improve the choice of the number of rounds
 
 
-class BoostedRatio(TreeRatio, kind="boosted", named=True):
+class BoostedRatio(RatioLearner):
     r"""Density ratio of boosted trees (LightGBM); rows may be sparse and have missing values.
 
     Parameters
@@ -307,13 +296,6 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
     random_state : int, RandomState or None, default=None
         Seed.
 
-    Attributes
-    ----------
-    n_rounds_ : int
-        Number of trees.
-    holdout_risk_ : float
-        Uncorrected risk on the holdout rows (for ``log`` that of ``bkl``), NaN without them.
-
     Notes
     -----
     With ``lsif`` and the identity link the gradient is :math:`-1/n_P` on positive and :math:`r/n_U` on
@@ -325,30 +307,16 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> positive, unlabeled = rng.normal(1, 1, (200, 1)), rng.normal(0, 1.4, (1000, 1))
-    >>> model = BoostedRatio(random_state=0).fit_ratio(positive, unlabeled)
-    >>> low, high = model.ratio([[-1.0], [1.0]])
+    >>> function = BoostedRatio(random_state=0).fit_ratio(positive, unlabeled)
+    >>> low, high = function.ratio([[-1.0], [1.0]])
     >>> bool(low < 0.6 and high > 1.2)
     True
     """
 
-    averaged: ClassVar[bool] = False
     accepts_nan: ClassVar[bool] = True
     fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
-
-    schema = Schema(
-        "BoostedRatio",
-        config={
-            "loss": Text(("log", "bregman")),
-            "offset": Number(-1e6, 1e6),
-            "n_features": Integer(1),
-            "generator": Optional(Text(GENERATORS)),
-            "link": Optional(Text(LINKS)),
-            "alpha": Optional(Number(0, 1)),
-        },
-        blobs=("trees",),
-    )
 
     def __init__(
         self,
@@ -387,49 +355,51 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
         self.n_jobs = n_jobs
         self.random_state = random_state
 
-    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> BoostedFunction:
+        """The density ratio of checked samples."""
         loss = self._check_parameters()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
 
         split = TrainAndHeld(pair, None)
         if self._stops_early(pair, holdout):
             split = hold_out(pair, holdout, self.holdout, np.random.default_rng(seed), most=_MOST_HELD)
-        self.plan_ = plan = _FIXED if split.held is None else _stopped_plan(len(split.train.positive))
-        self.n_rounds_ = self.n_rounds or plan.rounds
-        self.holdout_risk_ = np.nan
+        growth = _FIXED if split.held is None else _stopped_growth(len(split.train.positive))
+        rounds = self.n_rounds or growth.rounds
 
-        settings = self._settings(plan, seed) | category_settings(self.categories)
-        trees = None
+        settings = self._settings(growth, seed) | category_settings(self.categories)
+        trees, risk = None, np.nan
         if split.held is not None:
-            trees, self.holdout_risk_ = self._grow(loss, split.train, settings, split.held)
-            self.n_rounds_ = trees.best_iteration
+            trees, risk = self._grow(loss, split.train, settings, rounds, split.held)
+            rounds = trees.best_iteration
         few = len(pair) <= _FEW
         grown_on = split.train
         if trees is None or (holdout is None and few):
             grown_on = pair
-            trees, _ = self._grow(loss, pair, settings)
-        self.loss_, self.offset_ = loss, loss.offset(grown_on)
-        self.trees_ = trees.model_to_string(num_iteration=self.n_rounds_)
-        self.booster_ = own_trees(self.trees_)
+            trees, _ = self._grow(loss, pair, settings, rounds)
+        text = trees.model_to_string(num_iteration=rounds)
+        return BoostedFunction(
+            Trees.from_lightgbm(text, pair.positive.rows.shape[1]),
+            loss.offset(grown_on),
+            n_jobs=self.n_jobs,
+            link=cast(Literal["exp", "identity", "softplus"], loss.link),
+            holdout_risk=risk,
+        )
 
-    @classmethod
-    def from_trees(cls, trees: str, columns: int) -> Self:
-        """A fitted model from trees in LightGBM's text format, whose sum is the log-ratio."""
-        model = cls()
-        model.loss_, model.offset_, model.n_features_in_ = LogLoss(), 0.0, columns
-        model.trees_, model.booster_ = trees, own_trees(trees)
-        model.n_rounds_, model.holdout_risk_ = model.booster_.current_iteration(), np.nan
-        return model
+    def as_grown(self, function: BoostedFunction, pair: SamplePair, holdout: SamplePair) -> Self:
+        """A copy that grows trees like ``function`` on other rows, with all choices fixed.
 
-    def as_grown(self) -> dict[str, Any]:
-        """Parameters to train trees like the fitted ones on other rows, with all choices fixed."""
-        return {
-            "n_rounds": self.n_rounds_,
-            "learning_rate": self.learning_rate or self.plan_.learning_rate,
-            "leaves": self.leaves or self.plan_.leaves,
-            "column_share": self.column_share or self.plan_.column_share,
-            "early_stopping": False,
-        }
+        The function was fitted to ``pair`` and ``holdout``.
+        """
+        stopped = self._stops_early(pair, holdout)
+        growth = _stopped_growth(len(pair.positive)) if stopped else _FIXED
+        copy: Self = clone(self).set_params(
+            n_rounds=function.n_rounds,
+            learning_rate=self.learning_rate or growth.learning_rate,
+            leaves=self.leaves or growth.leaves,
+            column_share=self.column_share or growth.column_share,
+            early_stopping=False,
+        )
+        return copy
 
     def _check_parameters(self) -> BoostedLoss:
         for name, low in (("n_rounds", 1), ("min_leaf", 1), ("leaves", 2)):
@@ -473,13 +443,13 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
             return bool(held >= _ENOUGH_HELD)
         return bool(self.early_stopping)
 
-    def _settings(self, plan: _Plan, seed: int) -> dict[str, Any]:
+    def _settings(self, growth: _Growth, seed: int) -> dict[str, Any]:
         return {
-            "learning_rate": self.learning_rate or plan.learning_rate,
-            "num_leaves": self.leaves or plan.leaves,
+            "learning_rate": self.learning_rate or growth.learning_rate,
+            "num_leaves": self.leaves or growth.leaves,
             "bagging_fraction": self.row_share,
             "bagging_freq": 1,
-            "feature_fraction": self.column_share or plan.column_share,
+            "feature_fraction": self.column_share or growth.column_share,
             "max_bin": 63,
             "feature_pre_filter": False,
             "metric": "None",
@@ -491,20 +461,25 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
         }
 
     def _grow(
-        self, loss: BoostedLoss, pair: SamplePair, settings: dict[str, Any], held: SamplePair | None = None
+        self,
+        loss: BoostedLoss,
+        pair: SamplePair,
+        settings: dict[str, Any],
+        rounds: int,
+        held: SamplePair | None = None,
     ) -> tuple[Any, float]:
         """Trained trees, and their lowest risk on held-out rows."""
         import lightgbm
 
         min_leaf = self.min_leaf or max(1, min(_MIN_LEAF, len(pair) // 20))
-        columns = category_columns(self.categories, self.n_features_in_)
+        columns = category_columns(self.categories, pair.positive.rows.shape[1])
         data = _dataset(loss, pair, settings, columns)
         settings = settings | {
             "lambda_l2": loss.l2 if self.l2 is None else self.l2,
             **loss.settings(pair, min_leaf),
         }
         if held is None:
-            return lightgbm.train(settings, data, self.n_rounds_, keep_training_booster=True), np.nan
+            return lightgbm.train(settings, data, rounds, keep_training_booster=True), np.nan
 
         offset = loss.offset(pair)
 
@@ -514,7 +489,7 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
         trees = lightgbm.train(
             settings,
             data,
-            self.n_rounds_,
+            rounds,
             valid_sets=[_dataset(loss, held, settings, columns, reference=data)],
             feval=risk,
             callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
@@ -522,56 +497,8 @@ class BoostedRatio(TreeRatio, kind="boosted", named=True):
         )
         return trees, float(trees.best_score["valid_0"]["risk"])
 
-    @classmethod
-    def converter(cls, models: Sequence[Any]) -> Converter:
-        offsets, losses = np.array([model.offset_ for model in models]), [model.loss_ for model in models]
-        if all(isinstance(loss, LogLoss) for loss in losses):
-            return lambda outputs: outputs + offsets
-        return lambda outputs: np.column_stack(
-            [loss.log_ratio(g) for loss, g in zip(losses, (outputs + offsets).T, strict=True)]
-        )
 
-    def onnx_scores(self, graph: Any, X: str) -> str:
-        from drpu.functions.onnx import boosted_scores
-
-        return boosted_scores(graph, self, X)
-
-    def state(self) -> ModelState:
-        """The trees in LightGBM's text format, and the values that map their sum to a ratio."""
-        config = {"loss": self.loss, "offset": self.offset_, "n_features": self.n_features_in_}
-        if isinstance(self.loss_, BregmanLoss):
-            config |= {"generator": self.loss_.generator, "link": self.loss_.link, "alpha": self.loss_.alpha}
-        trees = Trees.from_text(self.trees_, columns=self.n_features_in_, averaged=False)
-        return ModelState(kind=self.kind, config=config, blobs={"trees": trees.text().encode()})
-
-    @classmethod
-    def check_state(cls, state: ModelState) -> None:
-        """Raise unless the trees of ``state`` are valid."""
-        read_trees(state.blobs["trees"], columns=state.config["n_features"], averaged=False)
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state."""
-        config = state.config
-        try:
-            model = cls(
-                config["loss"],
-                generator=config.get("generator"),
-                link=config.get("link"),
-                alpha=config.get("alpha"),
-            )
-            model.loss_ = model._loss()
-            model.offset_ = check_real("offset", config["offset"], low=-1e6, high=1e6)
-            model.n_features_in_ = check_integer("n_features", config["n_features"], low=1)
-            trees = read_trees(state.blobs["trees"], columns=model.n_features_in_, averaged=False)
-        except (KeyError, TypeError, ParameterError) as error:
-            raise DataError(f"state is not that of a BoostedRatio: {error!r}.") from error
-        model.trees_, model.booster_ = trees.text(), trees.booster()
-        model.n_rounds_, model.holdout_risk_ = model.booster_.current_iteration(), np.nan
-        return model
-
-
-def _stopped_plan(positives: int) -> _Plan:
+def _stopped_growth(positives: int) -> _Growth:
     """Settings with early stopping: with more positives, trees are larger and more numerous."""
     growth = float(np.sqrt(max(1.0, positives / _MANY)))
     rounds, leaves = round(_STOPPED.rounds * growth), round(_STOPPED.leaves * growth)

@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
-from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_integer
 from drpu._samples import SamplePair, n_rows, take_rows
-from drpu._schema import Flag, Integer, List, Number, Schema
-from drpu._state import ModelState
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DRPUError, ParameterError
-from drpu.functions.saved.allowed import ENOUGH, kept_values, needs_rows
-from drpu.functions.saved.read import read_estimators
-from drpu.functions.saved.write import write_estimators
-from drpu.ratios.base import LOG_LIMIT, RatioModel
-from drpu.tables.frames import FrameRows, is_frame, native_rows, read_frame
+from drpu.functions.estimators import EstimatorFunction, kept_values, log_odds
+from drpu.ratios.base import RatioLearner
+from drpu.tables.frames import FrameRows, native_rows
 
 __all__ = ["ClassifierRatio"]
 
 
-class ClassifierRatio(RatioModel, kind="classifier", named=True):
+class ClassifierRatio(RatioLearner):
     r"""Density ratio from a classifier of positive against unlabeled rows.
 
     Parameters
@@ -45,13 +41,6 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         the mean of theirs, which reduces its variance.
     random_state : int, RandomState or None, default=None
         Seed of the folds, and of every part of the classifier without a seed.
-
-    Attributes
-    ----------
-    classifiers_ : list of classifiers
-        One per fold.
-    smoothed_ : bool
-        Whether probabilities are smoothed, see Notes.
 
     Notes
     -----
@@ -70,22 +59,11 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
     >>> positive, unlabeled = rng.normal(1, 1, (200, 1)), rng.normal(0, 1.4, (1000, 1))
-    >>> model = ClassifierRatio().fit_ratio(positive, unlabeled)
-    >>> low, high = model.ratio([[-1.0], [1.0]])
+    >>> function = ClassifierRatio().fit_ratio(positive, unlabeled)
+    >>> low, high = function.ratio([[-1.0], [1.0]])
     >>> bool(low < 0.7 and high > 1.2)
     True
     """
-
-    schema = Schema(
-        "ClassifierRatio",
-        config={
-            "offsets": List(Number(-1e3, 1e3), low=1),
-            "smoothed": Flag(),
-            "n_seen": Integer(1),
-            "n_features": Integer(1),
-        },
-        blobs=("classifiers",),
-    )
 
     def __init__(self, classifier: Any = None, *, folds: int = 1, random_state: Any = None) -> None:
         self.classifier = classifier
@@ -93,44 +71,28 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
         self.random_state = random_state
 
     @property
-    def accepts_frames(self) -> bool:  # type: ignore[override]
-        """Whether the classifier is a pipeline, which gets data frames unchanged (as in training)."""
-        return getattr(self, "frames_", takes_frames(self.classifier))
+    def accepts_frames(self) -> bool:
+        """Whether the classifier is a pipeline, which gets data frames unchanged."""
+        return takes_frames(self.classifier)
 
     @property
-    def accepts_sparse(self) -> bool:  # type: ignore[override]
+    def accepts_sparse(self) -> bool:
         """Whether the classifier accepts sparse rows."""
         return self.classifier is None or bool(get_tags(self.classifier).input_tags.sparse)
 
     @property
-    def accepts_nan(self) -> bool:  # type: ignore[override]
+    def accepts_nan(self) -> bool:
         """Whether the classifier accepts missing values."""
         return self.classifier is not None and bool(get_tags(self.classifier).input_tags.allow_nan)
 
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether some part of the classifier contains values of training rows."""
-        return bool(self.kept_values)
-
-    @property
-    def kept_values(self) -> dict[str, str]:
-        """Parts of the classifier that contain values of training rows, and what they contain."""
-        parts = getattr(self, "classifiers_", [self.classifier])
-        kept = kept_values(parts)
-        if hasattr(self, "offsets_") and _fewest(self.n_seen_, self.offsets_) < ENOUGH:
-            kept |= dict.fromkeys(needs_rows(parts), "means of very few rows")
-        return kept
-
-    def _rows(self, name: str, X: Any) -> Rows:
-        if self.accepts_frames and is_frame(X):
-            return FrameRows.of(read_frame(X))
-        return super()._rows(name, X)
-
-    def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> Self:  # noqa: D102
+    def fit_ratio(self, positive: Rows, unlabeled: Rows, **options: Any) -> EstimatorFunction:  # noqa: D102
         _check_classifier(self.classifier)  # before its tags are read
-        return super().fit_ratio(positive, unlabeled, **options)
+        function = super().fit_ratio(positive, unlabeled, **options)
+        assert isinstance(function, EstimatorFunction)
+        return function
 
-    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> EstimatorFunction:
+        """The odds of checked samples."""
         _check_classifier(self.classifier)
         folds = check_integer("folds", self.folds, low=1)
         n_p, n_u = len(pair.positive), len(pair.unlabeled)
@@ -139,92 +101,50 @@ class ClassifierRatio(RatioModel, kind="classifier", named=True):
                 f"folds must be at most the number of positive and of unlabeled rows, "
                 f"got {folds} for {n_p} and {n_u}."
             )
-        self.frames_ = isinstance(pair.positive.rows, FrameRows)
         rows, label, weight = pair.stacked(), pair.flags().astype(np.int64), pair.weights()
-
         rng = check_random_state(self.random_state)
         base = _seeded(_default(rows) if self.classifier is None else clone(self.classifier), rng)
-        self.classifiers_: list[Any] = []
-        self.offsets_: list[float] = []
-        self.smoothed_ = False
+        fits = []
         for seen in _folds(label, folds, rng):
             part = None if weight is None else weight[seen]
-            self._fit_one(clone(base), take_rows(rows, seen), label[seen], part)
-
-    def _fit_one(self, classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> None:
-        try:
-            classifier.fit(native_rows(rows), label, **_weight_argument(classifier, weight))
-        except (TypeError, ValueError) as error:
-            if not isinstance(rows, FrameRows) or isinstance(error, DRPUError):
-                raise
-            raise DataError(f"the pipeline cannot be fitted to these rows: {error}") from error
-        _check_classifier(classifier)
-        mass = np.bincount(label, weights=weight, minlength=2)
-        if mass.min() <= 0:
-            raise DataError("weights must not be zero for all rows of a kind in a fold: use fewer folds.")
-        self.classifiers_.append(classifier)
-        self.offsets_.append(float(np.log(mass[0] / mass[1])))
-        self.smoothed_ = self.smoothed_ or not np.isfinite(_log_odds(classifier, native_rows(rows))).all()
-        self.n_seen_ = n_rows(rows)
-
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        smoothing = self.n_seen_ if self.smoothed_ else None
-        try:
-            scores = [
-                _log_odds(classifier, native_rows(X), smoothing) + offset
-                for classifier, offset in zip(self.classifiers_, self.offsets_, strict=True)
-            ]
-        except ValueError as error:  # a step of the user's pipeline that does not accept these rows
-            raise DataError(f"X cannot be scored by the classifier: {error}") from error
-        return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
-
-    def state(self) -> ModelState:
-        """The classifiers as an archive, and the offsets from odds to ratios."""
-        return ModelState(
-            kind=self.kind,
-            config={
-                "offsets": self.offsets_,
-                "smoothed": bool(self.smoothed_),
-                "n_seen": self.n_seen_,
-                "n_features": self.n_features_in_,
-                **({"frames": True} if self.frames_ else {}),
-            },
-            blobs={"classifiers": write_estimators(self.classifiers_)},
+            fits.append(_fit_one(clone(base), take_rows(rows, seen), label[seen], part))
+        offsets, n_seen = np.array([fit.offset for fit in fits]), fits[-1].n_seen
+        classifiers = tuple(fit.classifier for fit in fits)
+        fewest = min(n_seen / (1 + float(np.exp(abs(offset)))) for offset in offsets)
+        return EstimatorFunction(
+            name=_name(base),
+            offsets=offsets,
+            n_seen=n_seen,
+            smoothed=not all(fit.finite for fit in fits),
+            columns=rows.shape[1],
+            sparse=self.accepts_sparse,
+            gaps=self.accepts_nan,
+            frames=isinstance(rows, FrameRows),
+            row_values=kept_values(classifiers, fewest),
+            live=classifiers,
         )
 
-    @classmethod
-    def check_state(cls, state: ModelState) -> None:
-        """Raise unless the classifiers of ``state`` are of known types and valid."""
-        read_estimators(state.blobs["classifiers"])
 
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state; types that are not on the list of safe types are refused."""
-        config = state.config
-        try:
-            classifiers = read_estimators(state.blobs["classifiers"])
-            model = cls(clone(classifiers[0]), folds=len(classifiers))
-            model.classifiers_ = classifiers
-            model.offsets_ = [
-                check_real("offset", offset, low=-1e3, high=1e3) for offset in config["offsets"]
-            ]
-            model.smoothed_ = bool(config["smoothed"])
-            model.n_seen_ = check_integer("n_seen", config["n_seen"], low=1)
-            model.n_features_in_ = check_integer("n_features", config["n_features"], low=1)
-            model.frames_ = bool(config.get("frames", False))
-        except (KeyError, IndexError, TypeError, ParameterError) as error:
-            raise DataError(f"state is not that of a ClassifierRatio: {error!r}.") from error
-        for classifier in classifiers:
-            classes = list(getattr(classifier, "classes_", ()))
-            if not hasattr(classifier, "predict_proba") or classes != [0, 1]:
-                raise DataError("state is not that of a ClassifierRatio: its classes must be 0 and 1.")
-            if getattr(classifier, "n_features_in_", None) != model.n_features_in_:
-                raise DataError("state is not that of a ClassifierRatio: its classifiers differ in columns.")
-        if len(model.offsets_) != len(classifiers):
-            raise DataError(
-                "state is not that of a ClassifierRatio: it must have an offset for each classifier."
-            )
-        return model
+class _Fit(NamedTuple):
+    classifier: Any
+    offset: float
+    finite: bool  # whether its probabilities of the training rows are neither 0 nor 1
+    n_seen: int
+
+
+def _fit_one(classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> _Fit:
+    try:
+        classifier.fit(native_rows(rows), label, **_weight_argument(classifier, weight))
+    except (TypeError, ValueError) as error:
+        if not isinstance(rows, FrameRows) or isinstance(error, DRPUError):
+            raise
+        raise DataError(f"the pipeline cannot be fitted to these rows: {error}") from error
+    _check_classifier(classifier)
+    mass = np.bincount(label, weights=weight, minlength=2)
+    if mass.min() <= 0:
+        raise DataError("weights must not be zero for all rows of a kind in a fold: use fewer folds.")
+    finite = bool(np.isfinite(log_odds(classifier, native_rows(rows))).all())
+    return _Fit(classifier, float(np.log(mass[0] / mass[1])), finite, n_rows(rows))
 
 
 def takes_frames(classifier: Any) -> bool:
@@ -253,6 +173,11 @@ def _default(rows: Rows) -> Pipeline:
     """Logistic regression on standardised columns; sparse ones are not centred."""
     scaler = StandardScaler(with_mean=not sparse.issparse(rows))
     return make_pipeline(scaler, LogisticRegression(C=0.1, max_iter=1000))
+
+
+def _name(classifier: Any) -> str:
+    steps = [step for _, step in classifier.steps] if isinstance(classifier, Pipeline) else [classifier]
+    return " after ".join(type(step).__name__ for step in reversed(steps))
 
 
 def _seeded(classifier: Any, rng: np.random.RandomState) -> Any:
@@ -288,24 +213,3 @@ def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, Fl
             "use another classifier, or resample the rows by their weights."
         )
     return {"__".join([*path, "sample_weight"]): weight}
-
-
-def _log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArray:
-    """Log-odds of a row being positive rather than unlabeled; infinite for probabilities of 0 or 1."""
-    last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
-    if isinstance(last, (LogisticRegression, LogisticRegressionCV)) and smoothing is None:
-        return np.asarray(classifier.decision_function(X), dtype=np.float64)
-    if smoothing is not None:
-        p = np.asarray(classifier.predict_proba(X), dtype=np.float64)
-        return np.asarray(np.log(smoothing * p[:, 1] + 0.5) - np.log(smoothing * p[:, 0] + 0.5))
-    with np.errstate(divide="ignore"):
-        if hasattr(classifier, "predict_log_proba"):
-            log_p = np.asarray(classifier.predict_log_proba(X), dtype=np.float64)
-        else:
-            log_p = np.log(np.asarray(classifier.predict_proba(X), dtype=np.float64))
-    return np.asarray(log_p[:, 1] - log_p[:, 0])
-
-
-def _fewest(n_seen: int, offsets: list[float]) -> float:
-    """Effective number of training rows of the smaller sample."""
-    return min(n_seen / (1 + float(np.exp(abs(offset)))) for offset in offsets)

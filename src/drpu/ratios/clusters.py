@@ -1,42 +1,30 @@
-"""Density ratios that are fitted on the workers of a cluster."""
+"""Density ratios that are fitted on the workers of a cluster, where the rows are."""
 
 from __future__ import annotations
 
-import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, NoReturn, Protocol, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
-from drpu._samples import SamplePair
-from drpu._state import ModelState
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.core.reduction import GRID, GridCounts
+from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ClusterError, DataError, DataTypeError, ParameterError
-from drpu.functions.trees import Tree, Trees
-from drpu.ratios.base import RatioModel
-from drpu.ratios.boosted import BoostedRatio
-from drpu.ratios.folds import FoldedRatio, resolve_holdout
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.functions.base import Accepts
+from drpu.functions.folds import Folds
+from drpu.functions.trees import BoostedFunction, Trees
+from drpu.ratios.crossfit import resolve_holdout
 from drpu.tables.encoder import TableEncoder, fixed_cells
 
 __all__ = [
-    "FrameFit",
-    "FrameRatio",
-    "Part",
-    "PartCounts",
-    "Ranges",
-    "RowsOnCluster",
-    "engine_of",
-    "refuse_frame",
-    "settle_split",
-    "tails_and_grid",
-    "trees_from_xgboost",
-]
+    "FrameFit", "FrameLearner", "Part", "Ranges", "RowsOnCluster",
+    "engine_of", "held_out_tails", "refuse_frame", "settle_split",
+]  # fmt: skip
 
 ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkBoosted"}
 
@@ -49,9 +37,8 @@ class FrameFit:
     rows in ranges of the encoded columns.
     """
 
-    folds: FoldedRatio
+    folds: Folds
     tails: ScoreTails
-    grid: GridCounts | None
     classes: np.ndarray[Any, Any]
     n_columns: int
     n_positive: int
@@ -85,24 +72,6 @@ class Part:
         return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
 
 
-@dataclass(frozen=True, slots=True)
-class PartCounts:
-    """Counts of the unlabeled rows that a worker has scored, which it sends."""
-
-    tails: ScoreTails
-    grid: IntArray
-
-    @classmethod
-    def of(cls, empty: ScoreTails, scores: FloatArray, weight: FloatArray | None) -> PartCounts:
-        """Counts of scores, over the levels of ``empty`` and over the fixed grid."""
-        cells = np.searchsorted(GRID, scores, side="right") - 1
-        grid = np.bincount(cells, minlength=len(GRID)).astype(np.int64)
-        return cls(empty.empty().update(scores, weight), grid)
-
-    def __add__(self, other: PartCounts) -> PartCounts:
-        return PartCounts(self.tails + other.tails, self.grid + other.grid)
-
-
 class RowsOnCluster(Protocol):
     """The encoded rows of a frame with their folds, in the memory of an engine such as Dask.
 
@@ -123,13 +92,15 @@ class RowsOnCluster(Protocol):
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
         """Rows and weights of shape (folds + 1, 2), by fold (the last for -1) and by unlabeled, positive."""
 
-    def train(self, without: int, mass: tuple[float, float]) -> str:
-        """Trees in LightGBM's text format, fitted without a fold; ``mass`` weights the rows of each kind."""
+    def train(self, without: int, mass: tuple[float, float]) -> Trees:
+        """Trees fitted without a fold; ``mass`` weights the rows of each kind."""
 
-    def positive_scores(self, model: Any, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+    def positive_scores(
+        self, function: BoostedFunction, fold: int, most: int
+    ) -> tuple[FloatArray, FloatArray]:
         """Scores and weights of at most so many positives of a fold."""
 
-    def count(self, model: Any, fold: int, empty: ScoreTails) -> PartCounts:
+    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         """Counts of the unlabeled rows of a fold."""
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
@@ -139,14 +110,14 @@ class RowsOnCluster(Protocol):
         """Rows in the cells of all columns; unlabeled, positive."""
 
 
-class FrameRatio(RatioModel):
-    """Base class of the models that are fitted to a distributed data frame.
+class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
+    """Base class of the ways to learn a density ratio from a distributed data frame.
 
     The margin of boosted trees with the usual logistic loss is the log-ratio if weights give positive
     and unlabeled rows equal totals. The constant comes from counts of rows, not from an intercept. The
     fold of a row is computed from its hash, so it does not depend on the partitions of the frame. Mixed
     columns are encoded on the workers, by the rules for tables in memory. Scores are counted on the workers;
-    only models, frequent levels of categories, quantiles, scores of held-out positives and counts are sent.
+    only trees, frequent levels of categories, quantiles, scores of held-out positives and counts are sent.
     """
 
     accepts_nan: ClassVar[bool] = True
@@ -175,7 +146,7 @@ class FrameRatio(RatioModel):
         holdout: Any,
         read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
     ) -> FrameFit:
-        """Fold models, and counts of the rows that each was not trained on."""
+        """Functions of the folds, and counts of the rows that each was not trained on."""
         if not isinstance(label, str) or not (weight is None or isinstance(weight, str)):
             raise ParameterError(
                 f"y and sample_weight must be names of columns with {type(self).__name__}, "
@@ -187,15 +158,14 @@ class FrameRatio(RatioModel):
         with rows:
             folds = 1 if isinstance(split, float) else int(split)
             counts, mass = rows.totals(folds)
-            models = [self._train(rows, fold, mass, folds) for fold in range(folds)]
-            tails, grid = tails_and_grid(rows, models, self.most_levels)
+            functions = [_train(rows, fold, mass) for fold in range(folds)]
+            tails = held_out_tails(rows, functions, self.most_levels)
             ranges = _ranges(rows)
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
         total = mass.sum(axis=0)
         return FrameFit(
-            FoldedRatio(models),
+            Folds(tuple(functions)),
             tails,
-            grid,
             classes,
             len(rows.table.columns),
             n_p,
@@ -205,39 +175,18 @@ class FrameRatio(RatioModel):
             ranges,
         )
 
-    def _train(self, rows: RowsOnCluster, fold: int, mass: FloatArray, folds: int) -> RatioModel:
-        seen = np.delete(mass, fold, axis=0).sum(axis=0)
-        if (seen <= 0).any():
-            raise DataError("every fold must leave positive and unlabeled rows to train on: use fewer folds.")
-        # Equal totals that sum to the number of rows: then the margin needs no constant.
-        unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
-        return BoostedRatio.from_trees(rows.train(fold, (unlabeled, positive)), rows.table.width)
-
     def salt(self) -> int:
         """A number that changes the folds with the seed."""
         return int(check_random_state(self.random_state).randint(2**31 - 1))
 
-    def _only_frames(self, *_: Any) -> NoReturn:
-        raise DataTypeError(
-            f"{type(self).__name__} is fitted to a {self.engine} data frame, by "
-            f"DRPUClassifier(model={type(self).__name__}(...)).fit(frame, y='label'); for rows in memory "
-            "use BoostedRatio."
-        )
 
-    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
-        self._only_frames()
-
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        self._only_frames()
-
-    def state(self) -> ModelState:
-        """Not supported: the fitted models are plain boosted trees, which have states."""
-        self._only_frames()
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """Not supported: the fitted models are plain boosted trees."""
-        raise DataError(f"a {cls.__name__} has no state.")
+def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
+    seen = np.delete(mass, fold, axis=0).sum(axis=0)
+    if (seen <= 0).any():
+        raise DataError("every fold must leave positive and unlabeled rows to train on: use fewer folds.")
+    # Equal totals that sum to the number of rows: then the margin needs no constant.
+    unlabeled, positive = (float(seen.sum()) / (2 * seen)).tolist()
+    return BoostedFunction(rows.train(fold, (unlabeled, positive)), 0.0)
 
 
 def _ranges(rows: RowsOnCluster) -> Ranges | None:
@@ -252,36 +201,18 @@ def _ranges(rows: RowsOnCluster) -> Ranges | None:
     return Ranges(cells, *rows.ranges(cells))
 
 
-class Scored(Protocol):
-    """Methods of rows on a cluster that counting needs."""
-
-    weighted: bool
-
-    def positive_scores(self, model: Any, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
-        """Scores and weights of at most so many positives of a fold."""
-
-    def count(self, model: Any, fold: int, empty: ScoreTails) -> PartCounts:
-        """Counts of the unlabeled rows of a fold."""
-
-
-def tails_and_grid(
-    rows: Scored, models: Sequence[Any], most_levels: int
-) -> tuple[ScoreTails, GridCounts | None]:
-    """Tails over the held-out positives, and the same rows on the fixed grid."""
-    most = max(1, most_levels // len(models))
-    found = [rows.positive_scores(model, fold, most) for fold, model in enumerate(models)]
+def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction], most_levels: int) -> ScoreTails:
+    """Tails over the held-out positives, with the unlabeled rows counted over them."""
+    most = max(1, most_levels // len(functions))
+    found = [rows.positive_scores(function, fold, most) for fold, function in enumerate(functions)]
     scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
     if not len(scores):
         raise DataError("no positive was held out: use more rows, or a larger holdout.")
-    tails = ScoreTails(scores, weight if rows.weighted else None)
-    counted = [rows.count(model, fold, tails) for fold, model in enumerate(models)]
-    total = counted[0]
-    for part in counted[1:]:
-        total = total + part
-    if rows.weighted:
-        return total.tails, None
-    positive = PartCounts.of(tails, scores, None).grid
-    return total.tails, GridCounts(positive, total.grid)
+    total = ScoreTails(scores, weight if rows.weighted else None)
+    empty = total.empty()
+    for fold, function in enumerate(functions):
+        total.merge(rows.count(function, fold, empty))
+    return total
 
 
 def settle_split(holdout: Any, n_positive: int, n_unlabeled: int) -> int | float:
@@ -309,49 +240,3 @@ def refuse_frame(X: Any, name: str = "X") -> None:
             f"memory. To fit on the cluster use DRPUClassifier(model={engine}(...)).fit(frame, y='label'), "
             "to count or score them use adapt, count_batches or score_batches, or load them into memory."
         )
-
-
-_NAN, _LEFT = 8, 2  # bits of a decision: missing values are NaN; they go left
-
-
-def trees_from_xgboost(model: bytes | bytearray, columns: int) -> Trees:
-    """Trees of a binary classifier in XGBoost's JSON.
-
-    XGBoost compares in float32 and sends a value left if it is below the condition. LightGBM
-    sends it left if it is at most the threshold, so the threshold lies between the
-    condition and the float32 before it.
-    """
-    learner = json.loads(bytes(model).decode())["learner"]
-    base = float(str(learner["learner_model_param"]["base_score"]).strip("[]"))
-    if base != 0.5:
-        raise ClusterError(f"XGBoost trees must start at a base_score of 0.5, got {base}.")
-    trees = learner["gradient_booster"]["model"]["trees"]
-    return Trees(tuple(_tree(tree) for tree in trees), columns, averaged=False)
-
-
-def _tree(tree: dict[str, Any]) -> Tree:
-    left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
-    condition = np.array(tree["split_conditions"], dtype=np.float64)
-    leaf = left < 0
-    # splits and leaves are numbered separately, in the order of the nodes
-    number = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(~leaf) - 1)
-    split = ~leaf
-    default_left = np.array(tree["default_left"]).astype(bool)
-    return Tree(
-        feature=np.array(tree["split_indices"], dtype=np.int64)[split],
-        threshold=_below(condition[split]),
-        decision=(_NAN + _LEFT * default_left[split]).astype(np.int64),
-        left=number[left[split]].astype(np.int64),
-        right=number[right[split]].astype(np.int64),
-        value=condition[leaf],
-        count=np.ones(int(leaf.sum()), dtype=np.int64),  # XGBoost does not store it
-        bounds=np.zeros(1, dtype=np.int64),  # no split on categories
-        bits=np.empty(0, dtype=np.int64),
-    )
-
-
-def _below(condition: FloatArray) -> FloatArray:
-    """A threshold that float64 values rounding to a float32 below the condition do not exceed."""
-    single = condition.astype(np.float32)
-    before = np.nextafter(single, np.float32(-np.inf)).astype(np.float64)
-    return np.asarray((before + single.astype(np.float64)) / 2)

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Array, Kept, Number, kept
+from drpu._codec import Array, Number, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, take_rows
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ParameterError
@@ -29,7 +29,7 @@ _CHUNK = 1 << 14
 
 @kept("feature-means")
 @dataclass(frozen=True, eq=False)
-class FeatureMeans(Kept):
+class FeatureMeans:
     """Means of random features over the two training samples.
 
     Attributes
@@ -48,8 +48,8 @@ class FeatureMeans(Kept):
     unlabeled: Annotated[FloatArray, Array("m")]
 
     def __post_init__(self) -> None:
-        if len(self.positive) not in (0, self.basis.size) or self.basis.kind != "features":
-            raise DataError("the means must be those of the random features.")
+        if self.basis.kind != "features" or len(self.positive) != self.basis.size:
+            raise DataError(f"the means must be those of {self.basis.size} random features.")
 
     @classmethod
     def of(cls, pair: SamplePair) -> FeatureMeans:
@@ -59,20 +59,7 @@ class FeatureMeans(Kept):
         scaling = Scaling.of(rows, pair.unlabeled.weight)
         basis = make_basis("features", rows, _FEATURES, scaling, rng)
         width = median_distance(rows, scaling, rng)
-        empty = np.empty(0)
-        means = cls(basis, width, empty, empty)
-        return cls(basis, width, means.mean(pair.positive), means.mean(pair.unlabeled))
-
-    def mean(self, sample: Sample) -> FloatArray:
-        """Mean of the features of ``sample``, by its weights."""
-        rows = _checked(sample.rows)
-        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
-        total = np.zeros(self.basis.size)
-        for start in range(0, n_rows(rows), _CHUNK):
-            at = slice(start, start + _CHUNK)
-            projected = self.basis.project(take_rows(rows, at))
-            total += weight[at] @ self.basis.shape(projected, self.width, out=projected)
-        return np.asarray(total / weight.sum())
+        return cls(basis, width, _mean(basis, width, pair.positive), _mean(basis, width, pair.unlabeled))
 
     def prior(self, new: Sample, train_prior: float) -> float:
         """Prior of ``new``, from the growth of the share of negatives since training."""
@@ -80,8 +67,20 @@ class FeatureMeans(Kept):
         size = float(gap @ gap)
         if size < 1e-20:  # positives and unlabeled rows have equal means, so no change can be seen
             return train_prior
-        growth = max(0.0, float((self.mean(new) - self.positive) @ gap) / size)
+        growth = max(0.0, float((_mean(self.basis, self.width, new) - self.positive) @ gap) / size)
         return float(np.clip(1 - growth * (1 - train_prior), 0.0, 1.0))
+
+
+def _mean(basis: Basis, width: float, sample: Sample) -> FloatArray:
+    """Mean of the features of ``sample``, by its weights."""
+    rows = _checked(sample.rows)
+    weight = np.ones(len(sample)) if sample.weight is None else sample.weight
+    total = np.zeros(basis.size)
+    for start in range(0, n_rows(rows), _CHUNK):
+        at = slice(start, start + _CHUNK)
+        projected = basis.project(take_rows(rows, at))
+        total += weight[at] @ basis.shape(projected, width, out=projected)
+    return np.asarray(total / weight.sum())
 
 
 def _checked(rows: Rows) -> Any:

@@ -1,35 +1,33 @@
-"""Smooth density ratios: logistic regression on random cosines, and optionally on the columns."""
+"""Density ratios from logistic regression: on random cosines, or on the columns of sparse rows."""
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
-from drpu._samples import SamplePair, n_rows
-from drpu._schema import Array, Integer, Number, Schema
-from drpu._state import ModelState
-from drpu._typing import FloatArray, Rows
-from drpu.functions.features import Scaling, median_distance
-from drpu.functions.links import rounded_factor, row_step
-from drpu.ratios.base import RatioModel
+from drpu._samples import SamplePair, is_sparse
+from drpu._typing import FloatArray
+from drpu.functions.features import Cosines, FourierFunction, LinearFunction, Scaling, median_distance
+from drpu.functions.links import rounded_factor
+from drpu.ratios.base import RatioLearner
 
-__all__ = ["FourierRatio"]
+__all__ = ["FourierRatio", "LinearRatio"]
 
 _MOST_ROWS = 20_000  # rows of either sample that are fitted at a time: their features are large
 _MOST_FITS = 8  # fits to other rows, whose coefficients are averaged
 _EXACT_ROWS = 10_000  # the fit is computed in float64 up to this number of rows
-_CHUNK = 256  # rows scored at a time, so that their cosines fit into the cache
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
 _FAR = 3.0  # columns are clipped at this number of standard deviations
 _LENGTH = 30.0  # squared length of a row of cosines; together with C it determines the shrinkage
 _LINEAR_COLUMNS = 300  # with more columns there is no linear part, because the fit would be slow
 
 
-class FourierRatio(RatioModel, kind="fourier"):
+class FourierRatio(RatioLearner):
     """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
 
     The cosines approximate Gaussian kernels whose widths are spread around the median
@@ -53,19 +51,6 @@ class FourierRatio(RatioModel, kind="fourier"):
     accepts_sparse: ClassVar[bool] = False
     fits_in_threads: ClassVar[bool] = True
 
-    schema = Schema(
-        "FourierRatio",
-        config={"n_features": Integer(1), "C": Number(above=0), "intercept": Number()},
-        arrays={
-            "shift": Array("d"),
-            "scale": Array("d", above=0),
-            "frequencies": Array("dm"),
-            "phase": Array("m"),
-            "coefficients": Array("m"),
-            "linear": Array("d", optional=True),
-        },
-    )
-
     def __init__(
         self, n_features: int = 1000, *, C: float = 0.1, linear: bool = False, random_state: Any = None
     ) -> None:
@@ -74,133 +59,71 @@ class FourierRatio(RatioModel, kind="fourier"):
         self.linear = linear
         self.random_state = random_state
 
-    def _fit(self, pair: SamplePair, holdout: SamplePair | None) -> None:
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> FourierFunction:
+        """The density ratio of checked samples."""
         size = check_integer("n_features", self.n_features, low=1)
         check_real("C", self.C, low=1e-12)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         unlabeled = pair.unlabeled.at_most(_MOST_ROWS, rng)
-        self.far_, self.length_ = _FAR, _LENGTH
-        self.scaling_ = Scaling.of(unlabeled.rows, unlabeled.weight)
-        width = median_distance(unlabeled.rows, self.scaling_, rng) * np.exp(
+        scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
+        width = median_distance(unlabeled.rows, scaling, rng) * np.exp(
             rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
         )
-        self.frequencies_ = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
-        self.phase_ = rng.uniform(0, 2 * np.pi, size)
+        frequencies = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
+        cosines = Cosines(scaling, frequencies, rng.uniform(0, 2 * np.pi, size), _FAR, _LENGTH)
 
-        fits = [self._fit_part(SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled))]
+        fits = [self._fit_part(cosines, SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled))]
         while len(fits) < min(_MOST_FITS, len(pair.unlabeled) // _MOST_ROWS):
-            samples = (pair.positive, pair.unlabeled)
-            fits.append(self._fit_part(SamplePair(*(part.at_most(_MOST_ROWS, rng) for part in samples))))
-        mean = np.mean([coefficients for coefficients, _ in fits], axis=0)
-        self.coefficients_: FloatArray = mean[:size]
-        self.linear_ = mean[size:] * _column_factor(self.n_features_in_) if len(mean) > size else None
-        self.intercept_ = float(np.mean([intercept for _, intercept in fits]))
+            samples = (part.at_most(_MOST_ROWS, rng) for part in (pair.positive, pair.unlabeled))
+            fits.append(self._fit_part(cosines, SamplePair(*samples)))
+        mean = np.mean([coef for coef, _ in fits], axis=0)
+        return FourierFunction(
+            cosines,
+            coef=mean[:size],
+            intercept=float(np.mean([intercept for _, intercept in fits])),
+            linear=mean[size:] * cosines.column_factor if len(mean) > size else None,
+        )
 
-    def _fit_part(self, pair: SamplePair) -> tuple[FloatArray, float]:
-        """Coefficients and the intercept of the log-ratio."""
+    def _fit_part(self, cosines: Cosines, pair: SamplePair) -> tuple[FloatArray, float]:
+        """Coefficients and the intercept of the log-ratio; of many rows in float32, to halve the memory."""
+        linear = self.linear and cosines.n_columns <= _LINEAR_COLUMNS
+        dtype = np.float64 if len(pair) <= _EXACT_ROWS else np.float32
+        features = cosines.features(pair.stacked(), linear=linear, dtype=dtype)
         fit = LogisticRegression(C=self.C, max_iter=200, tol=1e-3).fit(
-            self._features(pair.stacked()), pair.flags(), sample_weight=pair.weights()
+            features, pair.flags(), sample_weight=pair.weights()
         )
         return fit.coef_[0], float(fit.intercept_[0]) - pair.log_odds()
 
-    def _log_ratio(self, X: Rows) -> FloatArray:
-        weights = self.coefficients_ * self._amplitude()
-        scores = np.empty(n_rows(X))
-        # One pair of buffers for all chunks: new memory would cost more than the cosines.
-        room = np.empty((min(_CHUNK, len(scores)), len(self.phase_)))
-        narrow = np.empty_like(room, dtype=np.float32)
-        for start in range(0, len(scores), _CHUNK):
-            at = slice(start, start + _CHUNK)
-            rows = X[at]
-            waves, angles = room[: len(rows)], narrow[: len(rows)]
-            # Cosines are many times faster in float32, which changes the sum by about 1e-6. einsum sums
-            # a row in the same order in every batch, which a matrix product does not guarantee.
-            Z = self._standardised(rows)
-            angles[:] = self._angles(Z, out=waves)
-            waves[:] = np.cos(angles, out=angles)
-            scores[at] = np.einsum("ij,j->i", waves, weights)
-            if self.linear_ is not None:
-                scores[at] += np.einsum("ij,j->i", Z, self.linear_)
-        return scores + self.intercept_
 
-    def _features(self, X: Rows) -> FloatArray:
-        """Features for the fit, computed in chunks; in float32 for many rows, to halve the memory."""
-        dtype = np.float64 if n_rows(X) <= _EXACT_ROWS else np.float32
-        size, columns = len(self.phase_), self.n_features_in_
-        columns = columns if self.linear and columns <= _LINEAR_COLUMNS else 0
-        features = np.empty((n_rows(X), size + columns), dtype=dtype)
-        for start in range(0, len(features), _CHUNK):
-            at = slice(start, start + _CHUNK)
-            Z = self._standardised(X[at])
-            features[at, :size] = self._amplitude() * np.cos(self._angles(Z))
-            if columns:
-                features[at, size:] = _column_factor(columns) * Z
-        return features
+class LinearRatio(RatioLearner):
+    """Log-ratio linear in the columns, by logistic regression of P against U; for sparse rows.
 
-    def _standardised(self, X: Rows) -> FloatArray:
-        """Standardised columns, clipped, and rounded so that the product in the angles is exact."""
-        Z = np.subtract(X, self.scaling_.shift, order="C")  # einsum adds up rows of another order differently
-        Z /= self.scaling_.scale
-        Z = np.minimum(np.maximum(Z, -self.far_, out=Z), self.far_, out=Z)
-        step = self.step_
-        Z /= step
-        Z = np.rint(Z, out=Z)
-        Z *= step  # now the product is exact in any order of summation
-        return np.asarray(Z)
+    Columns are divided by their standard deviations. Those of sparse rows are not centred.
 
-    def _angles(self, Z: FloatArray, out: FloatArray | None = None) -> FloatArray:
-        angles = np.matmul(Z, self.frequencies_, out=out)
-        angles += self.phase_
-        return np.asarray(angles)
+    Parameters
+    ----------
+    C : float, default=0.1
+        Inverse strength of the shrinkage. With many columns and few positives weaker shrinkage gives
+        extreme ratios.
+    """
 
-    @property
-    def step_(self) -> float:
-        """Standardised values are rounded to multiples of this step."""
-        return row_step(self.n_features_in_, self.far_)
+    fits_in_threads: ClassVar[bool] = True
 
-    def _amplitude(self) -> float:
-        return float(np.sqrt(2 * self.length_ / len(self.phase_)))
+    def __init__(self, C: float = 0.1) -> None:
+        self.C = C
 
-    def onnx_scores(self, graph: Any, X: str) -> str:  # noqa: D102
-        from drpu.functions.onnx import fourier_scores
-
-        return fourier_scores(graph, self, X)
-
-    def state(self) -> ModelState:
-        """Directions and coefficients, and the two constants that scores depend on."""
-        config = {
-            "n_features": self.n_features,
-            "C": self.C,
-            "intercept": self.intercept_,
-            "far": self.far_,
-            "length": self.length_,
-        }
-        arrays = {
-            "shift": self.scaling_.shift,
-            "scale": self.scaling_.scale,
-            "frequencies": self.frequencies_,
-            "phase": self.phase_,
-            "coefficients": self.coefficients_,
-        }
-        if self.linear_ is not None:
-            arrays["linear"] = self.linear_
-        return ModelState(self.kind, config, arrays)
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state; older states have no linear part, and constants of 3 and 30."""
-        config, arrays = state.config, state.arrays
-        model = cls(int(config["n_features"]), C=float(config["C"]))
-        model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
-        model.far_, model.length_ = float(config.get("far", 3.0)), float(config.get("length", 30.0))
-        model.frequencies_, model.phase_ = rounded_factor(arrays["frequencies"]), arrays["phase"]
-        model.coefficients_, model.intercept_ = arrays["coefficients"], float(config["intercept"])
-        model.linear_ = arrays.get("linear")
-        model.linear = model.linear_ is not None
-        model.n_features_in_ = len(model.frequencies_)
-        return model
-
-
-def _column_factor(columns: int) -> float:
-    """Factor of the columns among the features: a row of columns is as long as a row of cosines."""
-    return float(np.sqrt(_LENGTH / columns))
+    def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> LinearFunction:
+        """The density ratio of checked samples."""
+        check_real("C", self.C, low=1e-12)
+        rows = pair.stacked()
+        scaling = Scaling.of(rows, None)
+        if is_sparse(rows):
+            scaling = Scaling(np.zeros_like(scaling.shift), scaling.scale)
+            scaled = rows @ sparse.diags_array(1 / scaling.scale)
+        else:
+            scaled = (rows - scaling.shift) / scaling.scale
+        fit = LogisticRegression(C=self.C, max_iter=1000).fit(
+            scaled, pair.flags(), sample_weight=pair.weights()
+        )
+        intercept = float(fit.intercept_[0]) - pair.log_odds()
+        return LinearFunction(scaling, fit.coef_[0] * np.sqrt(rows.shape[1]), intercept)

@@ -2,83 +2,27 @@
 
 from __future__ import annotations
 
-import sys
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Self
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.optimize import minimize
-from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
-from drpu._samples import Sample, SamplePair, n_rows, take_rows
-from drpu._schema import Array, Integer, Number, Optional, Schema
-from drpu._state import ModelState, class_of, declare
-from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu._samples import Sample, SamplePair
+from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.risks import PUObjective, ShiftedRisk, Sigmoid, Squared, get_loss
 from drpu.exceptions import ParameterError
-from drpu.functions.features import Basis, Scaling, median_distance
+from drpu.functions.features import Basis, Design, LinearFunction, Scaling, design, median_distance
+from drpu.ratios.base import ScoreLearner
 
-__all__ = [
-    "Design",
-    "KernelScore",
-    "LinearScore",
-    "ScoreModel",
-    "choose_ridge",
-    "descend",
-    "fit_margin",
-    "resolve_score",
-    "score_from_state",
-]
+__all__ = ["KernelScore", "LinearScore", "choose_ridge", "descend", "fit_margin"]
 
 MOST_STEPS = 300
 FOLDS = 5
 MOST_TO_FOLD = 10_000  # with more rows a single split replaces the folds
-
-
-@dataclass(frozen=True, slots=True)
-class Design:
-    """Features and weights of rows: a dense matrix, or sparse rows with a scaling applied on the fly."""
-
-    rows: Rows
-    weight: FloatArray | None
-    scaling: Scaling | None = None
-    factor: float = 1.0
-
-    def __len__(self) -> int:
-        return n_rows(self.rows)
-
-    @property
-    def width(self) -> int:
-        """Number of features."""
-        return int(self.rows.shape[1])
-
-    def times(self, w: FloatArray) -> FloatArray:
-        """Scores of all rows."""
-        if self.scaling is None:
-            return np.asarray(self.rows @ w)
-        return self.factor * self.scaling.times(self.rows, w[:, None])[:, 0]
-
-    def adjoint(self, v: FloatArray) -> FloatArray:
-        """Sum of the features of all rows, each multiplied by its entry of ``v``."""
-        if self.scaling is None:
-            return np.asarray(self.rows.T @ v)
-        centred = np.asarray(self.rows.T @ v) - self.scaling.shift * v.sum()
-        return np.asarray(self.factor * centred / self.scaling.scale)
-
-    def take(self, index: IntArray) -> Design:
-        """The rows at ``index``."""
-        weight = None if self.weight is None else self.weight[index]
-        return Design(take_rows(self.rows, index), weight, self.scaling, self.factor)
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether the features are a dense matrix."""
-        return self.scaling is None and not sparse.issparse(self.rows)
 
 
 def descend(objective: PUObjective, positive: Design, unlabeled: Design, ridge: float) -> FloatArray:
@@ -176,8 +120,8 @@ def _solve(objective: ShiftedRisk, positive: Design, unlabeled: Design, ridge: f
     ones = np.ones(len(positive)), np.ones(len(unlabeled))
     at_zero = objective.gradient(*zeros, positive.weight, unlabeled.weight)[1:]
     at_one = objective.gradient(*ones, positive.weight, unlabeled.weight)[1:]
-    for design, low, high in zip((positive, unlabeled), at_zero, at_one, strict=True):
-        F = np.column_stack([design.rows, np.ones(len(design))])
+    for part, low, high in zip((positive, unlabeled), at_zero, at_one, strict=True):
+        F = np.column_stack([part.rows, np.ones(len(part))])
         hessian += F.T @ ((high - low)[:, None] * F)
         slope += F.T @ low
     return np.asarray(np.linalg.lstsq(hessian, -slope, rcond=None)[0])
@@ -187,44 +131,11 @@ RIDGES = np.logspace(-5, -1, 5)  # candidates of ridge="auto", for features with
 FALLBACK_RIDGE = 1e-3  # used if there are too few rows to choose a ridge
 FEWEST_TO_CHOOSE = 10
 MOST_ROWS = 50_000  # more unlabeled rows do not improve a fit of a few hundred coefficients
-CHUNK = 20_000
 NARROW, WIDE = 0.4, 1.0  # kernel widths, in median distances between rows
 
 
-class ScoreModel(BaseEstimator, ABC):  # type: ignore[misc]
-    """A score g(x), fitted to a positive and an unlabeled sample for an objective."""
-
-    kind: ClassVar[str]
-    schema: ClassVar[Schema | None] = None  # rules for its states
-    accepts_sparse: ClassVar[bool] = True
-    accepts_nan: ClassVar[bool] = False
-    accepts_nd: ClassVar[bool] = False
-
-    def __init_subclass__(cls, *, kind: str, **options: Any) -> None:
-        super().__init_subclass__(**options)
-        cls.kind = kind
-        declare("drpu.ratios", kind, cls)
-
-    @abstractmethod
-    def fit_score(self, pair: SamplePair, objective: PUObjective) -> Self:
-        """Fit the score to checked samples."""
-
-    @abstractmethod
-    def score(self, X: Rows) -> FloatArray:
-        """Scores of checked rows, float64."""
-
-    @abstractmethod
-    def state(self) -> ModelState:
-        """The state from which :meth:`from_state` restores this model."""
-
-    @classmethod
-    @abstractmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:
-        """A fitted model from its state."""
-
-
-class LinearScore(ScoreModel, kind="linear-score"):
-    """Score that is linear in the standardised columns.
+class LinearScore(ScoreLearner):
+    """Learns a score that is linear in the standardised columns.
 
     Parameters
     ----------
@@ -233,73 +144,29 @@ class LinearScore(ScoreModel, kind="linear-score"):
         objective on held-out rows.
     random_state : int, RandomState or None, default=None
         Seed of that choice.
-
-    Attributes
-    ----------
-    coef_ : ndarray
-        Coefficients of the features.
-    intercept_ : float
-    ridge_ : float
-        The ridge in use.
     """
-
-    schema = Schema(
-        "LinearScore",
-        config={"chosen": Optional(Number(low=0)), "intercept": Number()},
-        arrays={"shift": Array("d"), "scale": Array("d", above=0), "coef": Array("d")},
-    )
 
     def __init__(self, ridge: float | str = "auto", *, random_state: Any = None) -> None:
         self.ridge = ridge
         self.random_state = random_state
 
-    def fit_score(self, pair: SamplePair, objective: PUObjective) -> Self:  # noqa: D102
-        designs = self.designs(pair)
+    def fit_score(self, pair: SamplePair, objective: PUObjective) -> LinearFunction:
+        """The score that minimises the objective for checked samples."""
+        features, positive, unlabeled = self.designs(pair)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self.ridge_ = self._choose(objective, *designs, rng)
-        return self.set_solution(descend(objective, *designs, self.ridge_))
+        ridge = self._choose(objective, positive, unlabeled, rng)
+        w = descend(objective, positive, unlabeled, ridge)
+        return LinearFunction(features, w[:-1], float(w[-1]), ridge)
 
-    def designs(self, pair: SamplePair) -> tuple[Design, Design]:
-        """Features of both samples; scaling and features are set by a sample of the unlabeled rows."""
+    def designs(self, pair: SamplePair) -> tuple[Scaling | Basis, Design, Design]:
+        """Features, which are set by the unlabeled rows, and those of both samples."""
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
-        self._place(pair.unlabeled, rng)
-        return self._design(pair.positive), self._design(pair.unlabeled.at_most(MOST_ROWS, rng))
+        features = self._features(pair.unlabeled, rng)
+        unlabeled = pair.unlabeled.at_most(MOST_ROWS, rng)
+        return features, design(features, pair.positive), design(features, unlabeled)
 
-    def set_solution(self, w: FloatArray) -> Self:
-        """Set the coefficients, the intercept last."""
-        self.coef_, self.intercept_ = w[:-1], float(w[-1])
-        return self
-
-    def score(self, X: Rows) -> FloatArray:  # noqa: D102
-        parts = [
-            self._design(Sample(X[start : start + CHUNK])).times(self.coef_)
-            for start in range(0, n_rows(X), CHUNK)
-        ]
-        return np.asarray(np.concatenate(parts) + self.intercept_, dtype=np.float64)
-
-    def state(self) -> ModelState:  # noqa: D102
-        arrays = {"shift": self.scaling_.shift, "scale": self.scaling_.scale, "coef": self.coef_}
-        config = {"ridge": self.ridge, "chosen": getattr(self, "ridge_", None), "intercept": self.intercept_}
-        return ModelState(self.kind, config, arrays)
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
-        config, arrays = state.config, state.arrays
-        model = cls(ridge=config["ridge"])
-        model.scaling_ = Scaling(arrays["shift"], arrays["scale"])
-        if config["chosen"] is not None:
-            model.ridge_ = float(config["chosen"])
-        model.coef_, model.intercept_ = arrays["coef"], float(config["intercept"])
-        return model
-
-    def _place(self, unlabeled: Sample, rng: np.random.Generator) -> None:
-        self.scaling_ = Scaling.of(unlabeled.rows, unlabeled.weight)
-
-    def _design(self, sample: Sample) -> Design:
-        X, factor = sample.rows, 1 / np.sqrt(sample.rows.shape[1])
-        if sparse.issparse(X):
-            return Design(X, sample.weight, self.scaling_, factor)
-        return Design((X - self.scaling_.shift) * (factor / self.scaling_.scale), sample.weight)
+    def _features(self, unlabeled: Sample, rng: np.random.Generator) -> Scaling | Basis:
+        return Scaling.of(unlabeled.rows, unlabeled.weight)
 
     def _choose(
         self, objective: PUObjective, positive: Design, unlabeled: Design, rng: np.random.Generator
@@ -313,11 +180,11 @@ class LinearScore(ScoreModel, kind="linear-score"):
         return choose_ridge(objective, positive, unlabeled, RIDGES, rng)
 
 
-class KernelScore(LinearScore, kind="kernel-score"):
-    """Smooth score: linear in random Fourier features, which approximate Gaussian kernels.
+class KernelScore(LinearScore):
+    """Learns a smooth score: linear in random Fourier features, which approximate Gaussian kernels.
 
     The widths of the kernels are distributed below the median distance between rows, so
-    no width has to be chosen. The model contains random numbers and coefficients, no rows.
+    no width has to be chosen. The function contains random numbers and coefficients, no rows.
 
     Parameters
     ----------
@@ -327,90 +194,19 @@ class KernelScore(LinearScore, kind="kernel-score"):
         As in :class:`LinearScore`; the seed also draws the directions.
     """
 
-    schema = Schema(
-        "KernelScore",
-        config={"chosen": Optional(Number(low=0)), "intercept": Number(), "n_features": Integer(1)},
-        arrays={
-            "shift": Array("d"),
-            "scale": Array("d", above=0),
-            "frequencies": Array("md"),
-            "phase": Array("m"),
-            "coef": Array("m"),
-        },
-    )
-
     def __init__(
         self, n_features: int = 500, *, ridge: float | str = "auto", random_state: Any = None
     ) -> None:
         super().__init__(ridge, random_state=random_state)
         self.n_features = n_features
 
-    def state(self) -> ModelState:  # noqa: D102
-        state = super().state()
-        state.config["n_features"] = self.n_features
-        state.arrays.update(frequencies=self.basis_.points, phase=self.basis_.phase)
-        return state
-
-    @classmethod
-    def from_state(cls, state: ModelState, *, module: Any = None) -> Self:  # noqa: D102
-        model = super().from_state(state)
-        model.n_features = int(state.config["n_features"])
-        arrays = state.arrays
-        model.basis_ = Basis("features", arrays["frequencies"], arrays["phase"], model.scaling_)
-        return model
-
-    def _place(self, unlabeled: Sample, rng: np.random.Generator) -> None:
-        super()._place(unlabeled, rng)
+    def _features(self, unlabeled: Sample, rng: np.random.Generator) -> Basis:
+        scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
         size = check_integer("n_features", self.n_features, low=1)
-        typical = median_distance(unlabeled.rows, self.scaling_, rng)
+        typical = median_distance(unlabeled.rows, scaling, rng)
         width = typical * np.exp(rng.uniform(np.log(NARROW), np.log(WIDE), size))
         frequencies = rng.standard_normal((size, unlabeled.rows.shape[1])) / width[:, None]
-        self.basis_ = Basis("features", frequencies, rng.uniform(0, 2 * np.pi, size), self.scaling_)
-
-    def _design(self, sample: Sample) -> Design:
-        return Design(self.basis_.shape(self.basis_.project(sample.rows), 1.0), sample.weight)
-
-
-_NAMES = ("kernel", "linear", "network")
-
-
-def resolve_score(model: Any, **options: Any) -> ScoreModel:
-    """An unfitted score model: by name, given, or from a torch module or a NetworkRatio.
-
-    ``options`` are the training options of a network given by name or as a bare module.
-    """
-    if isinstance(model, str):
-        if model not in _NAMES:
-            raise ParameterError(f"model must be one of {', '.join(map(repr, _NAMES))}, got {model!r}.")
-        if model == "network":
-            return _network(None, options)
-        return KernelScore() if model == "kernel" else LinearScore()
-    if isinstance(model, ScoreModel):
-        copy: ScoreModel = clone(model)
-        return copy
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        return _network(model, options)
-    if type(model).__name__ == "NetworkRatio":
-        from drpu.networks.score import from_ratio
-
-        return from_ratio(model)
-    raise ParameterError(
-        f"model must be 'kernel', 'linear', 'network', a torch module or a NetworkRatio with its options, "
-        f"got {model!r}."
-    )
-
-
-def score_from_state(state: ModelState, *, module: Any = None) -> ScoreModel:
-    """The fitted score model restored from ``state``."""
-    model: ScoreModel = class_of("drpu.ratios", state, ScoreModel).from_state(state, module=module)
-    return model
-
-
-def _network(module: Any, options: dict[str, Any]) -> ScoreModel:
-    from drpu.networks.score import NetworkScore
-
-    return NetworkScore(module, **options)
+        return Basis("features", frequencies, rng.uniform(0, 2 * np.pi, size), scaling)
 
 
 def _some_weightless(*designs: Design) -> bool:
@@ -425,19 +221,19 @@ ROUNDING = 0.1  # half width of the smoothed corner of the hinge
 
 
 def fit_margin(
-    model: LinearScore,
+    learner: LinearScore,
     pair: SamplePair,
     *,
     prior: float,
     strengths: tuple[float, float],
     rounds: int,
     cost: float,
-) -> LinearScore:
-    """The model, fitted alternately with the labels of the unlabeled rows.
+) -> LinearFunction:
+    """The score, fitted alternately with the labels of the unlabeled rows.
 
     Parameters
     ----------
-    model : LinearScore
+    learner : LinearScore
         Linear or kernel; its ridge is not used, because the strengths replace it.
     pair : SamplePair
         The two samples.
@@ -450,7 +246,7 @@ def fit_margin(
     cost : float
         False-positive cost.
     """
-    P, U = model.designs(pair)
+    features, P, U = learner.designs(pair)
     w_p, w_u = _shares(P), _shares(U)
     w = np.zeros(P.width + 1)
     labels = np.zeros(len(U), dtype=bool)
@@ -464,7 +260,7 @@ def fit_margin(
             pull_p = 2 * (1 - cost) * strengths[0] * w_p
             side = np.where(labels, 2 * (1 - cost), 2 * cost)
             w = _margin(P, U, labels, pull_p, strengths[1] * share * side * w_u, w)
-    return model.set_solution(w)
+    return LinearFunction(features, w[:-1], float(w[-1]))
 
 
 def label_by_rank(scores: FloatArray, weight: FloatArray, prior: float) -> BoolArray:

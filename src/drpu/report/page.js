@@ -1,56 +1,183 @@
-(function () {
+// The what-if explorer: looks rates up in the tables that drpu.report.whatif made, and puts figures together.
+function Explorer(data) {
   "use strict";
-  var data = JSON.parse(document.getElementById("counts").textContent);
-  var now = { prior: data.prior.value, cost: data.cost, miss: data.miss, budget: data.budget };
+  var Z2 = 3.841458820694124;  // limits of figures are at 95 %
+  var NAMES = ["accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost"];
+
+  function clip(x) { return Math.min(1, Math.max(0, x)); }
+
+  // How many of the ascending values are at most x.
+  function countUpTo(values, x) {
+    var low = 0, high = values.length;
+    while (low < high) {
+      var middle = (low + high) >> 1;
+      if (values[middle] <= x) { low = middle + 1; } else { high = middle; }
+    }
+    return low;
+  }
+  function between(a, b, t) { return t === 0 ? a : t === 1 ? b : a + t * (b - a); }
+  function interpolate(x, at, values) {
+    var i = countUpTo(at, x);
+    if (i === 0 || i === at.length) { return values[i === 0 ? 0 : i - 1]; }
+    return between(values[i - 1], values[i], (x - at[i - 1]) / (at[i] - at[i - 1]));
+  }
 
   // -- decisions ------------------------------------------------------------------------------
 
-  var figures = Expectations(data);
-
-  function asFound() { return now.prior === data.prior.value && now.cost === data.cost; }
-
-  // The prior with its limits where it was estimated; a number where somebody chose it.
-  function priorNow() {
-    if (now.prior === data.prior.value) { return data.prior; }
-    if (now.prior === data.trainPrior.value) { return data.trainPrior; }
-    return { value: now.prior, low: now.prior, high: now.prior, level: 0.95 };
+  // Ratio above which rows are flagged.
+  function threshold(q, c) {
+    var pi = data.trainPrior, against = c * (1 - q), level = (1 - c) * q * (1 - pi) + against * pi;
+    if (q <= 0 || q >= 1) { return q <= 0 ? Infinity : -Infinity; }
+    if (pi === 1) { return q > c ? 1 - Math.pow(2, -53) : 1; }
+    return level === 0 ? Infinity : against / level;
   }
 
-  function outlook() {
-    var batch = now.prior === data.prior.value ? data.batch : null;
-    var out = figures.expect(priorNow(), now.cost, batch), q = now.prior;
-    if (!asFound()) { return out; }
-    // With an audit, figures are measured on its answers.
-    Object.keys(data.found).forEach(function (name) { out.figures[name] = data.found[name]; });
-    if (data.threshold !== null) { out.threshold = data.threshold; }
-    var recall = data.found.recall[0], wrong = data.found.falsePositiveRate[0];
-    holding("truePositives", q * recall);
-    holding("misses", q * (1 - recall));
-    holding("falseAlarms", (1 - q) * wrong);
-    holding("trueNegatives", (1 - q) * (1 - wrong));
-    return out;
+  // Score, recall, false-positive rate, its values at the limits of the training prior, and alternatives.
+  function ratesAt(ratio) {
+    var x = ratio > 0 ? Math.log(ratio) : -Infinity;
+    var steps = data.steps, i = countUpTo(steps.at, x), row = steps.after[i];
+    if (!isFinite(x)) { return row.map(function (_, k) { return k === 0 ? row[0] : x > 0 ? 0 : 1; }); }
+    if (steps.before === null || i === 0 || i === steps.at.length) { return row; }
+    var part = (x - steps.at[i - 1]) / (steps.at[i] - steps.at[i - 1]);
+    return row.map(function (x, k) { return between(x, steps.before[i][k], part); });
+  }
 
-    function holding(name, value) {
-      var old = out.figures[name];
-      out.figures[name] = [value, Math.min(value, old[1]), Math.max(value, old[2])];
+  // The figures in the order of NAMES.
+  function figures(q, recall, wrong, c) {
+    var flagged = q * recall + (1 - q) * wrong;
+    return [q * recall + (1 - q) * (1 - wrong), flagged > 0 ? q * recall / flagged : 1, recall, wrong, flagged,
+      (1 - c) * q * (1 - recall) + c * (1 - q) * wrong];
+  }
+
+  // Variances of the figures of a batch.
+  function batchNoise(f, q, c, rows) {
+    var missed = q * (1 - f[2]), wrong = (1 - q) * f[3], least = 1 / rows;
+    return [f[0] * (1 - f[0]), f[1] * (1 - f[1]) / Math.max(f[4], least), f[2] * (1 - f[2]) / Math.max(q, least),
+      f[3] * (1 - f[3]) / Math.max(1 - q, least), f[4] * (1 - f[4]),
+      (1 - c) * (1 - c) * missed + c * c * wrong - f[5] * f[5]
+    ].map(function (variance) { return Math.max(variance, 0) / rows; });
+  }
+
+  // Each figure as [value, low, high]: deviations from all sources are added in squares.
+  function withLimits(prior, c, row) {
+    var q = prior.value, middle = figures(q, row[1], row[2], c), pairs = [];
+    for (var k = 5; k < row.length; k += 2) { pairs.push(figures(q, row[k], row[k + 1], c)); }
+    var moved = pairs.slice(0, 5), folds = pairs.slice(5), corners = [];
+    [row[3], row[4]].forEach(function (wrong) {
+      [prior.low, prior.high].forEach(function (end) { corners.push(figures(end, row[1], wrong, c)); });
+    });
+    var batch = prior.rows === null ? null : batchNoise(middle, q, c, prior.rows);
+    return middle.map(function (value, i) {
+      function square(x) { return x * x; }
+      function change(one) { return one[i] - value; }
+      var least = Math.min.apply(null, corners.map(change).concat(0)), most = Math.max.apply(null, corners.map(change).concat(0));
+      var mean = folds.reduce(function (sum, one) { return sum + one[i] / folds.length; }, 0);
+      var common = folds.reduce(function (sum, one) { return sum + square(one[i] - mean) / folds.length; }, 0) * (folds.length - 1) * Z2;
+      if (folds.length === 0) { common = 0; }
+      if (batch !== null) { common += batch[i] * Z2; }
+      var low = square(least) + common, high = square(most) + common;
+      moved.map(change).forEach(function (x) { if (x < 0) { low += x * x; } else { high += x * x; } });
+      return [value, clip(value - Math.sqrt(low)), clip(value + Math.sqrt(high))];
+    });
+  }
+
+  // The prior with its limits, if it is one of the known ones; otherwise a number that somebody chose.
+  function priorOf(state) {
+    if (state.known !== null) { return data.known[state.known]; }
+    return { value: state.prior, low: state.prior, high: state.prior, rows: null };
+  }
+
+  function expect(state) {
+    var prior = priorOf(state), ratio = threshold(prior.value, state.cost), row = ratesAt(ratio), out = {};
+    var first = state.known === 0 && state.cost === data.cost;
+    // With an audit, the figures of the first state are measured on its answers.
+    var found = first ? data.found.figures : withLimits(prior, state.cost, row);
+    NAMES.forEach(function (name, i) { out[name] = found[i]; });
+    return {
+      figures: out, score: row[0], cells: cells(prior, out.recall, out.false_positive_rate),
+      threshold: first && data.found.threshold !== null ? data.found.threshold : ratio,
+      flaggedRows: first ? data.found.flagged : flaggedRows(ratio)
+    };
+  }
+
+  // Shares of the rows in the four cells of the confusion table, from the ends of prior and rate.
+  function cells(prior, recall, wrong) {
+    function rest(x) { return [1 - x[0], 1 - x[2], 1 - x[1]]; }
+    function times(x, y) { return x.map(function (part, i) { return part * y[i]; }); }
+    var positive = [prior.value, prior.low, prior.high];
+    return { truePositives: times(positive, recall), misses: times(positive, rest(recall)),
+      falseAlarms: times(rest(positive), wrong), trueNegatives: times(rest(positive), rest(wrong)) };
+  }
+
+  // How many of the new rows are flagged.
+  function flaggedRows(ratio) {
+    if (data.newRows === null || !(ratio > 0 && isFinite(ratio))) { return ratio > 0 ? 0 : data.rows; }
+    var rank = data.newRows.rank, values = data.newRows.logRatio, x = Math.log(ratio) + 1e-9, k = 0;
+    while (k < values.length && values[k] > x) { k++; }
+    if (k === 0 || k === values.length || rank[k] === rank[k - 1] + 1) { return k === 0 ? 0 : rank[k - 1]; }
+    return Math.floor(between(rank[k - 1], rank[k], (values[k - 1] - x) / (values[k - 1] - values[k])));
+  }
+
+  // -- a number of rows to check ----------------------------------------------------------------
+
+  // Share of the rows above each level, the highest first: counted, or expected at a prior.
+  function depths(state, q) {
+    var gain = data.gain, deepest = 0;
+    return gain.positive.map(function (b, k) {
+      var depth = state.known === 0 && gain.newRows !== null ? gain.newRows[k] : q * b + (1 - q) * gain.negative[k];
+      deepest = Math.max(deepest, depth);
+      return deepest;
+    });
+  }
+
+  // Threshold between the last row that is checked and the next one, or between two levels.
+  function budgetThreshold(state, depth, part) {
+    var values = data.gain.logRatio, j = countUpTo(depth, part), n = values.length;
+    if (state.known === 0 && data.newRows !== null) {
+      var row = function (place) { return interpolate(place, data.newRows.rank, data.newRows.logRatio); };
+      return Math.exp((row(state.budget) + (state.budget < data.rows ? row(state.budget + 1) : row(state.budget) - 1)) / 2);
     }
+    return Math.exp(j === 0 ? values[0] : (values[j - 1] + (j < n ? values[j] : values[j - 1] - 1)) / 2);
   }
 
-  // -- words ----------------------------------------------------------------------------------
+  function atBudget(state) {
+    var prior = priorOf(state), part = state.budget / data.rows, depth = depths(state, prior.value);
+    var limits = data.shareLimits, recall = interpolate(part, [0].concat(depth, 1), [0].concat(data.gain.positive, 1));
+    var ends = [recall, interpolate(recall, limits.at, limits.low), interpolate(recall, limits.at, limits.high)];
+    var priors = [prior.value, prior.low, prior.high], against = [prior.value, prior.high, prior.low];
+    // No more positives can be found than rows are checked.
+    ends = ends.map(function (x, i) { return against[i] > 0 ? Math.min(x, part / against[i]) : x; });
+    var lift = ends.map(function (x) { return x / part; });
+    lift[2] = Math.min(lift[2], 1 / Math.max(part, prior.low, 1e-12));
+    return {
+      recall: ends, lift: lift, threshold: budgetThreshold(state, depth, part),
+      precision: ends.map(function (x, i) { return Math.min(1, priors[i] * x / part); })
+    };
+  }
+
+  return { expect: expect, atBudget: atBudget };
+}
+
+// The controls and the numbers of the page.
+function startPage(data) {
+  "use strict";
+  var explorer = Explorer(data);
+  var now = { known: 0, prior: data.known[0].value, cost: data.cost, miss: data.miss, budget: data.budget };
+
+  // -- numbers as text ------------------------------------------------------------------------
 
   function percent(x) {
     if (!(x > 0 && x < 0.01)) { return (100 * x).toFixed(1) + "%"; }
     return (100 * x).toFixed(Math.min(1 - Math.floor(Math.log10(100 * x)), 6)) + "%";
   }
   function number(x) {
-    if (x === Infinity) { return "none"; }
-    if (x === -Infinity) { return "all"; }
+    if (!isFinite(x)) { return x > 0 ? "none" : "all"; }
     return String(Number(x.toPrecision(3)));
   }
-  function amount(x) { return x >= 1000 ? Math.round(x).toLocaleString("en") : number(x); }
   function whole(x) { return Math.round(x).toLocaleString("en"); }
-  function range(figure, form) { return form(figure[1]) + " to " + form(figure[2]); }
+  function amount(x) { return x >= 1000 ? whole(x) : number(x); }
   function byId(name) { return document.getElementById(name); }
+  function times(figure, factor) { return figure.map(function (x) { return factor * x; }); }
 
   // Whole rows that add up: the largest remainders are rounded up.
   function wholeRows(shares, rows) {
@@ -62,173 +189,134 @@
     return floors;
   }
 
-  // -- drawing --------------------------------------------------------------------------------
+  // -- marks in figures -----------------------------------------------------------------------
+
+  var drawn = {};  // where Python drew each mark
 
   function place(chart, axis, value) {
     var parts = byId(chart).getAttribute("data-" + axis).split(" ").map(Number);
     var share = (Math.min(Math.max(value, parts[0]), parts[1]) - parts[0]) / (parts[1] - parts[0]);
-    return (parts[2] + share * (parts[3] - parts[2])).toFixed(1);
+    return parts[2] + share * (parts[3] - parts[2]);
   }
-  function moveRule(name, chart, value) {
-    var x = place(chart, "x", value);
-    byId(name).setAttribute("x1", x);
-    byId(name).setAttribute("x2", x);
-  }
-  function moveDot(name, chart, x, y) {
-    byId(name).setAttribute("cx", place(chart, "x", x));
-    byId(name).setAttribute("cy", place(chart, "y", y));
-  }
-  function moveMarks(out) {
-    var edge = byId("scores").getAttribute("data-x").split(" ").map(Number);
-    var level = Math.ceil(out.level);
-    var cut = level < 0 ? edge[0] : level >= data.levels.length ? edge[1] : data.levels[level];
-    moveRule("scores-cut", "scores", cut);
-    moveDot("roc-cut", "roc", out.figures.falsePositiveRate[0], out.figures.recall[0]);
-    moveDot("gain-cut", "gain", out.figures.flagged[0], out.figures.recall[0]);
-    moveRule("outlook-cut", "outlook", now.prior);
+  function move(chart, mark, x, y) {
+    var id = chart + "-" + mark, at = [place(chart, "x", x), y === null ? 0 : place(chart, "y", y)];
+    if (!(id in drawn)) { drawn[id] = at; }
+    byId(id).setAttribute("transform", "translate(" + (at[0] - drawn[id][0]) + " " + (at[1] - drawn[id][1]) + ")");
   }
 
   // -- what is shown --------------------------------------------------------------------------
 
-  var forms = {
-    meanCost: number, flagged: percent, precision: percent, accuracy: percent, recall: percent,
-    falsePositiveRate: percent
-  };
-
-  var cells = ["truePositives", "misses", "falseAlarms", "trueNegatives"];
-
   function fill(name, text, value) {
     byId("out-" + name).textContent = text;
-    if (value !== undefined) { byId("out-" + name).setAttribute("data-value", String(value)); }
+    byId("out-" + name).setAttribute("data-value", String(value));
   }
   function fillRange(name, figure, form) {
     fill(name, form(figure[0]), figure[0]);
-    byId("range-" + name).textContent = range(figure, form);
+    byId("range-" + name).textContent = form(figure[1]) + " to " + form(figure[2]);
     byId("range-" + name).setAttribute("data-low", String(figure[1]));
     byId("range-" + name).setAttribute("data-high", String(figure[2]));
   }
-  function times(figure, factor) { return figure.map(function (x) { return factor * x; }); }
 
-  function showBill(out) {
-    var falseAlarm = now.miss * now.cost / (1 - now.cost);
-    fillRange("bill", times(out.figures.meanCost, data.rows * (falseAlarm + now.miss)), amount);
+  function showDecision() {
+    var out = explorer.expect(now), figures = out.figures, cells = Object.keys(out.cells);
+    fill("threshold", number(out.threshold), out.threshold);
+    Object.keys(figures).forEach(function (name) { fillRange(name, figures[name], name === "cost" ? number : percent); });
+    var rows = wholeRows(cells.map(function (name) { return out.cells[name][0]; }), data.rows);
+    cells.forEach(function (name, i) {
+      var ends = times(out.cells[name], data.rows);
+      fillRange(name, [rows[i], Math.min(ends[1], rows[i]), Math.max(ends[2], rows[i])], whole);
+    });
+    fillRange("bill", times(figures.cost, data.rows * now.miss / (1 - now.cost)), amount);
+    if (data.newRows !== null) {
+      var about = data.newRows.rank.length < data.rows && out.flaggedRows !== data.found.flagged ? "about " : "";
+      fill("reallyFlagged", about + whole(out.flaggedRows), out.flaggedRows);
+    }
+    move("scores", "cut", out.score, null);
+    move("outlook", "cut", now.prior, null);
+    move("roc", "cut", figures.false_positive_rate[0], figures.recall[0]);
+    move("gain", "cut", figures.flagged[0], figures.recall[0]);
+    byId("said").textContent = "With " + percent(now.prior) + " positives and cost " + number(now.cost) + ", "
+      + percent(figures.flagged[0]) + " of rows are flagged; " + percent(figures.precision[0])
+      + " of them are expected to be positive, and " + percent(figures.recall[0])
+      + " of the positives are found.";
   }
 
   function showBudget() {
-    var counted = data.newRows !== null && now.prior === data.prior.value;
-    var found = figures.atBudget(now.budget, priorNow(), counted);
+    var found = explorer.atBudget(now);
     fill("budgetThreshold", number(found.threshold), found.threshold);
     fillRange("budgetFound", times(found.precision, now.budget), whole);
     fillRange("budgetPrecision", found.precision, percent);
     fillRange("budgetRecall", found.recall, percent);
     fillRange("budgetLift", found.lift, number);
-    moveDot("gain-checked", "gain", now.budget / data.rows, found.recall[0]);
+    move("gain", "checked", now.budget / data.rows, found.recall[0]);
   }
 
-  function showWords(out) {
-    var times = now.cost / (1 - now.cost), more = number(times >= 1 ? times : 1 / times);
+  function showCost() {
+    var ratio = now.cost / (1 - now.cost), more = number(Math.max(ratio, 1 / ratio));
     byId("cost-words").textContent = more === "1" ? "a false alarm is as bad as a miss"
-      : times > 1 ? "a false alarm is " + more + " times as bad as a miss"
+      : ratio > 1 ? "a false alarm is " + more + " times as bad as a miss"
       : "a miss is " + more + " times as bad as a false alarm";
-    byId("said").textContent = "With " + percent(now.prior) + " positives and cost " + number(now.cost) + ", "
-      + percent(out.figures.flagged[0]) + " of rows are flagged; " + percent(out.figures.precision[0])
-      + " of them are expected to be positive, and " + percent(out.figures.recall[0])
-      + " of the positives are found.";
-  }
-
-  function showReallyFlagged(out) {
-    var flagged = figures.flaggedRows(out.threshold);
-    var some = data.newRows.place.length < data.rows && !asFound();
-    if (asFound()) { flagged = data.flagged; }
-    fill("reallyFlagged", (some ? "about " : "") + flagged.toLocaleString("en"), flagged);
-  }
-
-  function show() {
-    var out = outlook();
-    fill("threshold", number(out.threshold), out.threshold);
-    Object.keys(forms).forEach(function (name) { fillRange(name, out.figures[name], forms[name]); });
-    var rows = wholeRows(cells.map(function (name) { return out.figures[name][0]; }), data.rows);
-    cells.forEach(function (name, i) {
-      var rowsRange = times(out.figures[name], data.rows);
-      fill(name, rows[i].toLocaleString("en"), out.figures[name][0]);
-      byId("range-" + name).textContent = range([0, Math.min(rowsRange[1], rows[i]), Math.max(rowsRange[2], rows[i])], whole);
-    });
-    if (data.newRows !== null) { showReallyFlagged(out); }
-    showBill(out);
-    showBudget();
-    showWords(out);
-    moveMarks(out);
   }
 
   // -- controls -------------------------------------------------------------------------------
 
-  var rules = {
-    prior: { words: "The share of positives must lie between 0 and 1",
-      fits: function (x) { return x >= 0 && x <= 1; } },
-    cost: { words: "The cost must lie between 0 and 1, without the ends",
-      fits: function (x) { return x > 0 && x < 1; } },
-    falseAlarm: { words: "An amount must be above 0", fits: function (x) { return x > 0 && isFinite(x); } },
-    miss: { words: "An amount must be above 0", fits: function (x) { return x > 0 && isFinite(x); } },
-    budget: { words: "The rows to check must be a whole number from 1 to " + data.rows.toLocaleString("en"),
-      fits: function (x) { return x >= 1 && x <= data.rows && Math.floor(x) === x; } }
+  function aboveZero(x) { return x > 0 && isFinite(x); }
+  var controls = {
+    prior: { ids: ["prior", "prior-number"], rule: "The share of positives must lie between 0 and 1",
+      fits: function (x) { return x >= 0 && x <= 1; }, take: function (x) { now.prior = x; now.known = null; } },
+    cost: { ids: ["cost", "cost-number"], rule: "The cost must lie between 0 and 1, without the ends",
+      fits: function (x) { return x > 0 && x < 1; }, take: function (x) { now.cost = x; } },
+    falseAlarm: { ids: ["false-alarm"], rule: "An amount must be above 0", fits: aboveZero,
+      take: function (x) { now.cost = x / (x + now.miss); } },
+    miss: { ids: ["miss"], rule: "An amount must be above 0", fits: aboveZero,
+      take: function (x) { var alarm = falseAlarm(); now.miss = x; now.cost = alarm / (alarm + x); } },
+    budget: { ids: ["budget"], rule: "The rows to check must be a whole number from 1 to " + data.rows.toLocaleString("en"),
+      fits: function (x) { return x >= 1 && x <= data.rows && Math.floor(x) === x; }, take: function (x) { now.budget = x; } }
   };
-
-  function write(id, value, from) {
-    if (from === id) { return; }
-    byId(id).value = value;
-    byId(id).removeAttribute("aria-invalid");
-  }
+  function falseAlarm() { return now.miss * now.cost / (1 - now.cost); }
+  function short(x) { return Number(x.toPrecision(4)); }
 
   function refresh(from) {
     var slider = byId("prior");
     if (now.prior > Number(slider.max)) { slider.max = "1"; slider.step = "0.001"; }
-    write("prior", now.prior, from);
-    write("prior-number", Number(now.prior.toPrecision(4)), from);
-    write("cost", now.cost, from);
-    write("cost-number", Number(now.cost.toPrecision(4)), from);
-    write("false-alarm", Number((now.miss * now.cost / (1 - now.cost)).toPrecision(4)), from);
-    write("miss", Number(now.miss.toPrecision(4)), from);
-    write("budget", now.budget, from);
+    var values = { prior: now.prior, "prior-number": short(now.prior), cost: now.cost, "cost-number": short(now.cost),
+      "false-alarm": short(falseAlarm()), miss: short(now.miss), budget: now.budget };
+    Object.keys(values).forEach(function (id) {
+      if (id === from) { return; }
+      byId(id).value = values[id];
+      byId(id).removeAttribute("aria-invalid");
+    });
     slider.setAttribute("aria-valuetext", percent(now.prior));
     byId("cost").setAttribute("aria-valuetext", number(now.cost));
-    show();
+    showCost();
+    showDecision();
+    showBudget();
   }
 
-  function take(name, value, from) {
-    var amounts = { falseAlarm: now.miss * now.cost / (1 - now.cost), miss: now.miss };
-    if (name in amounts) {
-      amounts[name] = value;
-      now.miss = amounts.miss;
-      now.cost = amounts.falseAlarm / (amounts.falseAlarm + amounts.miss);
-    } else {
-      now[name] = value;
-    }
-    refresh(from);
-  }
-
-  function listen(id, name) {
-    byId(id).addEventListener("input", function () {
-      if (this.value === "") { return; }  // somebody is still typing
-      var value = Number(this.value), fits = rules[name].fits(value);
-      this.setAttribute("aria-invalid", String(!fits));
-      byId("refused").textContent = fits ? "" : rules[name].words + ", got " + this.value + ": nothing was changed.";
-      if (fits) { take(name, value, id); }
+  Object.keys(controls).forEach(function (name) {
+    var control = controls[name];
+    control.ids.forEach(function (id) {
+      byId(id).addEventListener("input", function () {
+        if (this.value === "") { return; }  // somebody is still typing
+        var value = Number(this.value), fits = control.fits(value);
+        this.setAttribute("aria-invalid", String(!fits));
+        byId("refused").textContent = fits ? "" : control.rule + ", got " + this.value + ": nothing was changed.";
+        if (fits) { control.take(value); refresh(id); }
+      });
     });
-  }
-
-  [["prior", "prior"], ["prior-number", "prior"], ["cost", "cost"], ["cost-number", "cost"],
-    ["false-alarm", "falseAlarm"], ["miss", "miss"], ["budget", "budget"]].forEach(function (pair) {
-    listen(pair[0], pair[1]);
   });
 
-  function goTo(prior) {
+  function goTo(known) {
     byId("refused").textContent = "";
-    now.prior = prior;
+    now.known = known;
+    now.prior = data.known[known].value;
     now.cost = data.cost;
     now.miss = data.miss;
     refresh("");
   }
-  byId("as-found").addEventListener("click", function () { goTo(data.prior.value); });
-  byId("as-trained").addEventListener("click", function () { goTo(data.trainPrior.value); });
-  show();
-}());
+  byId("as-found").addEventListener("click", function () { goTo(0); });
+  byId("as-trained").addEventListener("click", function () { goTo(1); });
+  refresh("prior-number");
+}
+
+if (typeof document !== "undefined") { startPage(JSON.parse(document.getElementById("tables").textContent)); }

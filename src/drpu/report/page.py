@@ -1,93 +1,61 @@
-"""Numbers as text for people."""
+"""The HTML report: one file with its figures, tables, style and script inside."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
-import math
+import io
 import os
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import date
+from html import escape
 from importlib.resources import files
-from typing import Any
+from typing import Any, TypedDict, Unpack
+from xml.etree import ElementTree
 
-from drpu import __version__
+from drpu import __version__, plots
 from drpu._optional import require
 from drpu._output import write_output
 from drpu._typing import Rows
-from drpu.report import charts, story
-from drpu.report.explorer import default_budget, explorer_json
-from drpu.report.view import View, fitted_of, look
+from drpu.report import texts
+from drpu.report.data import ReportData, collect
+from drpu.report.whatif import whatif_json
 
-__all__ = ["number", "prior_words", "render_report", "share", "share_range", "write_report"]
-
-
-def share(value: float) -> str:
-    """A share in percent with one decimal; below one percent, with two significant digits.
-
-    Examples
-    --------
-    >>> [share(value) for value in (0.0, 0.5, 0.0307, 0.003, 0.00042, 1.0)]
-    ['0.0%', '50.0%', '3.1%', '0.30%', '0.042%', '100.0%']
-    """
-    if not 0 < value < 0.01:
-        return f"{100 * value:.1f}%"
-    decimals = min(1 - math.floor(math.log10(100 * value)), 6)
-    return f"{100 * value:.{decimals}f}%"
+__all__ = ["FIGURES", "PageFigure", "render_report", "write_report"]
 
 
-def share_range(low: float, high: float) -> str:
-    """Two shares as a range."""
-    return f"{share(low)} to {share(high)}"
+class ReportOptions(TypedDict, total=False):
+    """Options of a report; see :func:`render_report`."""
 
-
-def number(value: float) -> str:
-    """A number with three digits; an infinite threshold flags no row, or all of them."""
-    if math.isinf(value):
-        return "none" if value > 0 else "all"
-    return f"{value:.3g}"
-
-
-def prior_words(prior: Any) -> str:
-    """A prior as text: its value and limits, or the bound if it is not identified."""
-    if prior.method == "given":
-        return f"{share(prior.value)} (given)"
-    if not prior.identified:
-        return f"at most {share(prior.high)}; {share(prior.value)} if the best-scored rows are all positive"
-    return f"{share(prior.value)} ({share_range(prior.low, prior.high)} at {prior.level:.0%})"
+    cost: float | None
+    level: float
+    title: str
+    by: Any
+    by_name: str | None
+    audit: Any
+    budget: float | None
 
 
 def write_report(
-    classifier: Any,
-    X: Rows | None,
-    path: str | os.PathLike[str],
-    *,
-    cost: float | None = None,
-    level: float = 0.95,
-    title: str = "drpu report",
-    by: Any = None,
-    by_name: str | None = None,
-    audit: Any = None,
-    budget: float | None = None,
+    classifier: Any, X: Rows | None, path: str | os.PathLike[str], **options: Unpack[ReportOptions]
 ) -> Any:
-    """Write the page of :func:`render_report` to ``path`` and return the classifier it describes."""
-    fitted_of(classifier)
-    view = look(classifier, X, cost=cost, level=level, by=by, audit=audit, budget=budget)
-    write_output(path, _page(view, title, by_name or by))
-    return view.current if view.day is None else view.day
+    """Write the page of :func:`render_report` to ``path`` and return the classifier it describes.
+
+    Parameters
+    ----------
+    classifier, X, **options
+        As in :func:`render_report`.
+    path : path-like
+        The file.
+    """
+    data, page = _page(classifier, X, **options)
+    write_output(path, page)
+    return data.current if data.within_budget is None else data.within_budget
 
 
-def render_report(
-    classifier: Any,
-    X: Rows | None = None,
-    *,
-    cost: float | None = None,
-    level: float = 0.95,
-    title: str = "drpu report",
-    by: Any = None,
-    by_name: str | None = None,
-    audit: Any = None,
-    budget: float | None = None,
-) -> str:
+def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[ReportOptions]) -> str:
     """One self-contained HTML page about a fitted classifier and, if given, new rows.
 
     Parameters
@@ -100,7 +68,7 @@ def render_report(
         False-positive cost; that of the classifier when left out.
     level : float, default=0.95
         Confidence level of the interval of the new prior.
-    title : str
+    title : str, default="drpu report"
         Heading of the page.
     by : str or array-like, optional
         Column or values to group the new rows by; see ``adapt_by``.
@@ -115,7 +83,7 @@ def render_report(
     Returns
     -------
     page : str
-        HTML with its styles, pictures, counts and script inside. It opens without a network, and its
+        HTML with its styles, figures, tables and script inside. It opens without a network, and its
         content security policy allows nothing else to run or to be fetched.
 
     Examples
@@ -127,17 +95,22 @@ def render_report(
     >>> "<h1>June</h1>" in page
     True
     """
-    fitted_of(classifier)
-    view = look(classifier, X, cost=cost, level=level, by=by, audit=audit, budget=budget)
-    return _page(view, title, by_name or by)
+    return _page(classifier, X, **options)[1]
 
 
-def _page(view: View, title: str, by: Any) -> str:
+def _page(
+    classifier: Any,
+    X: Rows | None,
+    *,
+    title: str = "drpu report",
+    by_name: str | None = None,
+    **options: Any,
+) -> tuple[ReportData, str]:
     jinja2 = require("jinja2", extra="report", for_="the report page")
+    data, by = collect(classifier, X, **options), by_name or options.get("by")
     markup = jinja2.filters.Markup
-    css, js = _text("page.css"), _text("expect.js") + _text("page.js")
+    css, js = _text("page.css"), _text("page.js")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    drawn = charts.all_charts(view)
     page: str = environment.from_string(_text("template.html")).render(
         title=title,
         today=date.today().isoformat(),
@@ -145,27 +118,13 @@ def _page(view: View, title: str, by: Any) -> str:
         policy=_policy(css, js),
         css=markup(css),
         js=markup(js),
-        counts=markup(explorer_json(view)),
-        view=view,
-        zoom=view.zoom,
-        lead=story.lead(view),
-        headline=story.headline(view),
-        notes=story.notes(view),
-        moved=story.moved_table(view),
-        groups=story.group_table(view, by),
-        audit=story.audit_table(view),
-        charts={name: markup(chart) for name, chart in drawn.items()},
-        prior_caption=story.prior_caption(view),
-        lift_words=story.lift_words(view),
-        expectations=story.expectations(view),
-        facts=story.facts(view),
-        amounts=view.amounts,
-        budget=default_budget(view),
-        rows=view.rows,
-        rows_words=f"{view.rows:,}",
-        bill_name=f"Expected bill of {view.rows:,} rows",
+        tables=markup(whatif_json(data)),
+        data=data,
+        texts=texts,
+        by=by if isinstance(by, str) else "group",
+        figures=[(figure, markup(as_svg(figure, data))) for figure in FIGURES if figure.applies(data)],
     )
-    return page
+    return data, page
 
 
 def _text(name: str) -> str:
@@ -180,3 +139,202 @@ def _policy(css: str, js: str) -> str:
     )
     nothing = "default-src 'none'; base-uri 'none'; form-action 'none'"
     return f"{nothing}; style-src {style}; script-src {script}; img-src data:"
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PageFigure:
+    """A display of the page.
+
+    Attributes
+    ----------
+    name : str
+        Identifier, for the script.
+    title, caption : str
+        Heading, and a sentence below the figure.
+    display : callable
+        Makes the display from the data.
+    more : callable, optional
+        A sentence from the data, after the caption.
+    applies : callable
+        Whether the data have what the figure shows.
+    """
+
+    name: str
+    title: str
+    caption: str
+    display: Callable[[ReportData], plots.Display]
+    more: Callable[[ReportData], str] = lambda data: ""
+    applies: Callable[[ReportData], bool] = lambda data: True
+
+
+def _priors(data: ReportData) -> plots.Display:
+    return plots.PriorDisplay({"training": data.train} | ({"new rows": data.prior} if data.new else {}))
+
+
+def _groups(data: ReportData) -> plots.Display:
+    assert data.groups is not None
+    return plots.PriorDisplay({str(g.name): g.prior for g in data.groups}, whole=data.groups.whole)
+
+
+def _prior_limits(data: ReportData) -> str:
+    if data.prior.identified and data.train.identified:
+        return "The upper end is a bound; the lower end assumes that the best scores belong to positives."
+    return "If the data give an upper bound only, the lower end has no meaning."
+
+
+def _gain(data: ReportData) -> plots.Display:
+    depth = data.to_check / data.rows
+    now = data.figure("flagged").value, data.figure("recall").value
+    return plots.GainDisplay(data.gain, now, (depth, data.found_at(depth).recall.value))
+
+
+def _scores(data: ReportData) -> plots.Display:
+    cut = plots.decision_at(data.fitted, float(data.current.threshold_)).score
+    return plots.ScoreDisplay(plots.score_bins(data.fitted.tails, data.new), cut)
+
+
+def _outlook(data: ReportData) -> plots.Display:
+    found = plots.outlook(data.current, top=data.zoom, prepared=data.prepared)
+    return plots.PerformanceDisplay(found, figure="cost", prior=data.prior.value)
+
+
+FIGURES = (
+    PageFigure(
+        "groups",
+        "Share of positives by group",
+        "The limits hold for all groups together. Values are shrunk towards the share of all rows (dashed "
+        "line); the fewer rows a group has, the more.",
+        _groups,
+        applies=lambda data: data.groups is not None,
+    ),
+    PageFigure("priors", "Shares of positives", "With their intervals.", _priors, _prior_limits),
+    PageFigure("gain", "Positives found by checking rows", "", _gain, texts.lift_text),
+    PageFigure(
+        "scores",
+        "Score distributions",
+        "The leftmost block contains all scores below those of the positives.",
+        _scores,
+    ),
+    PageFigure(
+        "ratio",
+        "Where the prior was estimated",
+        "Above any threshold, the share of unlabeled rows divided by that of positives is at least the "
+        "prior, except for noise. The dot marks the threshold that bounds it best; the band is the interval "
+        "of the unlabeled rows.",
+        lambda data: plots.TailRatioDisplay(
+            plots.ratio_curve(data.fitted.tails), data.fitted.unlabeled_prior
+        ),
+    ),
+    PageFigure(
+        "roc",
+        "ROC curve from positives and unlabeled rows",
+        "No negative was labelled: the rates of negatives follow from those of unlabeled and positive rows.",
+        lambda data: plots.RocDisplay(
+            data.roc, (data.figure("false_positive_rate").value, data.figure("recall").value)
+        ),
+    ),
+    PageFigure(
+        "calibration",
+        "Calibration in training",
+        "On the diagonal, predicted probabilities equal observed shares. From the rows that the calibration "
+        "was fitted to, with two standard errors.",
+        lambda data: plots.CalibrationDisplay(plots.calibration_bins(data.fitted)),
+    ),
+    PageFigure(
+        "outlook",
+        "Effect of adapting",
+        "Mean cost of a row when the threshold follows the share of positives, and when it stays as trained.",
+        _outlook,
+    ),
+)
+
+
+# -- figures as SVG --------------------------------------------------------------------------------
+
+SIZE = (4.9, 3.2)  # inches
+_SVG = "{http://www.w3.org/2000/svg}"
+_STYLE = {
+    "svg.fonttype": "none",  # text stays text, in the font of the page
+    "svg.hashsalt": "drpu",  # the same figure gives the same bytes
+    "font.size": 9.5,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+}
+# Colours of the displays, as variables of the style sheet that differ between light and dark.
+_COLOURS = {
+    plots.POSITIVE: "var(--positive)",
+    plots.UNLABELED: "var(--unlabeled)",
+    plots.NEW: "var(--new)",
+    plots.DECISION: "var(--decision)",
+    plots.EVEN: "var(--even)",
+    "#000000": "var(--ink)",
+    "#ffffff": "var(--sheet)",
+}
+
+
+def as_svg(figure: PageFigure, data: ReportData) -> str:
+    """The display as an SVG element without styles, whose colours are those of the page."""
+    matplotlib = require("matplotlib", extra="report", for_="the report page")
+    module = require("matplotlib.figure", extra="report", for_="the report page")
+    with matplotlib.rc_context(_STYLE):
+        drawing = module.Figure(figsize=SIZE)
+        drawing.subplots_adjust(left=0.14, right=0.96, bottom=0.16, top=0.97)
+        ax = figure.display(data).plot(drawing.subplots()).ax_
+        text = io.StringIO()
+        drawing.savefig(text, format="svg", transparent=True)
+        box = ax.get_window_extent().transformed(drawing.dpi_scale_trans.inverted())
+    root = ElementTree.fromstring(text.getvalue())
+    for element in root.iter():
+        _plain(element, f"{figure.name}-")
+    width, height = (72 * inches for inches in SIZE)
+    x = (*ax.get_xlim(), 72 * box.x0, 72 * box.x1)
+    y = (*ax.get_ylim(), height - 72 * box.y0, height - 72 * box.y1)
+    body, caption = "".join(_inside(root)), f"{figure.caption} {figure.more(data)}".strip()
+    return (
+        f'<svg id="{figure.name}" role="img" aria-labelledby="{figure.name}-t {figure.name}-d" '
+        f'viewBox="0 0 {width:g} {height:g}" data-x="{_numbers(x)}" data-y="{_numbers(y)}">'
+        f'<title id="{figure.name}-t">{escape(figure.title)}</title>'
+        f'<desc id="{figure.name}-d">{escape(caption)}</desc>'
+        f"{body}</svg>"
+    )
+
+
+def _numbers(values: tuple[float, ...]) -> str:
+    return " ".join(f"{float(value):.6g}" for value in values)
+
+
+def _inside(root: ElementTree.Element) -> Iterator[str]:
+    """The drawn elements, without metadata, style sheets and the names of namespaces."""
+    for child in root:
+        for style in child.findall(f"{_SVG}style"):
+            child.remove(style)
+        if child.tag == f"{_SVG}metadata" or (child.tag == f"{_SVG}defs" and not len(child)):
+            continue
+        text = ElementTree.tostring(child, encoding="unicode")
+        yield re.sub(r' xmlns(:\w+)?="[^"]*"', "", text).replace("ns0:", "")
+
+
+def _plain(element: ElementTree.Element, prefix: str) -> None:
+    """Styles become attributes, which the content security policy allows; identifiers get a prefix."""
+    style = element.attrib.pop("style", "")
+    for name, _, value in (part.strip().partition(": ") for part in style.split(";")):
+        if name.startswith(("fill", "stroke", "opacity", "text-anchor", "font-size")):
+            element.set(name, value)
+        elif name == "font":  # the size comes first; the family is that of the page
+            element.set("font-size", value.split()[0])
+    for name, value in list(element.attrib.items()):
+        del element.attrib[name]
+        value = _COLOURS.get(value, value)
+        if name in ("d", "x", "y", "transform"):
+            value = re.sub(r"(\d\.\d)\d+", r"\1", value)
+        if name == "id":
+            value = prefix + value
+        elif "#" in value:
+            value = value.replace("#", f"#{prefix}")
+        element.set(name.rpartition("}")[2], value)
+    if not element.tag.endswith("text"):
+        element.text = element.text and element.text.strip()
+    element.tail = None

@@ -2,44 +2,40 @@
 
 from __future__ import annotations
 
-import sys
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags, check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_real
+from drpu._checks import check_fraction, check_real
 from drpu._codec import NotKept, Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, check_prior_parameter, estimate_population
 from drpu.classifier.record import (
     Columns,
     Labels,
-    LearntElsewhere,
     Parameter,
     PUClassifier,
     Record,
     Reduction,
     parameters_of,
     read_parameters,
+    try_rows,
 )
 from drpu.classifier.validation import Classes, check_rows, check_scenario, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import Function
 from drpu.networks.generative import ClassGenerators
-from drpu.networks.learner import NetworkRatio
-from drpu.networks.score import NetworkScore, from_ratio
 from drpu.ratios.base import ScoreLearner
-from drpu.ratios.scores import KernelScore, LinearScore
 
-__all__ = ["PURival", "PosteriorRival", "RivalRecord", "ScoredRival", "resolve_score"]
+__all__ = ["PURival", "PosteriorRival", "RivalRecord", "ScoredRival"]
 
 
 class PURival(PUClassifier):
@@ -146,7 +142,7 @@ class PURival(PUClassifier):
         tags.classifier_tags.multi_class = False
         # Rows with the smaller label are unlabeled, not negative.
         tags.classifier_tags.poor_score = True
-        intake = self._intake()
+        intake = self.model_ if hasattr(self, "model_") else self._intake()
         tags.input_tags.sparse, tags.input_tags.allow_nan = intake.accepts_sparse, intake.accepts_nan
         return tags
 
@@ -248,38 +244,13 @@ class RivalRecord(Record):
             )
         return replace(self, columns=self.columns.reduced(reduction))
 
+    def trial(self, classifier: PURival) -> FloatArray | None:
+        """Scores of two artificial rows."""
+        return try_rows(classifier.model_)
+
     def module(self) -> Any:
         """What makes the torch module that the user gave."""
         return getattr(self.given, "module", self.given)
-
-
-def resolve_score(model: Any, **options: Any) -> ScoreLearner:
-    """A learner of scores: by name, given, or from a torch module or a NetworkRatio.
-
-    ``options`` are the training options of a network given by name or as a bare module.
-    """
-    if isinstance(model, str):
-        check_choice("model", model, ("kernel", "linear", "network"))
-        if model == "network":
-            return NetworkScore(**options)
-        return KernelScore() if model == "kernel" else LinearScore()
-    if isinstance(model, ScoreLearner):
-        copy: ScoreLearner = clone(model)
-        return copy
-    if isinstance(model, LearntElsewhere):
-        raise ParameterError(
-            f"model must be set before this classifier is fitted again: it was loaded from a file, which "
-            f"keeps a fitted model and not how a {model.name} learns."
-        )
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(model, torch.nn.Module):
-        return NetworkScore(model, **options)
-    if isinstance(model, NetworkRatio):
-        return from_ratio(model)
-    raise ParameterError(
-        f"model must be 'kernel', 'linear', 'network', a torch module or a NetworkRatio with its options, "
-        f"got {model!r}."
-    )
 
 
 class PosteriorRival(PURival):

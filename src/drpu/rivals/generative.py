@@ -12,12 +12,13 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_choice, check_integer, check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import resolve_score
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.functions.base import Accepts
 from drpu.networks.generative import ClassGenerators, Game
-from drpu.rivals.base import ScoredRival, resolve_score
+from drpu.rivals.base import ScoredRival
 
 __all__ = ["GenPUClassifier"]
 

@@ -10,13 +10,14 @@ from sklearn.utils.metaestimators import available_if
 from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.validation import check_rows, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
 from drpu.exceptions import ParameterError, PriorError
 from drpu.ratios.base import ScoreLearner
-from drpu.rivals.base import ScoredRival, resolve_score
+from drpu.rivals.base import ScoredRival
 
 __all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
 

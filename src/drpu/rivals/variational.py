@@ -10,13 +10,14 @@ from drpu._arrays import softplus
 from drpu._checks import check_fraction, check_real
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
+from drpu.classifier.models import resolve_score
 from drpu.classifier.priors import check_prior_parameter, estimate_population
 from drpu.classifier.validation import check_scenario
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import VariationalRisk
 from drpu.exceptions import ParameterError
-from drpu.networks.score import NetworkScore
-from drpu.rivals.base import PosteriorRival, ScoredRival, resolve_score
+from drpu.networks.learner import NetworkScore
+from drpu.rivals.base import PosteriorRival, ScoredRival
 
 __all__ = ["VPUClassifier"]
 

@@ -15,8 +15,8 @@ from drpu._typing import FloatArray, IntArray
 from drpu.core.shift.columns import Cells, column_quantiles, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError
-from drpu.ratios.boosted import BoostedRatio
-from drpu.ratios.clusters import Part, PartCounts
+from drpu.functions.trees import BoostedFunction
+from drpu.ratios.clusters import Part
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
@@ -128,21 +128,21 @@ def train_weights(part: Part, without: int, mass: tuple[float, float]) -> FloatA
 
 
 def positive_scores(
-    part: Part, model: BoostedRatio, fold: int, share: float, seed: int
+    part: Part, function: BoostedFunction, fold: int, share: float, seed: int
 ) -> tuple[FloatArray, FloatArray]:
     """Scores and weights of held-out positives, or of a share of them."""
     chosen = np.flatnonzero((part.fold == fold) & part.positive)
     if share < 1:
         chosen = chosen[np.random.default_rng(seed).random(len(chosen)) < share]
     weight = np.ones(len(chosen)) if part.weight is None else part.weight[chosen]
-    return (model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)), weight
+    return (function.score(part.rows[chosen]) if len(chosen) else np.empty(0)), weight
 
 
-def count(part: Part, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+def count(part: Part, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
     """Counts of the unlabeled rows of a fold."""
     chosen = np.flatnonzero((part.fold == fold) & ~part.positive)
-    scores = model.score_checked(part.rows[chosen]) if len(chosen) else np.empty(0)
-    return PartCounts.of(empty, scores, None if part.weight is None else part.weight[chosen])
+    scores = function.score(part.rows[chosen]) if len(chosen) else np.empty(0)
+    return empty.empty().update(scores, None if part.weight is None else part.weight[chosen])
 
 
 def quantiles(part: Part) -> list[tuple[int, FloatArray]]:
@@ -160,7 +160,7 @@ def ranges(part: Part, cells: list[Cells]) -> tuple[IntArray, IntArray]:
     return count_columns(cells, part.rows[~part.positive]), count_columns(cells, part.rows[part.positive])
 
 
-def add(parts: list[PartCounts]) -> PartCounts:
+def add(parts: list[ScoreTails]) -> ScoreTails:
     """The sum of counts."""
     total = parts[0]
     for part in parts[1:]:

@@ -15,9 +15,8 @@ from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import Cells
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
-from drpu.functions.trees import category_settings
-from drpu.ratios.boosted import BoostedRatio
-from drpu.ratios.clusters import FrameRatio, PartCounts, RowsOnCluster
+from drpu.functions.trees import BoostedFunction, Trees, category_settings
+from drpu.ratios.clusters import FrameLearner, RowsOnCluster
 from drpu.scale import dask_tasks as tasks
 from drpu.scale.dask_tasks import MOST_LABELS, Plan, TreeTraining, one_at_a_time, worker_addresses
 from drpu.tables.encoder import TableEncoder
@@ -29,7 +28,7 @@ __all__ = ["DaskBoosted"]
 FAN = 16  # results added in one task
 
 
-class DaskBoosted(FrameRatio):
+class DaskBoosted(FrameLearner):
     """Density ratio of boosted trees (LightGBM), fitted on the workers that hold a Dask data frame.
 
     Use it as the model of a classifier: ``DRPUClassifier(model=DaskBoosted()).fit(frame, y="label")``.
@@ -182,7 +181,7 @@ class DaskRows:
         self.sizes = np.array([counts for counts, _ in found])
         return self.sizes.sum(axis=0), np.sum([mass for _, mass in found], axis=0)
 
-    def train(self, without: int, mass: tuple[float, float]) -> str:
+    def train(self, without: int, mass: tuple[float, float]) -> Trees:
         require("lightgbm", extra="dask", for_="DaskBoosted")
         categories = self.table.categories
         settings = self.model.settings(self.plan.salt) | category_settings(categories)
@@ -190,9 +189,9 @@ class DaskRows:
             places, arrays = self._train_blocks(without, mass)
             if all(places):
                 attempt = TreeTraining(self.client, places, settings, list(categories))
-                trees = attempt.run(*arrays)
-                if trees is not None:
-                    return trees
+                text = attempt.run(*arrays)
+                if text is not None:
+                    return Trees.from_lightgbm(text, self.table.width)
         raise ClusterError(
             f"workers were lost in each of {self.model.retries + 1} attempts to train trees: check their "
             "memory limits, or increase retries."
@@ -222,8 +221,10 @@ class DaskRows:
             for make, tail, dtype in makers
         ]
 
-    def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
-        shared = self.client.scatter(model, broadcast=True, hash=False)
+    def positive_scores(
+        self, function: BoostedFunction, fold: int, most: int
+    ) -> tuple[FloatArray, FloatArray]:
+        shared = self.client.scatter(function, broadcast=True, hash=False)
         held = max(1, int(self.sizes[:, fold, 1].sum()))
         found = self.client.gather(
             [
@@ -233,12 +234,12 @@ class DaskRows:
         )
         return np.concatenate([s for s, _ in found]), np.concatenate([w for _, w in found])
 
-    def count(self, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
-        shared, levels = (self.client.scatter(one, broadcast=True, hash=False) for one in (model, empty))
+    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
+        shared, levels = (self.client.scatter(one, broadcast=True, hash=False) for one in (function, empty))
         counts = [self.client.submit(tasks.count, part, shared, fold, levels) for part in self.parts]
         while len(counts) > 1:
             counts = [self.client.submit(tasks.add, counts[i : i + FAN]) for i in range(0, len(counts), FAN)]
-        total: PartCounts = counts[0].result()
+        total: ScoreTails = counts[0].result()
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:

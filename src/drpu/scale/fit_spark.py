@@ -16,8 +16,8 @@ from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import RANGE_SHARES, Cells, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
-from drpu.ratios.boosted import BoostedRatio
-from drpu.ratios.clusters import FrameRatio, PartCounts, RowsOnCluster, trees_from_xgboost
+from drpu.functions.trees import BoostedFunction, Trees, trees_from_xgboost
+from drpu.ratios.clusters import FrameLearner, RowsOnCluster
 from drpu.scale.spark import add_up, share
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
@@ -37,7 +37,7 @@ TEXTS = {"string", "char", "varchar"}
 _one_at_a_time = threading.Lock()  # one fit per driver, because executors run barrier stages one by one
 
 
-class SparkBoosted(FrameRatio):
+class SparkBoosted(FrameLearner):
     """Density ratio of boosted trees (XGBoost), fitted on the executors of a Spark cluster.
 
     Use it as the model of a classifier: ``DRPUClassifier(model=SparkBoosted()).fit(frame, y="label")``.
@@ -179,7 +179,7 @@ class SparkRows:
         self.sizes = counts
         return counts, mass
 
-    def train(self, without: int, mass: tuple[float, float]) -> str:
+    def train(self, without: int, mass: tuple[float, float]) -> Trees:
         from xgboost.spark import SparkXGBClassifier
 
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
@@ -199,42 +199,43 @@ class SparkRows:
         except Exception as error:  # a stage of Spark can fail with any error
             raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
         raw = grown.get_booster().save_raw("json")
-        return trees_from_xgboost(raw, self.table.width).text()
+        return trees_from_xgboost(raw, self.table.width)
 
-    def positive_scores(self, model: BoostedRatio, fold: int, most: int) -> tuple[FloatArray, FloatArray]:
+    def positive_scores(
+        self, function: BoostedFunction, fold: int, most: int
+    ) -> tuple[FloatArray, FloatArray]:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 1))
         n = max(1, int(self.sizes[fold, 1]))
         if n > most:
             held = held.sample(fraction=most / n, seed=self.model.salt() % 2**31)
-        columns, shared = self.columns, share(self.frame, model)
+        columns, shared = self.columns, share(self.frame, function)
 
         def scored(batches: Iterator[Any]) -> Iterator[Any]:
             import pyarrow as pa
 
             for batch in batches:
                 if batch.num_rows:
-                    scores = shared.value.score_checked(_rows(batch, columns))
+                    scores = shared.value.score(_rows(batch, columns))
                     weight = np.asarray(batch.column(WEIGHT), dtype=np.float64)
                     yield pa.RecordBatch.from_pydict({"score": scores, "weight": weight})
 
         found = held.mapInArrow(scored, "score double, weight double").collect()
         return np.array([line["score"] for line in found]), np.array([line["weight"] for line in found])
 
-    def count(self, model: BoostedRatio, fold: int, empty: ScoreTails) -> PartCounts:
+    def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 0))
-        columns, weighted, shared = self.columns, self.weighted, share(self.frame, (model, empty))
+        columns, weighted, shared = self.columns, self.weighted, share(self.frame, (function, empty))
 
-        def counted(batches: Iterator[Any]) -> Iterator[PartCounts]:
+        def counted(batches: Iterator[Any]) -> Iterator[ScoreTails]:
             scorer, levels = shared.value
             for batch in batches:
                 if batch.num_rows:
                     weight = np.asarray(batch.column(WEIGHT), dtype=np.float64) if weighted else None
-                    yield PartCounts.of(levels, scorer.score_checked(_rows(batch, columns)), weight)
+                    yield levels.empty().update(scorer.score(_rows(batch, columns)), weight)
 
-        nothing = PartCounts.of(empty, np.empty(0), None)
-        total: PartCounts = add_up(held, counted, nothing)
+        total: ScoreTails = add_up(held, counted, empty.empty())
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:

@@ -6,9 +6,11 @@ import os
 import threading
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 from drpu._checks import check_fraction, check_integer
+from drpu._codec import Number, Whole, decode, encode, kept
+from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
 from drpu.classifier.base import RatioClassifier
@@ -17,10 +19,11 @@ from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.profiles import OTHER_SHIFT
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.alarm import PriorAlarm
+from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
 from drpu.core.shift.columns import ColumnShift
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import DataError, ParameterError
+from drpu.files.archive import open_archive, read_bytes, write_archive
 
 __all__ = ["PriorMonitor", "PriorReading"]
 
@@ -203,32 +206,42 @@ class PriorMonitor:
         findings = Findings(shift_test=latest.shift, moved_columns=latest.moved_columns)
         return self.classifier._adapted_at(latest.prior, cost=cost, findings=findings)
 
-    def state(self) -> dict[str, Any]:
-        """The window as arrays and numbers, for a restart; readings are not included."""
-        return {
-            "batches": [batch.state() for batch in self._batches],
-            "seen": self._seen,
-            "window": self.window,
-            "level": self.level,
-            "alpha": self.alpha,
-            "alarm": self.alarm.state(),
-        }
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the window and the alarm to a file, for a restart; readings are not written.
+
+        Parameters
+        ----------
+        path : path-like
+            The file. It appears complete or not at all.
+        """
+        record = MonitorRecord(
+            tuple(batch.record() for batch in self._batches),
+            self._seen,
+            self.window,
+            self.level,
+            self.alpha,
+            self.alarm.record(),
+        )
+        with output_file(path) as file:
+            write_archive(file, encode(record), {})
 
     @classmethod
-    def from_state(cls, classifier: RatioClassifier, state: dict[str, Any]) -> Self:
-        """A monitor that continues from ``state``."""
-        try:
-            monitor = cls(
-                classifier, window=state["window"], level=state["level"], alpha=state.get("alpha", 0.05)
-            )
-            batches = [ScoreTails.from_state(batch) for batch in state["batches"]]
-            monitor._seen = check_integer("seen", state["seen"], low=len(batches))
-            if "alarm" in state:
-                monitor.alarm = PriorAlarm.from_state(state["alarm"])
-        except (AttributeError, KeyError, TypeError) as error:
-            raise DataError(f"the state of the monitor is damaged: {error}") from error
-        for batch in batches:
-            monitor._batches, monitor.tails = monitor._pushed(classifier._own_counts(batch, None))
+    def load(cls, path: str | os.PathLike[str], classifier: RatioClassifier) -> Self:
+        """The monitor that :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+            The file.
+        classifier : DRPUClassifier or AdaptedClassifier
+            The classifier that counted the rows, as it was or loaded from its own file.
+        """
+        archive = open_archive(read_bytes(path))
+        record: MonitorRecord = decode(archive.tree, archive.arrays, archive.blobs, MonitorRecord)
+        monitor = cls(classifier, window=record.window, level=record.level, alpha=record.alpha)
+        monitor._seen, monitor.alarm = record.seen, record.alarm.alarm()
+        for batch in record.batches:
+            monitor._batches, monitor.tails = monitor._pushed(classifier._own_counts(batch.tails(), None))
         return monitor
 
     def __repr__(self) -> str:
@@ -264,3 +277,20 @@ def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, fl
         (1 - prior.value) / max(1 - base.value, 1e-6),
         (1 - prior.low) / max(1 - high, 1e-6),
     )
+
+
+@kept("monitor")
+@dataclass(frozen=True)
+class MonitorRecord:
+    """What a file keeps of a :class:`PriorMonitor`."""
+
+    batches: tuple[TailsRecord, ...]
+    seen: Annotated[int, Whole(0)]
+    window: Annotated[int, Whole(1)] | None
+    level: Annotated[float, Number(0, 1)]
+    alpha: Annotated[float, Number(0, 1)]
+    alarm: AlarmRecord
+
+    def __post_init__(self) -> None:
+        if self.seen < len(self.batches):
+            raise DataError("a monitor cannot have more batches than it has seen.")

@@ -72,6 +72,7 @@ def fit(
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
     from drpu import DRPUClassifier, save
+    from drpu.classifier.record import Reduction
     from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import (
         as_label,
@@ -83,10 +84,9 @@ def fit(
         weighted_rows,
     )
     from drpu.cli.show import check_out, learnt
-    from drpu.files.protect import check_values
 
     check_out(out, [train, unlabeled])
-    check_values(column_values, rare_values)  # before the fit, which takes a while
+    Reduction(column_values, rare_values)  # checked before the fit, which takes a while
     form = TextFormat(sep, encoding, decimal)
     stated = chosen_cost(cost, false_alarm, miss)
     classifier = DRPUClassifier(

@@ -47,7 +47,7 @@ def _expected(artifact: Any) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _lines(what: dict[str, Any]) -> dict[str, str]:
-    from drpu.cli.peek import as_object
+    from drpu.core.prior.estimate import PriorEstimate
 
     names = what["columns"] or [f"{what['n_columns']} without names"]
     return {
@@ -56,8 +56,8 @@ def _lines(what: dict[str, Any]) -> dict[str, str]:
         "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
         "learnt from": f"{what['positives']:,.0f} positives, {what['unlabeled']:,.0f} unlabeled rows",
         "labels": f"{what['classes'][1]!s} is positive, {what['classes'][0]!s} is not",
-        "training prior": show.prior(as_object(what["train_prior"])),
-        "works at prior": show.prior(as_object(what["prior"])),
+        "training prior": show.prior(PriorEstimate(**what["train_prior"])),
+        "works at prior": show.prior(PriorEstimate(**what["prior"])),
         "cost": f"{what['cost']:g}",
         "threshold": f"ratio above {what['threshold']:.3g}",
         "written by": ", ".join(f"{name} {number}" for name, number in what["versions"].items()),

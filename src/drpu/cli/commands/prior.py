@@ -35,7 +35,7 @@ def prior(
 
     drpu prior fraud.drpu year.parquet --by month --json
     """
-    from drpu.classifier.adapted import OTHER_SHIFT
+    from drpu.classifier.profiles import OTHER_SHIFT
     from drpu.cli.reading import TextFormat, read
     from drpu.cli.rows import adapted_to, group_values, load_classifier, rows_for
     from drpu.cli.show import train_prior

@@ -43,11 +43,17 @@ def verify(
     drpu verify fraud.drpu --public-key team.pub --json
     """
     from drpu.exceptions import ArtifactError
-    from drpu.files.verify import verify as check
+    from drpu.files.archive import MAX_BYTES
+    from drpu.files.store import verify as check
 
-    limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     try:
-        found = check(artifact, expected_sha256=sha256, signature=signature, public_key=public_key, **limits)
+        found = check(
+            artifact,
+            expected_sha256=sha256,
+            signature=signature,
+            public_key=public_key,
+            max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
+        )
     except ArtifactError as error:
         raise error if str(artifact) in str(error) else ArtifactError(f"{artifact}: {error}") from error
     if json:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from scipy.special import betaincinv
 
-__all__ = ["Figure", "exact_limit", "exact_limits"]
+from drpu._typing import FloatArray
+
+__all__ = ["Figure", "exact_limit", "exact_limits", "exact_limits_of"]
 
 _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
 
@@ -68,3 +71,11 @@ def exact_limits(share: float, n: float, tail: float) -> tuple[float, float]:
     """
     hits = share * n
     return exact_limit(hits, n, tail, upper=False), exact_limit(hits, n, tail, upper=True)
+
+
+def exact_limits_of(shares: FloatArray, n: float, tail: float) -> tuple[FloatArray, FloatArray]:
+    """The limits of :func:`exact_limits` for each of several shares."""
+    hits = shares * n
+    low = np.where(hits > _ROUNDING, betaincinv(np.maximum(hits, 1e-300), n - hits + 1, tail), 0.0)
+    high = np.where(n - hits > _ROUNDING, betaincinv(hits + 1, np.maximum(n - hits, 1e-300), 1 - tail), 1.0)
+    return low, high

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Annotated, Self
 
 import numpy as np
 from scipy.special import betaln
 
 from drpu._checks import check_fraction
+from drpu._codec import Array, Number, Whole, kept
 from drpu._typing import FloatArray
 from drpu.core.limits.exact import exact_limits
 from drpu.core.tails import ScoreTails
@@ -129,47 +132,48 @@ class PriorAlarm:
         self._next = self.rows + _SPACING
 
     def copy(self) -> Self:
-        """An independent copy."""
-        return self.from_state(self.state())
+        """An independent copy; an update replaces the arrays and never changes them."""
+        return copy(self)
 
-    def state(self) -> dict[str, Any]:
-        """Numbers and lists from which :meth:`from_state` makes an equal alarm."""
+    def record(self) -> AlarmRecord:
+        """The numbers from which ``record.alarm()`` makes an equal alarm."""
         at = self._reference
-        return {
-            "alpha": self.alpha,
-            "reference": [at.cell, at.value, at.low, at.high],
-            "evidence": self.evidence,
-            "raised": self.raised,
-            "rows": self.rows,
-            "above": self._above.tolist(),
-            "count": self._count.tolist(),
-            "order": self._order.tolist(),
-            "next": self._next,
-        }
+        return AlarmRecord(
+            self.alpha, at.cell, at.value, at.low, at.high, self.evidence, self.raised, self.rows,
+            self._above, self._count, self._order, self._next,
+        )  # fmt: skip
 
-    @classmethod
-    def from_state(cls, state: dict[str, Any]) -> Self:
-        """The alarm restored from ``state``."""
-        try:
-            cell, value, low, high = state["reference"]
-            above, count, order = (
-                np.array(state[name], dtype=np.float64) for name in ("above", "count", "order")
-            )
-            if not len(above) == len(count) == len(order) > 0 or not 0 < low <= value <= high < 1:
-                raise DataError("the state of the alarm is damaged: its parts do not agree.")
-            return cls(
-                check_fraction("alpha", state["alpha"]),
-                _Reference(int(cell), float(value), float(low), float(high)),
-                float(state["evidence"]),
-                bool(state["raised"]),
-                float(state["rows"]),
-                above,
-                count,
-                order,
-                float(state["next"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"the state of the alarm is damaged: {error}") from error
+
+@kept("alarm")
+@dataclass(frozen=True, eq=False)
+class AlarmRecord:
+    """What a file keeps of a :class:`PriorAlarm`."""
+
+    alpha: Annotated[float, Number(above=0, high=1)]
+    cell: Annotated[int, Whole(0)]
+    value: Annotated[float, Number(above=0, high=1)]
+    low: Annotated[float, Number(above=0, high=1)]
+    high: Annotated[float, Number(above=0, high=1)]
+    evidence: Annotated[float, Number(0, math.inf)]
+    raised: bool
+    rows: Annotated[float, Number(0)]
+    above: Annotated[FloatArray, Array("s", low=0)]
+    count: Annotated[FloatArray, Array("s", low=0)]
+    order: Annotated[FloatArray, Array("s", low=0)]
+    next: Annotated[float, Number(0)]
+
+    def __post_init__(self) -> None:
+        if not len(self.above) or not self.low <= self.value <= self.high < 1 or self.alpha >= 1:
+            raise DataError("the parts of an alarm must agree: its shares, and its number of tests.")
+        if (self.above > self.count).any():
+            raise DataError("an alarm must not count more rows above the level than there are rows.")
+
+    def alarm(self) -> PriorAlarm:
+        """The alarm of which this is the record."""
+        return PriorAlarm(
+            self.alpha, _Reference(self.cell, self.value, self.low, self.high), self.evidence, self.raised,
+            self.rows, self.above, self.count, self.order, self.next,
+        )  # fmt: skip
 
 
 def _weight(order: FloatArray) -> FloatArray:

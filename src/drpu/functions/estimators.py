@@ -1,0 +1,237 @@
+"""Functions of scikit-learn classifiers, which files contain as archives of skops.
+
+An archive can run any code when it is read: ``load`` reads files with archives only if their origin is
+trusted, and an archive is opened on first use, after that decision.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, Any, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
+from sklearn.pipeline import Pipeline
+
+from drpu._codec import Array, Blob, NotKept, Text, Whole, kept
+from drpu._typing import FloatArray, Rows
+from drpu.exceptions import ArtifactError, DataError
+from drpu.functions.base import LOG_LIMIT, Function
+from drpu.tables.frames import native_rows
+
+__all__ = ["EstimatorFunction", "kept_values", "log_odds", "read_estimators", "write_estimators"]
+
+
+@kept("estimators")
+@dataclass(frozen=True, eq=False)
+class EstimatorFunction(Function):
+    """Mean over classifiers of their log-odds plus an offset.
+
+    Attributes
+    ----------
+    name : str
+        The type of the classifiers.
+    offsets : ndarray of shape (n_classifiers,)
+        From log-odds to log-ratios.
+    n_seen : int
+        Number of training rows of a classifier.
+    smoothed : bool
+        Whether probabilities p are replaced by (n_seen p + 1/2) / (n_seen + 1), because some were 0 or 1.
+    columns : int
+        Number of columns.
+    sparse, gaps, frames : bool
+        Whether rows may be sparse, have missing values, or be data frames.
+    row_values : dict of str to str
+        Parts of the classifiers that contain values of training rows, and what they contain.
+    archive : bytes
+        The classifiers, empty if they were fitted in this process.
+    live : tuple of classifiers
+        The classifiers that were fitted in this process.
+    """
+
+    name: Annotated[str, Text(most=1000)]
+    offsets: Annotated[FloatArray, Array("k", low=-1e3, high=1e3)]
+    n_seen: Annotated[int, Whole(1)]
+    smoothed: bool
+    columns: Annotated[int, Whole(1, 2**31)]
+    sparse: bool = True
+    gaps: bool = False
+    frames: bool = False
+    row_values: dict[str, str] = field(default_factory=dict)
+    archive: Annotated[bytes, Blob("estimators-{}.skops")] = b""
+    live: Annotated[tuple[Any, ...], NotKept] = ()
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the function has learnt from many rows, in words."""
+        return ("coefficients, splits and statistics of scikit-learn estimators",)
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.columns
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether the classifiers accept sparse rows."""
+        return self.sparse
+
+    @property
+    def accepts_nan(self) -> bool:
+        """Whether the classifiers accept missing values."""
+        return self.gaps
+
+    @property
+    def accepts_frames(self) -> bool:
+        """Whether the classifiers are pipelines that were fitted to data frames."""
+        return self.frames
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """Parts of the classifiers that contain values of training rows."""
+        return self.row_values
+
+    @cached_property
+    def estimators(self) -> tuple[Any, ...]:
+        """The fitted classifiers, one for each offset."""
+        if self.live:
+            return self.live
+        found = tuple(read_estimators(self.archive))
+        for classifier in found:
+            if not hasattr(classifier, "predict_proba") or list(classifier.classes_) != [0, 1]:
+                raise ArtifactError(
+                    "the estimators of the artifact must be classifiers of the labels 0 and 1."
+                )
+        if len(found) != len(self.offsets):
+            raise ArtifactError(f"the artifact must have {len(self.offsets)} classifiers, got {len(found)}.")
+        return found
+
+    def for_file(self) -> Self:
+        """The same with an archive of the classifiers."""
+        return self if self.archive else replace(self, archive=write_estimators(self.live))
+
+    def describe(self) -> str:
+        """The type of the classifiers."""
+        return f"the odds of {self.name}" + (
+            f" in {len(self.offsets)} folds" if len(self.offsets) > 1 else ""
+        )
+
+    def _score(self, X: Rows) -> FloatArray:
+        smoothing = self.n_seen if self.smoothed else None
+        try:
+            scores = [
+                log_odds(classifier, native_rows(X), smoothing) + offset
+                for classifier, offset in zip(self.estimators, self.offsets.tolist(), strict=True)
+            ]
+        except ArtifactError:
+            raise
+        except ValueError as error:  # a step of the user's pipeline that does not accept these rows
+            raise DataError(f"X cannot be scored by the classifier: {error}") from error
+        return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
+
+
+def log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArray:
+    """Log-odds of a row being positive rather than unlabeled; infinite for probabilities of 0 or 1."""
+    last = classifier.steps[-1][1] if isinstance(classifier, Pipeline) else classifier
+    if isinstance(last, (LogisticRegression, LogisticRegressionCV)) and smoothing is None:
+        return np.asarray(classifier.decision_function(X), dtype=np.float64)
+    if smoothing is not None:
+        p = np.asarray(classifier.predict_proba(X), dtype=np.float64)
+        return np.asarray(np.log(smoothing * p[:, 1] + 0.5) - np.log(smoothing * p[:, 0] + 0.5))
+    with np.errstate(divide="ignore"):
+        if hasattr(classifier, "predict_log_proba"):
+            log_p = np.asarray(classifier.predict_log_proba(X), dtype=np.float64)
+        else:
+            log_p = np.log(np.asarray(classifier.predict_proba(X), dtype=np.float64))
+    return np.asarray(log_p[:, 1] - log_p[:, 0])
+
+
+# -- archives -------------------------------------------------------------------------------------
+
+
+def write_estimators(estimators: Sequence[Any]) -> bytes:
+    """An archive of fitted estimators."""
+    from skops import io as skops
+
+    try:
+        content: bytes = skops.dumps(list(estimators))
+    except Exception as error:  # depends on the estimator
+        names = ", ".join(sorted({type(estimator).__name__ for estimator in estimators}))
+        raise ArtifactError(
+            f"{names} cannot be written by skops ({error!s:.300}): choose another estimator, or keep this "
+            "classifier in the process that fitted it."
+        ) from error
+    return content
+
+
+def read_estimators(archive: bytes) -> list[Any]:
+    """The estimators of an archive whose origin is trusted; each uses one thread or process."""
+    from skops import io as skops
+
+    try:
+        found = skops.loads(archive, trusted=skops.get_untrusted_types(data=archive))
+    except Exception as error:  # depends on the archive
+        raise ArtifactError(f"the estimators of the artifact cannot be read: {error!s:.300}") from error
+    if not isinstance(found, list):
+        raise ArtifactError("the estimators of the artifact must be a list.")
+    for part in _parts(found):
+        if getattr(part, "n_jobs", None) is not None:
+            part.n_jobs = None
+    return found
+
+
+# -- values of rows -------------------------------------------------------------------------------
+
+# Types of scikit-learn that keep coefficients, splits, and statistics over many rows.
+_ROW_FREE = {
+    "AdaBoostClassifier", "BaggingClassifier", "Binarizer", "CalibratedClassifierCV", "ColumnTransformer",
+    "DecisionTreeClassifier", "DecisionTreeRegressor", "DummyClassifier", "ExtraTreeClassifier",
+    "ExtraTreesClassifier", "FeatureUnion", "FunctionTransformer", "GradientBoostingClassifier",
+    "HistGradientBoostingClassifier", "IsotonicRegression", "LabelBinarizer", "LabelEncoder", "LinearSVC",
+    "LogisticRegression", "LogisticRegressionCV", "MLPClassifier", "MissingIndicator", "Normalizer", "PCA",
+    "Pipeline", "PolynomialFeatures", "PowerTransformer", "RBFSampler", "RandomForestClassifier",
+    "RidgeClassifier", "RobustScaler", "SGDClassifier", "SelectFromModel", "SelectKBest", "SimpleImputer",
+    "StackingClassifier", "StandardScaler", "TruncatedSVD", "VarianceThreshold", "VotingClassifier",
+    "_BinMapper", "_SigmoidCalibration",
+}  # fmt: skip
+# Types that keep a mean for each class, which reveals no row if the class has several.
+_MEANS = {
+    "BernoulliNB", "ComplementNB", "GaussianNB", "LinearDiscriminantAnalysis", "MultinomialNB",
+    "QuadraticDiscriminantAnalysis",
+}  # fmt: skip
+_ENOUGH = 5  # a mean of fewer rows would reveal too much about them
+
+
+def kept_values(estimators: Sequence[Any], fewest: float = np.inf) -> dict[str, str]:
+    """Parts that contain values of training rows, or may contain them, and what they contain.
+
+    ``fewest`` is the number of training rows in the smaller class.
+    """
+    free = _ROW_FREE | _MEANS if fewest >= _ENOUGH else _ROW_FREE
+    found = {}
+    for part in _parts(list(estimators)):
+        own = type(part).__module__.startswith("sklearn.")
+        if not own or type(part).__name__ not in free:
+            found[type(part).__name__] = "values of training rows" if own else "maybe values of training rows"
+    return dict(sorted(found.items()))
+
+
+def _parts(thing: Any) -> Iterator[BaseEstimator]:
+    """Every estimator inside ``thing``, fitted or not, at any depth."""
+    waiting, seen = [thing], set()
+    while waiting:
+        part = waiting.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, dict):
+            waiting.extend(part.values())
+        elif isinstance(part, (list, tuple, set)) or (isinstance(part, np.ndarray) and part.dtype == object):
+            waiting.extend(part)
+        elif hasattr(part, "__dict__") and not isinstance(part, type):
+            if isinstance(part, BaseEstimator):
+                yield part
+            waiting.extend(vars(part).values())

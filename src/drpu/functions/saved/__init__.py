@@ -1,1 +1,0 @@
-"""Safe storage of scikit-learn estimators: the allowed types, writing, and reading with checks."""

@@ -1,0 +1,411 @@
+"""From the options of a learner and its rows to trained networks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
+from drpu._samples import Sample, SamplePair
+from drpu._typing import IntArray, Rows
+from drpu.core.bregman import GENERATORS, get_generator
+from drpu.core.risks import PUObjective
+from drpu.exceptions import ParameterError
+from drpu.functions.features import Scaling
+from drpu.networks.augment import Augment, make_augment
+from drpu.networks.device import PRECISIONS, pick_device, weight_dtype
+from drpu.networks.function import NetworkFunction
+from drpu.networks.loop import Outcome, Pool, Settings, Stack, Training, TrainingRows, count_steps
+from drpu.networks.modules import MakesModule, ResNet9, make_module, make_network
+from drpu.networks.objectives import START, Aim, RatioObjective, on_outputs, score_aim
+from drpu.ratios.splits import hold_out
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from drpu.networks.learner import NetworkRatio, NetworkScore
+
+__all__ = [
+    "ALPHAS", "FALLBACK_ALPHA", "Network", "Options", "check_options", "fit_networks", "fit_ratio",
+    "fit_score", "make_function", "network_seed", "ratio_aim", "score_options",
+]  # fmt: skip
+
+ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # candidates of alpha="auto"
+FALLBACK_ALPHA = 0.3  # used if no rows can be held out to choose
+EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": few epochs, but at least this many steps
+STEPS_A_ROW = 5  # upper limit of these epochs, for very few rows
+BATCHES, SMALL_BATCH, LARGE_BATCH = 100, 100, 500  # batch_size="auto": batches per epoch, within limits
+
+HIDDEN = (100, 100)  # widths of the perceptron
+CHANNELS, AUTO_CHANNELS = (64,), (16,)  # of resnet9 if requested, and by default, for training on a CPU
+NETWORKS = ("auto", "perceptron", "resnet9")
+IMAGE_SIDE = 16  # smallest side of images for which convolutions are the default
+HEADS = ("softplus", "relu", "identity", "exp", "bounded")
+OPTIMIZERS = ("adamw", "adam")
+DECAYS = ("cosine", "step", "constant")
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Checked options of a learner for rows of one shape."""
+
+    shape: tuple[int, ...]
+    module: MakesModule | None
+    network: str
+    widths: tuple[int, ...]
+    augment: Augment | None
+    views: str | None
+    generator: str
+    head: str
+    bound: float | None
+    alphas: tuple[float, ...]
+    share: float
+    least_steps: int
+    settings: Settings
+    device: Any
+    seed: int
+
+    @property
+    def place(self) -> tuple[torch.device, torch.dtype]:
+        """Device and type of the weights."""
+        return pick_device(self.device), weight_dtype(self.settings.dtype)
+
+    def bound_of(self, alpha: float) -> float:
+        """The largest ratio of a bounded head: no ratio exceeds one over the prior, nor one over alpha."""
+        if self.bound is not None:
+            return self.bound
+        return 1 / alpha if alpha > 0 else np.inf
+
+    def start(self, seed: int, rows: Rows) -> nn.Module:
+        """An untrained network; a residual network of this library is standardised by the rows."""
+        if self.module is not None:
+            return make_module(self.module, seed)
+        start = START[self.head]
+        made = make_module(lambda: make_network(self.network, self.shape, self.widths, start=start), seed)
+        if isinstance(made, ResNet9):
+            made.standardise(rows)
+        return made
+
+
+@dataclass(frozen=True, slots=True)
+class Network:
+    """What differs between networks that are trained together."""
+
+    seed: int
+    alpha: float
+
+
+def fit_ratio(options: Options, sample: SamplePair, holdout: SamplePair | None) -> NetworkFunction:
+    """The density ratio of the value of alpha with the lowest holdout risk."""
+    rows = _split(options, sample, holdout)
+    alphas = options.alphas if rows.held or len(options.alphas) == 1 else (FALLBACK_ALPHA,)
+    networks = [Network(options.seed, alpha) for alpha in alphas]
+    return _best(options, _train(options, rows, networks, ratio_aim(options, networks)))
+
+
+def fit_score(options: Options, sample: SamplePair, objective: PUObjective) -> NetworkFunction:
+    """The score that minimises an objective."""
+    rows, aim = _split(options, sample, None), score_aim(objective, *options.place)
+    return _best(options, _train(options, rows, [Network(options.seed, 0.0)], aim))
+
+
+def fit_networks(
+    options: Options,
+    sample: SamplePair,
+    holdout: SamplePair | None,
+    networks: Sequence[Network],
+    *,
+    shared: bool = False,
+) -> list[NetworkFunction]:
+    """Density ratios, trained together.
+
+    With ``shared`` both samples are the same array with different weights, and a step takes each row once.
+    Holdout rows that are not given are drawn by the seed of the first network.
+    """
+    rows = _split(replace(options, seed=networks[0].seed), sample, holdout)
+    if shared:
+        both = np.union1d(rows.positive, rows.unlabeled)
+        rows = replace(rows, positive=both, unlabeled=both, shared=True)
+    found = _train(options, rows, networks, ratio_aim(options, networks))
+    return [_best(options, [one]) for one in found]
+
+
+def ratio_aim(options: Options, networks: Sequence[Network]) -> Aim:
+    """The aim of density ratios, with a strength of the correction for each network."""
+    device, _ = options.place
+    alpha = torch.tensor([network.alpha for network in networks], dtype=torch.float64, device=device)
+    bound = [options.bound_of(network.alpha) for network in networks]
+    bounds = torch.tensor(bound, dtype=torch.float64, device=device)[:, None]
+    objective = RatioObjective(get_generator(options.generator), options.head, alpha, bounds)
+    return Aim(on_outputs(objective.risk), objective.criterion)
+
+
+def make_function(
+    options: Options, outcome: Outcome, network: int, alpha: float, scaling: Scaling | None = None
+) -> NetworkFunction:
+    """One network of a run as a function."""
+    state = outcome.module(network).state_dict()
+    if options.module is None:
+        state = {name: value for name, value in state.items() if not name.endswith("num_batches_tracked")}
+    return NetworkFunction(
+        network=options.network,  # type: ignore[arg-type]
+        widths=options.widths,
+        members=1,
+        input_shape=options.shape,
+        weights={name: value.cpu().numpy() for name, value in state.items()},
+        scaling=scaling,
+        head=options.head,  # type: ignore[arg-type]
+        bound=options.bound_of(alpha) if options.head == "bounded" else None,
+        views=options.views,
+        dtype=options.settings.dtype,  # type: ignore[arg-type]
+        alpha=None if options.head == "score" else alpha,
+        best_epoch=int(outcome.best_epoch[network]),
+        history=outcome.history(network),
+        device=options.device,
+        module=options.module,
+    )
+
+
+def _best(options: Options, found: Sequence[NetworkFunction | None]) -> NetworkFunction:
+    """The converged function with the lowest holdout risk; the first one without holdout rows."""
+    converged = [one for one in found if one is not None]
+    if not converged:
+        raise ParameterError(
+            f"learning_rate must let training converge, got {options.settings.learning_rate:g}: "
+            "the risk is not finite any more. Lower it, or scale the rows."
+        )
+    return min(converged, key=lambda one: one.holdout_risk or 0.0)
+
+
+# -- rows ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Samples, the positions of their rows to train on and, if there are holdout rows, of those."""
+
+    sample: SamplePair
+    source: SamplePair  # of the holdout rows
+    positive: IntArray
+    unlabeled: IntArray
+    held: tuple[IntArray, IntArray] | None
+    shared: bool = False
+
+
+def _split(options: Options, sample: SamplePair, holdout: SamplePair | None) -> _Rows:
+    """The rows to train on and to hold out; rows of weight zero are left out."""
+    positive, unlabeled = _weighty(sample.positive), _weighty(sample.unlabeled)
+    if holdout is not None:
+        held = np.arange(len(holdout.positive)), np.arange(len(holdout.unlabeled))
+        return _Rows(sample, holdout, positive, unlabeled, held)
+    if options.settings.early_stopping or len(options.alphas) > 1:
+        places = SamplePair(Sample(positive), Sample(unlabeled))
+        split = hold_out(places, None, options.share, np.random.default_rng(options.seed))
+        if split.held:
+            held = split.held.positive.rows, split.held.unlabeled.rows
+            return _Rows(sample, sample, split.train.positive.rows, split.train.unlabeled.rows, held)
+    return _Rows(sample, sample, positive, unlabeled, None)
+
+
+def _weighty(sample: Sample) -> IntArray:
+    return np.arange(len(sample)) if sample.weight is None else np.flatnonzero(sample.weight > 0)
+
+
+def _train(
+    options: Options, rows: _Rows, networks: Sequence[Network], aim: Aim
+) -> list[NetworkFunction | None]:
+    """A function for each network, or None if its training diverged."""
+    device, dtype = options.place
+    unlabeled = rows.sample.unlabeled
+    scaling = Scaling.of(unlabeled.rows, unlabeled.weight) if options.network == "perceptron" else None
+    seeds = [network.seed for network in networks]
+    made = {seed: options.start(seed, unlabeled.rows) for seed in dict.fromkeys(seeds)}
+    steps = count_steps(rows.unlabeled.size, options.settings.batch_size)
+    epochs = max(options.settings.epochs, -(-options.least_steps // steps))
+
+    training, held = _pools(options, rows, scaling)
+    outcome = Training(
+        Stack([made[seed] for seed in seeds], device=device, dtype=dtype),
+        training,
+        aim.loss,
+        replace(options.settings, epochs=epochs),
+        seeds=seeds,
+        holdout=held,
+        criterion=aim.criterion,
+        augment=options.augment,
+    ).run()
+    return [
+        make_function(options, outcome, i, network.alpha, scaling) if outcome.converged(i) else None
+        for i, network in enumerate(networks)
+    ]
+
+
+def _pools(
+    options: Options, rows: _Rows, scaling: Scaling | None
+) -> tuple[TrainingRows, tuple[Pool, Pool] | None]:
+    """The rows on the device. Images of eight bits stay as they are, which needs a quarter of the memory."""
+    device, dtype = options.place
+
+    def load(sample: Sample, chosen: IntArray) -> Tensor:
+        own = sample.rows if len(chosen) == len(sample) else sample.rows[chosen]
+        found = torch.as_tensor(own if scaling is None else scaling.softly_clipped(own))
+        return found.to(device) if found.dtype == torch.uint8 else found.to(device=device, dtype=dtype)
+
+    def pool(sample: Sample, chosen: IntArray, loaded: Tensor | None = None) -> Pool:
+        weight = None
+        if sample.weight is not None:
+            weight = torch.as_tensor(sample.weight[chosen], dtype=dtype, device=device)
+        return Pool(load(sample, chosen) if loaded is None else loaded, weight, dtype)
+
+    unlabeled = pool(rows.sample.unlabeled, rows.unlabeled)
+    positive = pool(rows.sample.positive, rows.positive, unlabeled.rows if rows.shared else None)
+    training = TrainingRows(positive, unlabeled, rows.shared)
+    if rows.held is None:
+        return training, None
+    return training, (pool(rows.source.positive, rows.held[0]), pool(rows.source.unlabeled, rows.held[1]))
+
+
+# -- options ------------------------------------------------------------------------------------------------
+
+
+def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> Options:
+    """The checked options of a learner, for so many unlabeled rows of a shape."""
+    generator = check_choice("generator", learner.generator, GENERATORS)
+    head = check_choice("head", learner.head, HEADS)
+    if head in ("relu", "identity") and generator != "lsif":
+        raise ParameterError(
+            f"head={head!r} needs generator='lsif', got {generator!r}: it makes ratios of zero."
+        )
+    if learner.module is not None and learner.hidden is not None:
+        raise ParameterError("hidden must be None with a module: it shapes the default network.")
+    views = _views(learner)
+    alphas, bound = _alphas(learner), _bound(learner, head)
+    share = check_fraction("holdout", learner.holdout)
+    auto = isinstance(learner.epochs, str) and check_choice("epochs", learner.epochs, ["auto"]) == "auto"
+    name = _network(learner, shape)
+    return Options(
+        shape=tuple(shape),
+        module=learner.module,
+        network=name,
+        widths=_widths(learner, name),
+        augment=make_augment(learner.augment),
+        views=views,
+        generator=generator,
+        head=head,
+        bound=bound,
+        alphas=alphas,
+        share=share,
+        least_steps=min(LEAST_STEPS, STEPS_A_ROW * n_unlabeled) if auto else 0,
+        settings=_settings(learner, n_unlabeled),
+        device=learner.device,
+        seed=network_seed(learner.random_state),
+    )
+
+
+def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int) -> Options:
+    """The same for a learner of scores; options that only a ratio has get their defaults."""
+    from drpu.networks.learner import NetworkRatio
+
+    ratio = NetworkRatio(**learner.get_params(deep=False), alpha=0.0, head="exp")
+    return replace(check_options(ratio, shape, n_unlabeled), head="score")
+
+
+def network_seed(random_state: Any) -> int:
+    """The seed of a network from the parameter ``random_state``."""
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _settings(learner: NetworkRatio, n_unlabeled: int) -> Settings:
+    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
+    if len(betas) != 2:
+        raise ParameterError(f"betas must be a pair of numbers, got {learner.betas!r}.")
+    epochs = EPOCHS if isinstance(learner.epochs, str) else check_integer("epochs", learner.epochs, low=1)
+    return Settings(
+        epochs=epochs,
+        batch_size=_batch_size(learner, n_unlabeled),
+        learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
+        weight_decay=check_real("weight_decay", learner.weight_decay, low=0),
+        optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
+        betas=(betas[0], betas[1]),
+        decay=check_choice("decay", learner.decay, DECAYS),
+        ema=None if learner.ema is None else check_fraction("ema", learner.ema),
+        early_stopping=bool(learner.early_stopping),
+        accumulate_gradients=bool(learner.accumulate_gradients),
+        mixup=bool(learner.mixup),
+        dtype=check_choice("dtype", learner.dtype, PRECISIONS),
+        verbose=int(learner.verbose),
+    )
+
+
+def _batch_size(learner: NetworkRatio, n_unlabeled: int) -> int:
+    if isinstance(learner.batch_size, str):
+        check_choice("batch_size", learner.batch_size, ["auto"])
+        return min(max(n_unlabeled // BATCHES, SMALL_BATCH), LARGE_BATCH)
+    return check_integer("batch_size", learner.batch_size, low=1)
+
+
+def _alphas(learner: NetworkRatio) -> tuple[float, ...]:
+    if isinstance(learner.alpha, str):
+        check_choice("alpha", learner.alpha, ["auto"])
+        return ALPHAS
+    return (check_prior("alpha", learner.alpha),)
+
+
+def _bound(learner: NetworkRatio, head: str) -> float | None:
+    if head != "bounded":
+        if learner.bound is not None:
+            raise ParameterError(f"bound must be None with head={head!r}: only head='bounded' has one.")
+        return None
+    if learner.bound is None and not isinstance(learner.alpha, str) and learner.alpha == 0:
+        raise ParameterError("bound must be given with head='bounded' and alpha=0, which bounds nothing.")
+    return None if learner.bound is None else check_real("bound", learner.bound, low=1)
+
+
+def _views(learner: NetworkRatio) -> str | None:
+    if not learner.average_views:
+        return None
+    if not isinstance(learner.augment, str):
+        raise ParameterError(
+            f"average_views must be False with augment={learner.augment!r}: scores are averaged over the "
+            "kinds of changes that augment names."
+        )
+    return learner.augment
+
+
+def _network(learner: NetworkRatio, shape: Sequence[int]) -> str:
+    """The network for rows of a shape: "module" for a module of the user, otherwise a name.
+
+    By default images with sides of at least 16 pixels get a residual network, all other rows a perceptron.
+    """
+    name = check_choice("network", learner.network, NETWORKS)
+    if isinstance(learner.module, str):
+        raise ParameterError(
+            f"module must be a torch module or a function that makes one, got {learner.module!r}: networks "
+            f"are named by network, as in network='resnet9'."
+        )
+    if learner.module is not None:
+        if name != "auto":
+            raise ParameterError(f"network must be 'auto' with a module of your own, got {name!r}.")
+        return "module"
+    if name == "auto":
+        return "resnet9" if len(shape) in (2, 3) and min(shape[-2:]) >= IMAGE_SIDE else "perceptron"
+    return name
+
+
+def _widths(learner: NetworkRatio, network: str) -> tuple[int, ...]:
+    """Widths of the layers of a network of this library; for resnet9 one number, the channels."""
+    if network == "module":
+        return ()
+    default = HIDDEN if network != "resnet9" else AUTO_CHANNELS if learner.network == "auto" else CHANNELS
+    widths = default if learner.hidden is None else learner.hidden
+    if network == "resnet9" and len(widths) != 1:
+        raise ParameterError(
+            "hidden must hold one number for network='resnet9', the channels of its first layer, "
+            f"got {widths!r}."
+        )
+    return tuple(check_integer("hidden", width, low=1) for width in widths)

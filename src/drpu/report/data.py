@@ -1,0 +1,247 @@
+"""What a report describes: a classifier before and after it is adapted to new rows."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from drpu._typing import FloatArray, Rows
+from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
+from drpu.classifier.groups import group_values
+from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
+from drpu.core.decision import Costs, ratio_threshold
+from drpu.core.diagnostics import Performance
+from drpu.core.limits.exact import Figure
+from drpu.core.performance import PreparedCounts, decision_rates, expect
+from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
+from drpu.core.prior.groups import GroupPriors
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DRPUWarning, FewPositivesWarning, ParameterError, ShiftWarning
+from drpu.plots import Roc, decision_at, fitted_of, prepared_counts, roc
+
+__all__ = ["ReportData", "collect"]
+
+ROWS = 10_000  # number of rows in the texts of a page without new rows
+
+
+@dataclass(frozen=True)
+class ReportData:
+    """A classifier at the prior that the page describes, and everything that is known about new rows.
+
+    Attributes
+    ----------
+    current : classifier
+        The classifier as the page describes it.
+    expected, low, high : Performance
+        Expected performance of ``current`` with its limits, which contain it.
+    new : ScoreTails or None
+        Counts of the new rows.
+    log_ratios : ndarray or None
+        Log-ratios of the new rows, the largest first.
+    flagged : int or None
+        Number of new rows that are flagged.
+    within_budget : classifier or None
+        ``current`` with the threshold of a budget, if one was given.
+    groups : GroupPriors or None
+        Priors of groups of the new rows.
+    caught : tuple of DRPUWarning
+        Warnings during the adaptation.
+    """
+
+    current: Any
+    expected: Performance
+    low: Performance
+    high: Performance
+    new: ScoreTails | None = None
+    log_ratios: FloatArray | None = None
+    flagged: int | None = None
+    within_budget: Any = None
+    groups: GroupPriors | None = None
+    caught: tuple[DRPUWarning, ...] = ()
+
+    @cached_property
+    def fitted(self) -> FittedRatio:
+        """The fitted state of the classifier."""
+        return fitted_of(self.current)
+
+    @cached_property
+    def prepared(self) -> PreparedCounts:
+        """Counts of training, for the rates of many thresholds."""
+        return prepared_counts(self.fitted)
+
+    @property
+    def train(self) -> PriorEstimate:
+        """Prior of the training population."""
+        return self.fitted.train_prior
+
+    @property
+    def prior(self) -> PriorEstimate:
+        """Prior that the page describes."""
+        found: PriorEstimate = self.current.test_prior_
+        return found
+
+    @property
+    def batch(self) -> float | None:
+        """Number of rows that this prior was estimated on, if it was."""
+        size: float | None = self.current._batch_size
+        return size
+
+    @property
+    def cost(self) -> float:
+        """False-positive cost that the page shows at first."""
+        return float(self.current.cost_)
+
+    @property
+    def amounts(self) -> Costs:
+        """The cost as two amounts; if none were given, a miss costs 1."""
+        cost = self.current.cost_
+        return cost if isinstance(cost, Costs) else Costs(self.cost / (1 - self.cost), 1.0)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows in the texts of the page."""
+        return ROWS if self.new is None else max(1, round(self.new.n))
+
+    @property
+    def budget(self) -> Budget | None:
+        """Expected result of checking the rows of the budget, if one was given."""
+        return None if self.within_budget is None else self.within_budget.budget_
+
+    @property
+    def to_check(self) -> int:
+        """Number of rows to check: the budget of the page, or the rows that are flagged."""
+        if self.budget is not None:
+            wanted = self.budget.rows
+            return round(self.budget.share * self.rows) if wanted is None else wanted
+        flagged = round(float(self.expected.flagged) * self.rows) if self.flagged is None else self.flagged
+        return min(max(1, flagged), self.rows)
+
+    @property
+    def change(self) -> str | None:
+        """A verb for the change of the prior, if the intervals support one."""
+        if self.prior.low > self.train.high:
+            return "rose"
+        return "fell" if self.prior.high < self.train.low else None
+
+    @property
+    def other_shift(self) -> bool:
+        """Whether more than the prior seems to have changed."""
+        return any(isinstance(warning, ShiftWarning) for warning in self.caught)
+
+    @property
+    def few_positives(self) -> bool:
+        """Whether few positives were held out, and no warning has said so."""
+        said = any(isinstance(warning, FewPositivesWarning) for warning in self.caught)
+        return self.fitted.tails.n_positive < FEW_POSITIVES and not said
+
+    @property
+    def zoom(self) -> float:
+        """Largest share that the axes and the slider need to show."""
+        top = max(prior.high for prior in (self.train, self.prior))
+        if self.groups is not None:
+            top = max(top, *(group.prior.high for group in self.groups))
+        sizes = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
+        return 1.0 if top > 0.1 else next(size for size in sizes if size > 3 * top)
+
+    @cached_property
+    def roc(self) -> Roc:
+        """ROC curve of the training counts."""
+        return roc(self.fitted.tails, self.fitted.unlabeled_prior.value)
+
+    @cached_property
+    def gain(self) -> Gain:
+        """Share of the positives found by the share of the rows checked."""
+        return self.gain_at(self.prior, new=self.new)
+
+    def gain_at(self, prior: PriorEstimate, *, new: ScoreTails | None = None) -> Gain:
+        """The same at another prior."""
+        return gain_curve(self.fitted.tails, self.fitted.unlabeled_prior.value, prior, new=new)
+
+    def found_at(self, share: float) -> Budget:
+        """Expected result of checking this share of the rows, without a threshold."""
+        recall = float(np.interp(share, self.gain.share, self.gain.recall))
+        return budget_outlook(recall, self.fitted.tails.n_positive, self.prior, share, np.nan)
+
+    def figure(self, name: str) -> Figure:
+        """An expected figure with its limits."""
+        return _range(name, self.expected, self.low, self.high)
+
+    def figure_as_trained(self, name: str) -> Figure:
+        """The same at the current prior if the threshold of training were kept."""
+        return _range(name, *self._kept)
+
+    @cached_property
+    def _kept(self) -> tuple[Performance, Performance, Performance]:
+        pi = self.train.value
+        kept = decision_at(self.fitted, ratio_threshold(pi, pi, cost=self.cost))
+        rates = decision_rates(kept, self.fitted.unlabeled_prior.value, self.prepared)
+        return expect(kept, self.fitted.unlabeled_prior, self.prior, cost=self.cost, rates=rates)
+
+    def only_prior_changed(self, p_value: float) -> bool:
+        """Whether a p-value of the test for other changes gives no evidence of them."""
+        return p_value >= OTHER_SHIFT
+
+
+def _range(name: str, *parts: Performance) -> Figure:
+    return Figure(*(float(getattr(part, name)) for part in parts))
+
+
+def collect(
+    classifier: Any,
+    X: Rows | None,
+    *,
+    cost: float | None = None,
+    level: float = 0.95,
+    by: Any = None,
+    audit: Any = None,
+    budget: float | None = None,
+) -> ReportData:
+    """The data of a report on a classifier and on new rows, if there are any; each row is scored once."""
+    fitted_of(classifier)
+    if X is None:
+        if by is not None or audit is not None:
+            raise ParameterError("by and audit are about new rows: pass them as X.")
+        current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
+        return _data(current, within_budget=_with_budget(current, budget, ROWS))
+    groups = None
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", DRPUWarning)
+        values, X = (None, X) if by is None else group_values(classifier, X, by)
+        scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+        current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
+        if values is not None:
+            groups = current.adapt_by(scored, by=values, level=level)
+        within_budget = _with_budget(current, budget, scored)
+    for warning in caught:
+        warnings.warn(warning.message, stacklevel=4)
+    kept = {str(w.message): w.message for w in caught if isinstance(w.message, DRPUWarning)}
+    return _data(
+        current,
+        new=scored.counts,
+        log_ratios=np.sort(current.fitted_.log_ratio_of(scored.scores))[::-1],
+        flagged=int(np.sum(current.outputs(scored)["score"] > 0)),
+        within_budget=within_budget,
+        groups=groups,
+        caught=tuple(kept.values()),
+    )
+
+
+def _with_budget(current: Any, budget: Any, of: Any) -> Any:
+    """The classifier with a budget: a share if it is a float up to 1, otherwise rows."""
+    if budget is None:
+        return None
+    depth = {"share": budget} if isinstance(budget, float) and budget <= 1 else {"rows": budget}
+    return current.at_budget(**depth, of=of)
+
+
+def _data(current: Any, **known: Any) -> ReportData:
+    expected, (low, high) = current.expected_performance(), current.expected_range()
+    names = [field.name for field in fields(Performance) if field.name != "threshold"]
+    low = replace(low, **{name: min(getattr(low, name), getattr(expected, name)) for name in names})
+    high = replace(high, **{name: max(getattr(high, name), getattr(expected, name)) for name in names})
+    return ReportData(current, expected, low, high, **known)

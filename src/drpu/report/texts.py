@@ -1,0 +1,290 @@
+"""Numbers as text, and the sentences and tables of the page.
+
+Only types are imported from modules that need NumPy, so the command line can use the texts at once.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from drpu.core.prior.estimate import PriorEstimate
+    from drpu.report.data import ReportData
+
+__all__ = [
+    "audit_table",
+    "cards",
+    "cautions",
+    "expectations",
+    "facts",
+    "figure_text",
+    "group_table",
+    "lead",
+    "lift_text",
+    "moved_table",
+    "number",
+    "prior_text",
+    "share",
+    "share_range",
+]
+
+FIGURES = {
+    "flagged": "rows that are flagged",
+    "precision": "flagged rows that are positive",
+    "recall": "positives that are flagged",
+    "false_positive_rate": "negatives that are flagged",
+    "accuracy": "rows labelled rightly",
+    "cost": "mean cost of a row",
+}
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def share(value: float) -> str:
+    """A share in percent with one decimal; below one percent, with two significant digits.
+
+    Examples
+    --------
+    >>> [share(value) for value in (0.0, 0.5, 0.0307, 0.003, 0.00042, 1.0)]
+    ['0.0%', '50.0%', '3.1%', '0.30%', '0.042%', '100.0%']
+    """
+    if not 0 < value < 0.01:
+        return f"{100 * value:.1f}%"
+    decimals = min(1 - math.floor(math.log10(100 * value)), 6)
+    return f"{100 * value:.{decimals}f}%"
+
+
+def share_range(low: float, high: float) -> str:
+    """Two shares as a range."""
+    return f"{share(low)} to {share(high)}"
+
+
+def number(value: float) -> str:
+    """A number with three digits; an infinite threshold flags no row, or all of them."""
+    if math.isinf(value):
+        return "none" if value > 0 else "all"
+    return f"{value:.3g}"
+
+
+def figure_text(figure: Any, form: Any = share) -> str:
+    """A figure with its limits in brackets."""
+    return f"{form(figure.value)} ({form(figure.low)} to {form(figure.high)})"
+
+
+def prior_text(prior: PriorEstimate) -> str:
+    """A prior as text: its value and limits, or the bound if it is not identified."""
+    if prior.method == "given":
+        return f"{share(prior.value)} (given)"
+    if not prior.identified:
+        return f"at most {share(prior.high)}; {share(prior.value)} if the best-scored rows are all positive"
+    return f"{share(prior.value)} ({share_range(prior.low, prior.high)} at {prior.level:.0%})"
+
+
+# -- main results ----------------------------------------------------------------------------------
+
+
+def lead(data: ReportData) -> str:
+    """The page in one sentence."""
+    if data.new is None:
+        return f"The share of positives in training was {prior_text(data.train)}."
+    if not data.prior.identified:
+        return (
+            f"At most {share(data.prior.high)} of the {data.rows:,} new rows are positive; "
+            f"{share(data.prior.value)} if the best-scored rows are all positive."
+        )
+    trained = share(data.train.value)
+    found = f"About {_rows(data, data.prior.value)} of the {data.rows:,} new rows are positive"
+    if data.change is None:
+        return f"{found}. The share may be that of training ({trained}): the intervals overlap."
+    return f"{found}. The share of positives {data.change} from {trained} in training."
+
+
+def cards(data: ReportData) -> list[dict[str, str]]:
+    """How many, how sure, what to do: a question, the answer and a sentence."""
+    return [
+        dict(zip(("question", "answer", "sentence"), card, strict=True))
+        for card in (_how_many(data), _how_sure(data), _what_to_do(data))
+    ]
+
+
+def _how_many(data: ReportData) -> tuple[str, str, str]:
+    question, prior = "How many are positive?", data.prior
+    if data.new is None:
+        return question, share(prior.value), "of the rows, at the prior that this classifier works at."
+    if not prior.identified:
+        sentence = f"{share(prior.high)} of {data.rows:,} new rows; fewer are possible."
+        return question, f"at most {_rows(data, prior.high)}", sentence
+    sentence = f"{share(prior.value)} of {data.rows:,} new rows; {share(data.train.value)} in training."
+    return question, f"about {_rows(data, prior.value)}", sentence
+
+
+def _how_sure(data: ReportData) -> tuple[str, str, str]:
+    question, prior = "How sure is that?", data.prior
+    if prior.method == "given":
+        return question, "given", "The share was stated by a person, not estimated."
+    if not prior.identified:
+        sentence = (
+            "The data do not show how many of the rows with the highest scores are negative. "
+            "True labels of about 100 rows show it: see drpu audit."
+        )
+        return question, "upper bound only", sentence
+    sentence = f"with {prior.level:.0%} confidence"
+    if data.new is not None:
+        sentence += f": {_rows(data, prior.low)} to {_rows(data, prior.high)} rows"
+    return question, share_range(prior.low, prior.high), f"{sentence}."
+
+
+def _what_to_do(data: ReportData) -> tuple[str, str, str]:
+    question = "What to do?"
+    if data.other_shift:
+        sentence = "More than the share of positives has changed. Find out why before the labels are used."
+        return question, "check the data", sentence
+    of = f" of {data.rows:,}" if data.new is None else ""
+    if data.budget is not None:
+        rows, found, lift = data.to_check, data.budget, data.budget.lift
+        sentence = (
+            f"They have the highest scores. Expected to be positive: {figure_text(found.precision)} of them. "
+            f"Share of all positives among them: {figure_text(found.recall)}, which is {lift.value:.3g} "
+            f"times that of as many random rows ({lift.low:.3g} to {lift.high:.3g})."
+        )
+        return question, f"check the top {f'{rows:,} rows' if rows > 1 else 'row'}{of}", sentence
+    flagged = _rows(data, data.figure("flagged").value) if data.flagged is None else f"{data.flagged:,}"
+    if flagged == "0":
+        sentence = (
+            "No row is worth a false alarm at these costs. Change them, or check the rows with the highest "
+            "scores."
+        )
+        return question, "nothing to flag", sentence
+    sentence = (
+        f"They are flagged. Expected to be positive: {figure_text(data.figure('precision'))} of them. "
+        f"Share of all positives among them: {figure_text(data.figure('recall'))}."
+    )
+    return question, f"check {flagged} row{'' if flagged == '1' else 's'}{of}", sentence
+
+
+def _rows(data: ReportData, part: float) -> str:
+    return f"{round(part * data.rows):,}"
+
+
+def cautions(data: ReportData) -> list[str]:
+    """What the reader must know before the numbers are used."""
+    said = [" ".join(str(warning).split()) for warning in data.caught]
+    if data.few_positives:
+        said.append(
+            f"Only {data.fitted.tails.n_positive:.0f} positives were held out: shares and limits are rough. "
+            "Label more, or give the training prior if you know it."
+        )
+    if not data.train.identified:
+        said.append(
+            f"The training share is known as an upper bound only: {prior_text(data.train)}. "
+            "Expected numbers depend on it."
+        )
+    if data.train.value >= 0.995:
+        said.append("Nearly all training rows are estimated to be positive: check the labels first.")
+    return said
+
+
+# -- tables ----------------------------------------------------------------------------------------
+
+
+def expectations(data: ReportData) -> list[dict[str, str]]:
+    """Rows of the table of expected performance: each figure with its range, adapted and as trained."""
+    lines = []
+    for name, meaning in FIGURES.items():
+        form = number if name == "cost" else share
+        now, kept = data.figure(name), data.figure_as_trained(name)
+        lines.append(
+            {
+                "name": name.replace("_", " "),
+                "meaning": meaning,
+                "now": form(now.value),
+                "range": f"{form(now.low)} to {form(now.high)}",
+                "kept": form(kept.value),
+                "kept_range": f"{form(kept.low)} to {form(kept.high)}",
+            }
+        )
+    return lines
+
+
+def lift_text(data: ReportData) -> str:
+    """Positives found when as many rows are checked as there are positives."""
+    depth = min(max(data.prior.value, 0.001), 1.0)
+    found = data.found_at(depth)
+    return (
+        f"The {share(depth)} of the rows with the highest scores contain {share(found.recall.value)} of the "
+        f"positives ({share_range(found.recall.low, found.recall.high)}), {found.lift.value:.3g} times as "
+        "many as random rows."
+    )
+
+
+def moved_table(data: ReportData) -> list[dict[str, str]]:
+    """Columns that moved more than a new prior explains, the largest move first."""
+    moved = getattr(data.current, "moved_columns_", ())
+    return [
+        {"name": shift.name, "misfit": share(shift.misfit), "p_value": f"{shift.p_value:.1g}"}
+        for shift in moved
+    ]
+
+
+def group_table(data: ReportData) -> list[dict[str, str]]:
+    """One line for each group of the new rows."""
+    return [
+        {
+            "name": str(group.name),
+            "n": f"{group.n:,}",
+            "value": share(group.prior.value),
+            "range": share_range(group.prior.low, group.prior.high),
+            "alone": share(group.alone.value),
+            "only": "yes" if data.only_prior_changed(group.p_value) else "no",
+        }
+        for group in data.groups or ()
+    ]
+
+
+def audit_table(data: ReportData) -> list[dict[str, str]] | None:
+    """Priors before and with the answers of an audit, if there was one."""
+    before = getattr(data.current, "before_audit_", None)
+    if before is None:
+        return None
+    pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
+    return [
+        {"name": f"share of positives, {name}", "before": prior_text(a), "after": prior_text(b)}
+        for name, (a, b) in pairs.items()
+    ]
+
+
+def facts(data: ReportData) -> list[tuple[str, str]]:
+    """Facts about the fit and the new rows, as names and values."""
+    fitted, classes = data.fitted, data.fitted.classes
+    names = getattr(data.current, "feature_names_in_", None)
+    columns = f"{data.current.n_features_in_} columns"
+    if names is not None:
+        columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
+    scenario = (
+        "case-control: the unlabeled rows are a sample of the population"
+        if fitted.labelled_fraction == 0
+        else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
+    )
+    found = [
+        ("Model", f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models"),
+        ("Columns", columns),
+        ("Positives held out", f"{fitted.tails.n_positive:,.0f}"),
+        ("Unlabeled training rows counted", f"{fitted.tails.n:,.0f}"),
+        ("Where labels come from", scenario),
+        ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
+        ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
+        ("Area under the ROC curve", f"{data.roc.area:.3f}"),
+    ]
+    if data.new is None:
+        return found
+    found += [
+        ("New rows counted", f"{data.new.n:,.0f}"),
+        ("New prior", f"{prior_text(data.prior)}, method {data.prior.method}"),
+    ]
+    test = data.current.shift_test_
+    if test is not None:
+        verdict = "more than the prior has changed" if data.other_shift else "no evidence against it"
+        found.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
+    return found

@@ -1,0 +1,126 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
+
+from drpu import NetworkRatio
+from drpu.classifier.models import RATIOS, SCORES, resolve_model, resolve_score, seeded
+from drpu.exceptions import ParameterError
+from drpu.ratios.auto import AutoRatio
+from drpu.ratios.base import RatioLearner, ScoreLearner
+from drpu.ratios.boosted import BoostedRatio
+from drpu.ratios.classifier import ClassifierRatio
+from drpu.ratios.kernel import KernelRatio
+
+
+@pytest.mark.parametrize("name", RATIOS)
+def test_every_name_is_a_density_ratio(name):
+    if name == "network":
+        pytest.importorskip("torch")
+    assert isinstance(resolve_model(name), RatioLearner)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_every_name_is_a_score(name):
+    if name == "network":
+        pytest.importorskip("torch")
+    assert isinstance(resolve_score(name), ScoreLearner)
+
+
+def test_the_default_is_the_average():
+    assert isinstance(resolve_model("auto"), AutoRatio)
+
+
+def test_a_density_ratio_stands_for_itself_and_is_not_touched():
+    model = KernelRatio("rows", n_centres=7)
+    resolved = resolve_model(model)
+    assert resolved is not model
+    assert resolved.get_params() == model.get_params()
+
+
+def test_fits_leave_the_learner_as_it_is():
+    X = np.random.default_rng(0).normal(size=(30, 2))
+    for name in set(RATIOS) - {"network"}:
+        learner = resolve_model(name)
+        before = set(vars(learner))
+        learner.fit_ratio(X[:10], X)
+        assert set(vars(learner)) == before
+
+
+@pytest.mark.parametrize(
+    "classifier", [LogisticRegression(C=3), make_pipeline(StandardScaler(), RandomForestClassifier())]
+)
+def test_a_classifier_is_turned_into_a_density_ratio(classifier):
+    resolved = resolve_model(classifier)
+    assert isinstance(resolved, ClassifierRatio)
+    assert resolved.classifier is classifier
+
+
+def test_a_torch_module_is_turned_into_a_network():
+    torch = pytest.importorskip("torch")
+    module = torch.nn.Linear(2, 1)
+    assert isinstance(resolve_model(module), NetworkRatio)
+
+
+def test_unknown_names_are_refused_with_the_known_ones():
+    with pytest.raises(ParameterError, match=r"model must be one of 'auto', .*'network', got 'forrest'"):
+        resolve_model("forrest")
+
+
+@pytest.mark.parametrize("cls", [KernelRatio, LogisticRegression])
+def test_classes_are_refused_with_the_way_out(cls):
+    with pytest.raises(ParameterError, match=rf"write {cls.__name__}\(\)"):
+        resolve_model(cls)
+
+
+@pytest.mark.parametrize("wrong", [None, 3, LinearSVC(), StandardScaler(), len])
+def test_what_is_no_model_is_refused(wrong):
+    with pytest.raises(ParameterError, match="model must be a name, a density ratio"):
+        resolve_model(wrong)
+
+
+# -- seeds ---------------------------------------------------------------------------------
+
+
+def seeds(model):
+    return {name: value for name, value in model.get_params().items() if name.endswith("random_state")}
+
+
+def test_free_random_states_are_fixed_inner_ones_too():
+    nested = make_pipeline(StandardScaler(), RandomForestClassifier(), memory=None)
+    model = ClassifierRatio(nested)
+    fixed = seeds(seeded(model, np.random.RandomState(0)))
+    assert len(fixed) == 2
+    assert all(isinstance(seed, int) for seed in fixed.values())
+    assert len(set(fixed.values())) == 2
+    assert all(seed is None for seed in seeds(model).values())
+
+
+def test_random_states_that_the_user_set_stay():
+    model = ClassifierRatio(RandomForestClassifier(random_state=7))
+    fixed = seeds(seeded(model, np.random.RandomState(0)))
+    assert fixed["classifier__random_state"] == 7
+    assert isinstance(fixed["random_state"], int)
+
+
+@pytest.mark.parametrize(
+    "model", [AutoRatio(), BoostedRatio(), KernelRatio(), ClassifierRatio(RandomForestClassifier())]
+)
+def test_equal_generators_fix_equal_seeds(model):
+    first, second, third = (seeds(seeded(model, np.random.RandomState(s))) for s in (1, 1, 2))
+    assert first == second != third
+    assert first
+
+
+def test_naming_a_model_brings_in_no_torch():
+    code = (
+        "import sys; from drpu.classifier.models import resolve_model; "
+        "resolve_model('kernel'); resolve_model('auto'); sys.exit('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

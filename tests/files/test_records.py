@@ -1,0 +1,363 @@
+"""save, load, verify and inspect_file over records: one decoding, and trust for estimators of others."""
+
+import hashlib
+import re
+import threading
+import warnings
+from dataclasses import dataclass, replace
+from functools import cached_property
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import pytest
+
+import drpu
+from codec_laws import check_kept, edits, same
+from drpu._codec import KINDS, Array, Blob, Items, Kept, Number, encode, kept, rules_of
+from drpu._typing import FloatArray
+from drpu.classifier.record import Record, Reduction, record_of
+from drpu.exceptions import ArtifactError, DataError, DataTypeError, MissingExtraError, ParameterError
+from drpu.files.archive import write_archive
+from drpu.files.records import KIND_MODULES, inspect_file, load, save, verify
+from drpu.files.signature import make_keys, sign
+
+
+@kept("test-lines")
+@dataclass(frozen=True)
+class Lines(Kept):
+    weights: Annotated[FloatArray, Array("md")]
+
+    def __post_init__(self):
+        if self.weights.size == 0:
+            raise DataError("weights must have a row and a column.")
+
+    @cached_property
+    def mean(self):
+        return self.weights.mean(axis=0)
+
+
+@kept("test-steps")
+@dataclass(frozen=True)
+class Steps(Kept):
+    archive: Annotated[bytes, Blob("estimators-{}.skops")]
+
+
+@kept("test-classifier")
+@dataclass(frozen=True)
+class LinesRecord(Record):
+    lines: Lines
+    share: Annotated[float, Number(0, 1)]
+    names: Annotated[tuple[str, ...], Items(high=9)]
+    steps: Steps | None = None
+    kept_rows: dict[str, str] | None = None
+
+    def classifier(self, module=None):
+        if self.share == 0.125:
+            raise ParameterError("share must not be an eighth.")
+        if self.share == 0.25:
+            raise MissingExtraError("torch is not installed.")
+        return LinesClassifier(self)
+
+    def facts(self):
+        return {"values_of_rows": self.kept_rows or {}, "columns": len(self.names)}
+
+    def reduced(self, reduction):
+        return self if reduction.column_values != "hash" else replace(self, names=("?",) * len(self.names))
+
+
+class LinesClassifier:
+    def __init__(self, record):
+        self.fitted = record
+        self.n_features_in_ = record.lines.weights.shape[1]
+
+    def record(self):
+        return self.fitted
+
+    def decision_function(self, X):
+        scores = X @ self.fitted.lines.mean + self.fitted.share
+        return scores * np.nan if self.fitted.names == ("broken",) else scores
+
+
+def classifier(**values):
+    lines = Lines(np.random.default_rng(0).normal(size=(3, 2)))
+    return LinesClassifier(replace(LinesRecord(lines, 0.5, ("a", "b")), **values))
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "a.drpu"
+
+
+@pytest.fixture
+def foreign(path):
+    """A file that holds estimators of another library."""
+    save(classifier(steps=Steps(b"PK" * 100)), path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    make_keys(folder / "key.pem", folder / "key.pub.pem")
+    return folder / "key.pem", folder / "key.pub.pem"
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def rewritten(path, encoded):
+    """Write any encoded object with right digests."""
+    with open(path, "wb") as file:
+        write_archive(file, encoded, {})
+
+
+def test_a_saved_classifier_comes_back_as_it_was(path):
+    save(classifier(), path)
+    found = load(path)
+    assert same(found.record(), classifier().record())
+    assert (found.decision_function(np.eye(2)) == classifier().decision_function(np.eye(2))).all()
+    first = path.read_bytes()
+    save(found, path)
+    assert path.read_bytes() == first
+
+
+def test_verify_and_inspect_decode_the_same_record(path):
+    save(classifier(), path)
+    found = verify(path)
+    assert (found.kind, found.schema, found.estimators, found.signed) == ("test-classifier", 1, False, False)
+    assert (found.sha256, found.bytes) == (digest(path), path.stat().st_size)
+    assert found.contents == {"values_of_rows": {}, "columns": 2}
+    assert found.as_dict()["versions"]["drpu"] == drpu.__version__
+    again, record = inspect_file(path)
+    assert again == found
+    assert same(record, classifier().record())
+
+
+def test_verify_accepts_what_load_accepts_and_nothing_else_is_raised(path):
+    read = 0
+    for encoded in edits(encode(classifier().record())):
+        try:
+            rewritten(path, encoded)
+        except Exception:  # an edit that no file can hold
+            continue
+        try:
+            verify(path)
+        except ArtifactError:
+            with pytest.raises(ArtifactError):
+                load(path)
+        else:
+            load(path)
+            read += 1
+    assert read > 10
+
+
+def test_a_record_that_makes_no_classifier_is_an_artifact_error(path):
+    rewritten(path, encode(classifier(share=0.125).record()))
+    with pytest.raises(ArtifactError, match="cannot be read as a drpu artifact: share must not"):
+        load(path)
+    rewritten(path, encode(classifier(share=0.25).record()))
+    with pytest.raises(MissingExtraError):
+        load(path)
+
+
+def test_a_classifier_that_cannot_score_two_rows_is_refused(path):
+    rewritten(path, encode(classifier(names=("broken",)).record()))
+    verify(path)
+    with pytest.raises(ArtifactError, match="cannot score rows"):
+        load(path)
+
+
+def test_an_object_that_is_no_record_is_refused(path):
+    rewritten(path, encode(Lines(np.eye(2))))
+    for read in (load, verify, inspect_file):
+        with pytest.raises(ArtifactError, match="its kind must be one of"):
+            read(path)
+
+
+def test_only_classifiers_are_saved(path):
+    with pytest.raises(DataTypeError, match="classifier of drpu, got dict"):
+        save({}, path)
+    assert not path.exists()
+
+
+def test_other_classes_register_their_record(path):
+    class Around:
+        n_features_in_ = 2
+
+    record_of.register(Around, lambda around: classifier().record())
+    assert same(record_of(Around()), classifier().record())
+
+
+def test_models_that_keep_rows_are_refused_unless_asked_for(path):
+    kept_rows = classifier(kept_rows={"Neighbours": "training rows"})
+    with pytest.raises(ArtifactError, match=r"Neighbours \(training rows\).*keep_rows=True"):
+        save(kept_rows, path)
+    assert not path.exists()
+    save(kept_rows, path, keep_rows=True)
+    assert verify(path).contents["values_of_rows"] == {"Neighbours": "training rows"}
+
+
+def test_options_reduce_the_record(path):
+    save(classifier(), path, column_values="hash")
+    assert load(path).record().names == ("?", "?")
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"column_values": "x"}, {"rare_values": 0}, {"column_profiles": 1}, {"levels": 0}, {"levels": 1.5}],
+)
+def test_options_that_do_not_exist_are_refused(option, path):
+    with pytest.raises(ParameterError, match=next(iter(option))):
+        save(classifier(), path, **option)
+    with pytest.raises(ParameterError):
+        Reduction(**option)
+
+
+def test_a_file_that_does_not_reproduce_the_scores_is_not_written(path, monkeypatch):
+    path.write_text("before")
+    other = classifier()
+    other.decision_function = lambda X: np.ones(2)
+    with pytest.raises(ArtifactError, match="does not reproduce the scores"):
+        save(other, path)
+    assert path.read_text() == "before"
+
+
+# -- trust -------------------------------------------------------------------------------------
+
+
+def test_estimators_of_others_need_trust_and_the_error_names_the_ways(foreign):
+    for read in (load, verify):
+        with pytest.raises(ArtifactError, match=r"expected_sha256=.*public_key=.*trusted=True"):
+            read(foreign)
+
+
+def test_trust_is_a_word_a_digest_or_a_signature(foreign, keys):
+    sign(foreign, keys[0])
+    steps = Steps(b"PK" * 100)
+    for way in ({"trusted": True}, {"expected_sha256": digest(foreign)}, {"public_key": keys[1]}):
+        assert same(load(foreign, **way).record().steps, steps)
+        found = verify(foreign, **way)
+        assert found.estimators
+        assert found.signed == ("public_key" in way)
+    with pytest.raises(ParameterError, match="trusted must be True or False"):
+        load(foreign, trusted=1)
+
+
+def test_a_wrong_digest_or_signature_is_no_trust(foreign, keys, tmp_path):
+    with pytest.raises(ArtifactError, match="not the file that was expected"):
+        load(foreign, expected_sha256="0" * 64)
+    with pytest.raises(ParameterError, match="expected_sha256"):
+        load(foreign, expected_sha256="é" * 64)
+    with pytest.raises(ParameterError, match="public_key must be given"):
+        load(foreign, signature=sign(foreign, keys[0]))
+    other = sign(foreign, keys[0], signature=tmp_path / "other.sig")
+    save(classifier(steps=Steps(b"other")), foreign)
+    with pytest.raises(ArtifactError, match="does not belong to this file"):
+        load(foreign, signature=other, public_key=keys[1])
+
+
+def test_without_trust_estimators_are_not_even_read(foreign):
+    content = bytearray(foreign.read_bytes())
+    at = content.index(b"PK" * 50)
+    content[at : at + 4] = b"XXXX"
+    foreign.write_bytes(content)
+    found, record = inspect_file(foreign)
+    assert found.estimators
+    assert record.steps.archive == b""
+    with pytest.raises(ArtifactError, match="checksum"):
+        load(foreign, trusted=True)
+
+
+def test_estimators_hide_under_no_other_name(path):
+    tree, arrays, _ = encode(classifier(steps=Steps(b"x")).record())
+    tree["fields"]["steps"]["fields"]["archive"] = {"blob": "steps.archive"}
+    rewritten(
+        path, (encoded := encode(classifier().record()))._replace(tree=tree, blobs={"steps.archive": b"x"})
+    )
+    assert encoded.arrays.keys() == arrays.keys()
+    with pytest.raises(ArtifactError, match=r"steps\.archive: must have the name 'estimators-steps"):
+        load(path)
+
+
+# -- files -------------------------------------------------------------------------------------
+
+
+def test_the_file_is_read_once(path, monkeypatch, keys):
+    save(classifier(), path)
+    sign(path, keys[0])
+    opened = []
+    real = open
+
+    def counted(name, *args, **options):
+        opened.append(str(name))
+        return real(name, *args, **options)
+
+    monkeypatch.setattr("drpu.files.archive.open", counted, raising=False)
+    monkeypatch.setattr("drpu.files.signature.open", counted, raising=False)
+    load(path, expected_sha256=digest(path), public_key=keys[1])
+    assert opened.count(str(path)) == 1
+
+
+def test_sizes_are_bounded(path):
+    save(classifier(), path)
+    with pytest.raises(ArtifactError, match="max_bytes"):
+        load(path, max_bytes=path.stat().st_size - 1)
+    with pytest.raises(ParameterError, match="max_bytes"):
+        verify(path, max_bytes=0)
+
+
+def test_a_newer_scikit_learn_is_named_where_reading_fails(path, monkeypatch):
+    monkeypatch.setattr("drpu.files.archive._versions", lambda: {"scikit-learn": "999.1"})
+    rewritten(path, encode(classifier(share=0.125).record()))
+    with pytest.raises(ArtifactError, match=r"written with scikit-learn 999\.1"):
+        load(path)
+    save(classifier(), path)
+    load(path)
+
+
+def test_loading_in_threads_leaves_the_filters_of_warnings_alone(path):
+    save(classifier(), path)
+    before = list(warnings.filters)
+    threads = [threading.Thread(target=lambda: [load(path) for _ in range(10)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before
+
+
+def test_a_pair_of_keys_is_two_files(tmp_path):
+    with pytest.raises(ParameterError, match="two files"):
+        make_keys(tmp_path / "key.pem", tmp_path / "key.pem")
+    with pytest.raises(ParameterError, match="two files"):
+        make_keys(tmp_path / "key.pem", tmp_path / "x" / ".." / "key.pem")
+    with pytest.raises(FileNotFoundError):
+        make_keys(tmp_path / "key.pem", tmp_path / "missing" / "key.pub.pem")
+    assert list(tmp_path.iterdir()) == []
+
+
+# -- kinds -------------------------------------------------------------------------------------
+
+
+def test_every_module_that_declares_a_kind_is_imported_before_a_file_is_read():
+    source = Path(drpu.__file__).parent
+    declaring = {
+        ".".join(("drpu", *file.relative_to(source).with_suffix("").parts))
+        for file in source.rglob("*.py")
+        if re.search(r"^@kept\(", file.read_text(), re.MULTILINE)
+    }
+    assert declaring == set(KIND_MODULES)
+
+
+def test_every_kind_has_rules():
+    for name in KIND_MODULES:
+        import_module(name)
+    for cls in KINDS.values():
+        rules_of(cls)
+
+
+def test_records_keep_the_laws_of_kept_objects():
+    assert check_kept(classifier(steps=Steps(b"x")).record())

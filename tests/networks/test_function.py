@@ -1,0 +1,225 @@
+"""Laws of NetworkFunction and ClassGenerators: files, copies, sizes, modules of the user."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import tracemalloc
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from drpu import NetworkRatio
+from drpu._codec import decode, encode
+from drpu._samples import Sample, SamplePair
+from drpu.exceptions import ArtifactError, DataError
+from drpu.functions.base import Exportable, Function
+from drpu.functions.folds import Folds
+from drpu.networks.function import NetworkFunction, give_module, weight_shapes
+from drpu.networks.generative import IMAGE, ClassGenerators, Game, generator_shapes
+from drpu.networks.generative_training import make_generator
+from drpu.networks.modules import Ensemble, make_network
+
+RNG = np.random.default_rng(0)
+POSITIVE, UNLABELED = RNG.normal(1, 1, (60, 3)), RNG.normal(0, 1, (200, 3))
+IMAGES = RNG.random((60, 16, 16)).astype(np.float32)
+SMALL = {"alpha": 0.3, "epochs": 2, "batch_size": 50, "random_state": 0, "device": "cpu"}
+
+
+def fitted(**changes) -> NetworkFunction:
+    return NetworkRatio(**SMALL | {"hidden": (8, 4)} | changes).fit_ratio(POSITIVE, UNLABELED)
+
+
+def of_images(**changes) -> NetworkFunction:
+    return NetworkRatio(**SMALL | {"hidden": (2,)} | changes).fit_ratio(IMAGES[:20], IMAGES)
+
+
+def user_net() -> nn.Module:
+    return nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
+
+
+CASES = {
+    "perceptron": fitted,
+    "bounded": lambda: fitted(head="bounded"),
+    "float64": lambda: fitted(dtype="float64"),
+    "students": lambda: fitted(teachers=1, students=2),
+    "images": lambda: of_images(augment="flip", average_views=True),
+    "students of images": lambda: of_images(teachers=1, students=2),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def function(request):
+    return CASES[request.param]()
+
+
+def rows_of(function: NetworkFunction) -> np.ndarray:
+    return IMAGES if len(function.input_shape) > 1 else UNLABELED
+
+
+def written(function: Function) -> Function:
+    """The function after a way through a file, in which numbers have shape (1,)."""
+    tree, arrays, blobs = encode(function)
+    assert not blobs
+    arrays = {name: np.atleast_1d(array) for name, array in arrays.items()}
+    return decode(json.loads(json.dumps(tree)), arrays, {}, Function)
+
+
+def test_files_keep_the_scores_and_the_facts(function):
+    again = written(function)
+    assert_array_equal(again.log_ratio(rows_of(function)), function.log_ratio(rows_of(function)))
+    assert_array_equal(again.history["risk"], function.history["risk"])
+    facts = [(f.alpha, f.best_epoch, f.head, f.bound, f.members, f.describe()) for f in (again, function)]
+    assert facts[0] == facts[1]
+
+
+def test_pickles_hold_arrays_and_no_modules(function):
+    function.log_ratio(rows_of(function))
+    again = pickle.loads(pickle.dumps(function))
+    assert "torch_module" not in vars(again)
+    assert "_exact_module" not in vars(again)
+    assert_array_equal(again.log_ratio(rows_of(function)), function.log_ratio(rows_of(function)))
+
+
+def test_functions_hold_no_row(function):
+    kept = b"".join(array.tobytes() for array in encode(function).arrays.values())
+    for row in rows_of(function):
+        assert row.tobytes() not in kept
+        assert row.astype(np.float32).tobytes() not in kept
+    assert function.keeps == {}
+
+
+def test_functions_say_what_they_accept(function):
+    assert isinstance(function, Exportable)
+    assert function.accepts_nd
+    assert not function.accepts_sparse
+    assert function.row_shape == rows_of(function).shape[1:]
+    with pytest.raises(DataError, match="as in training"):
+        function.log_ratio(rows_of(function)[:, :1])
+
+
+def test_fast_scores_are_scores_up_to_rounding(function):
+    assert_allclose(
+        function.fast_score(rows_of(function)), function.score(rows_of(function)), rtol=1e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize(
+    ("network", "shape", "widths"),
+    [
+        ("perceptron", (5,), (7, 3)),
+        ("perceptron", (2, 4, 4), (6,)),
+        ("perceptron", (5,), ()),
+        ("resnet9", (16, 16), (2,)),
+        ("resnet9", (3, 16, 18), (3,)),
+    ],
+)
+@pytest.mark.parametrize("members", [1, 3])
+def test_shapes_are_those_of_the_module(network, shape, widths, members):
+    made = [make_network(network, shape, widths) for _ in range(members)]
+    state = (made[0] if members == 1 else Ensemble(made)).state_dict()
+    expected = {k: tuple(v.shape) for k, v in state.items() if not k.endswith("num_batches_tracked")}
+    assert dict(weight_shapes(network, shape, widths, members)) == expected
+
+
+@pytest.mark.parametrize("shape", [IMAGE, (3,), (2, 5)])
+def test_shapes_of_generators_are_those_of_the_module(shape):
+    state = make_generator(shape, 6, (5, 4)).state_dict()
+    assert dict(generator_shapes(shape, 6, (5, 4))) == {k: tuple(v.shape) for k, v in state.items()}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"widths": (2**20,) * 1000},
+        {"members": 1000},
+        {"widths": (2**20, 2**20), "input_shape": (2**24,)},
+        {"network": "resnet9", "widths": (2**20,), "input_shape": (2**12, 2**12), "scaling": None},
+    ],
+)
+def test_a_file_that_names_a_huge_network_is_refused_before_it_is_made(changes, monkeypatch):
+    function = fitted()
+    monkeypatch.setattr(nn.Module, "__init__", lambda *_, **__: pytest.fail("a module was made"))
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match="must"):
+            replace(function, **changes)
+        assert tracemalloc.get_traced_memory()[1] < 2**20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"widths": (8, 5)}, "must be floats of shape"),
+        ({"network": "resnet9", "scaling": None}, "needs images and one width"),
+        ({"network": "module"}, "scaling must be given"),
+        ({"scaling": None}, "scaling must be given"),
+        ({"input_shape": (4,)}, "shape of a row"),
+        ({"bound": 2.0}, "bound must be given"),
+        ({"input_shape": (2**13, 2**13)}, "at most"),
+    ],
+)
+def test_parts_that_do_not_fit_are_refused(changes, message):
+    with pytest.raises(DataError, match=message):
+        replace(fitted(), **changes)
+
+
+def test_weights_that_belong_to_no_layer_are_refused():
+    function = fitted()
+    more = function.weights | {"99.weight": np.zeros((1, 1), np.float32)}
+    with pytest.raises(DataError, match="arrays of weights"):
+        replace(function, weights=more)
+    integers = {name: value.astype(np.int64) for name, value in function.weights.items()}
+    with pytest.raises(DataError, match="must be floats"):
+        replace(function, weights=integers)
+
+
+@pytest.mark.parametrize("students", [0, 2])
+def test_a_network_of_the_user_is_needed_after_reading(students):
+    taught = {"teachers": 1, "students": students} if students else {}
+    function = fitted(module=user_net, hidden=None, **taught)
+    again = written(function)
+    with pytest.raises(ArtifactError, match="Pass module=YourNetwork"):
+        again.log_ratio(UNLABELED)
+    for module in (user_net, user_net()):
+        found = give_module(again, module)
+        assert_array_equal(found.log_ratio(UNLABELED), function.log_ratio(UNLABELED))
+    with pytest.raises(ArtifactError, match="must be the network that was fitted"):
+        give_module(again, lambda: nn.Linear(3, 1)).log_ratio(UNLABELED)
+
+
+def test_a_module_reaches_the_functions_of_all_folds():
+    ours, theirs = fitted(), written(fitted(module=user_net, hidden=None))
+    folds = give_module(Folds((theirs, theirs), theirs), user_net)
+    assert all(one.module is user_net for one in folds.all_functions)
+    assert give_module(ours, user_net) is ours
+
+
+def test_generators_keep_their_rows(tmp_path):
+    game = Game(4, 16, 2e-3, 5, (6,), (1.0, 1.0, 0.1), 0.5, 1.0, "cpu", 0)
+    pair = SamplePair(Sample(POSITIVE), Sample(UNLABELED))
+    made = ClassGenerators.learn(pair, prior=0.4, game=game, seed=0)
+    tree, arrays, _ = encode(made)
+    again = decode(tree, arrays, {}, ClassGenerators)
+    for kind in (True, False):
+        assert_array_equal(again.sample(30, positive=kind, seed=1), made.sample(30, positive=kind, seed=1))
+    with pytest.raises(DataError, match="must be floats of shape"):
+        replace(made, hidden=(7,))
+    with pytest.raises(DataError, match="shape of a row"):
+        replace(made, mean=made.mean[:2])
+
+
+def test_scoring_leaves_the_random_numbers_of_torch_alone(function):
+    torch.manual_seed(3)
+    before = torch.get_rng_state()
+    replace(function).log_ratio(rows_of(function))
+    assert torch.equal(torch.get_rng_state(), before)

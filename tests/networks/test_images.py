@@ -1,0 +1,312 @@
+"""Laws of networks on images: augmentation, eight bits, the residual network, shared rows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from drpu import NetworkRatio
+from drpu._samples import Sample, SamplePair
+from drpu.exceptions import DataError, ParameterError
+from drpu.networks.augment import AUGMENTATIONS, make_augment
+from drpu.networks.augment import test_views as views_of
+from drpu.networks.device import private_random
+from drpu.networks.fit import Network, check_options, fit_networks
+from drpu.networks.learner import NetworkScore
+from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats
+from drpu.networks.modules import ResNet9, image_shape
+
+SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
+
+
+def pictures(n: int, positive, seed: int = 0, side: int = 16) -> np.ndarray:
+    """Noise of eight bits, with a bright square in the positive images."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 120, (n, side, side)).astype(np.uint8)
+    images[np.broadcast_to(positive, n), 4:9, 4:9] += 100
+    return images
+
+
+POSITIVE, UNLABELED = pictures(40, True), pictures(150, np.arange(150) < 60, seed=1)
+TEST, LABELS = pictures(60, np.arange(60) < 30, seed=2), np.arange(60) < 30
+
+
+def fitted(**changes):
+    return NetworkRatio(**SMALL | changes).fit_ratio(POSITIVE, UNLABELED)
+
+
+@pytest.fixture(scope="module")
+def residual():
+    return fitted(epochs=6)
+
+
+def test_images_get_a_residual_network_and_other_rows_a_perceptron(residual):
+    assert isinstance(residual.torch_module, ResNet9)
+    assert residual.scaling is None
+    small = NetworkRatio(**SMALL).fit_ratio(POSITIVE[:, :8, :8], UNLABELED[:, :8, :8])
+    flat = NetworkRatio(**SMALL).fit_ratio(POSITIVE.reshape(40, -1), UNLABELED.reshape(150, -1))
+    named = fitted(network="perceptron")
+    assert all(isinstance(model.torch_module, nn.Sequential) for model in (small, flat, named))
+
+
+def test_the_residual_network_ranks_images(residual):
+    scores = residual.log_ratio(TEST)
+    assert scores[LABELS].mean() > scores[~LABELS].mean() + 3 * scores.std() / np.sqrt(60)
+
+
+def test_its_output_starts_where_the_ratio_is_one():
+    module = ResNet9((3, 16, 16), 2, start=0.54)
+    assert module.last.bias.item() == pytest.approx(0.54)
+    assert module(torch.rand(5, 3, 16, 16)).shape == (5, 1)
+
+
+def test_named_resnet9_has_six_million_weights():
+    count = sum(weight.numel() for weight in ResNet9((3, 32, 32)).parameters())
+    assert 6.4e6 < count < 6.8e6
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (1, 16, 16)])
+def test_eight_bits_are_pixels_from_zero_to_one(shape):
+    rows = [images.reshape(-1, *shape) for images in (POSITIVE, UNLABELED, TEST)]
+    floats = [as_floats(torch.as_tensor(part), torch.float32).numpy() for part in rows]
+    assert_array_equal(floats[0], rows[0].astype(np.float32) / np.float32(255))
+    bits = NetworkRatio(**SMALL).fit_ratio(rows[0], rows[1])
+    same = NetworkRatio(**SMALL).fit_ratio(floats[0], floats[1])
+    assert_allclose(bits.log_ratio(rows[2]), same.log_ratio(floats[2]), rtol=1e-6)
+
+
+def test_a_network_of_the_user_gets_images_as_they_come():
+    seen = []
+
+    class Spy(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.last = nn.Linear(256, 1)
+
+        def forward(self, rows):
+            seen.append((rows.shape[1:], rows.dtype, float(rows.max())))
+            return self.last(rows.flatten(1))
+
+    NetworkRatio(Spy, **SMALL | {"hidden": None}).fit_ratio(POSITIVE, UNLABELED).log_ratio(TEST)
+    assert {(tuple(shape), dtype) for shape, dtype, _ in seen} == {((16, 16), torch.float32)}
+    assert max(largest for *_, largest in seen) <= 1
+
+
+def test_eight_bits_stay_so_until_a_batch_is_taken():
+    pool = Pool(torch.as_tensor(UNLABELED), dtype=torch.float64)
+    rows = pool.take(torch.tensor([[3, 5]]))
+    assert pool.rows.dtype == torch.uint8
+    assert rows.dtype == torch.float64
+    assert_allclose(rows[0, 0], UNLABELED[3] / 255)
+
+
+def test_a_row_has_one_score_in_any_batch(residual):
+    alone = np.concatenate([residual.log_ratio(TEST[i : i + 1]) for i in range(10)])
+    assert_allclose(alone, residual.log_ratio(TEST)[:10], rtol=1e-10)
+
+
+def test_a_classifier_of_images_saves_and_adapts(tmp_path):
+    from drpu import DRPUClassifier, load, save
+
+    images = np.concatenate([pictures(120, True, seed=3), UNLABELED])
+    labels = np.arange(len(images)) < 120
+    clf = DRPUClassifier(NetworkRatio(**SMALL), prior=0.4, holdout=0.3, random_state=0).fit(images, labels)
+    save(clf, tmp_path / "images.drpu")
+    again = load(tmp_path / "images.drpu")
+    assert_array_equal(again.predict(TEST), clf.predict(TEST))
+    assert again.at_prior(0.5).predict(TEST).shape == (60,)
+
+
+@pytest.mark.parametrize("name", AUGMENTATIONS)
+@pytest.mark.parametrize("shape", [(16, 16), (3, 16, 20)])
+def test_augmentations_keep_shape_and_range_and_follow_the_seed(name, shape):
+    images = torch.rand(30, *shape)
+    before = images.clone()
+    change = make_augment(name)
+    results = []
+    for seed in (0, 0, 1):
+        with private_random(seed, torch.device("cpu")):
+            results.append(change(images))
+    assert torch.equal(images, before)
+    assert torch.equal(results[0], results[1])
+    assert not torch.equal(results[0], results[2])
+    assert all(r.shape == images.shape and r.dtype == images.dtype for r in results)
+    assert min(r.min() for r in results) >= images.min()
+    assert max(r.max() for r in results) <= images.max()
+
+
+def test_flips_mirror_half_of_the_images():
+    images = torch.rand(400, 1, 8, 8)
+    mirrored = (make_augment("flip")(images) == images.flip(-1)).all(3).all(2).flatten()
+    kept = (make_augment("flip")(images) == images).all(3).all(2).flatten()
+    assert 120 < mirrored.sum() < 280  # 200, give or take eight standard deviations of 10
+    assert kept.any()
+
+
+@pytest.mark.parametrize("name", ["shift", "crop"])
+def test_moved_images_hold_their_own_pixels(name):
+    images = torch.rand(20, 2, 14, 14)
+    moved = make_augment(name)(images)
+    for image, result in zip(images.flatten(0, 1), moved.flatten(0, 1), strict=True):
+        assert torch.isin(result, image).all()
+
+
+def test_all_channels_of_an_image_move_together():
+    images = torch.rand(20, 1, 14, 14).expand(20, 3, 14, 14)
+    moved = make_augment("crop-flip-cutout")(images)
+    assert torch.equal(moved[:, :1].expand_as(moved), moved)
+
+
+def test_cutouts_replace_a_square_by_the_mean():
+    images = torch.rand(50, 16, 16)
+    changed = (make_augment("cutout")(images) != images).sum((1, 2))
+    assert changed.max() == 16  # four by four, less where it reaches over the border
+    assert changed.min() >= 4
+
+
+def test_names_are_joined_and_wrong_ones_refused():
+    assert make_augment(None) is None
+    for wrong in ("turn", "crop-turn", "", 3):
+        with pytest.raises(ParameterError, match="augment must be None, a function"):
+            fitted(augment=wrong)
+    with pytest.raises(DataError, match="changes images"):
+        NetworkRatio(**SMALL, augment="flip").fit_ratio(POSITIVE.reshape(40, -1), UNLABELED.reshape(150, -1))
+    with pytest.raises(ParameterError, match="must return a tensor of the shape"):
+        fitted(augment=lambda rows: rows[:, :4])
+
+
+def test_augmentation_changes_training_rows_alone():
+    seen = []
+
+    def spy(rows):
+        seen.append(len(rows))
+        return rows.flip(-1)
+
+    model = fitted(augment=spy)
+    before = len(seen)
+    assert before > 0
+    model.log_ratio(TEST)
+    assert len(seen) == before
+    assert max(seen) < 100  # batches, not all rows
+
+
+def test_equal_seeds_augment_equally():
+    first, second, other = (
+        fitted(augment="crop-flip", random_state=seed).log_ratio(TEST) for seed in (0, 0, 1)
+    )
+    assert_array_equal(first, second)
+    assert not np.allclose(first, other)
+
+
+def test_scores_are_averaged_over_views():
+    model = fitted(augment="shift-flip", average_views=True)
+    views = views_of("shift-flip")
+    assert len(views) == 10
+    plain = replace(model, views=None)
+    images = torch.as_tensor(TEST)
+    outputs = [plain.log_ratio(view(images).numpy()) for view in views]
+    averaged = model.log_ratio(TEST)
+    assert (averaged > np.min(outputs, axis=0) - 1e-9).all()
+    assert (averaged < np.max(outputs, axis=0) + 1e-9).all()
+    assert not np.allclose(averaged, outputs[0])
+    mirrored = model.log_ratio(np.ascontiguousarray(TEST[:, :, ::-1]))
+    assert_allclose(mirrored, averaged, rtol=1e-9)
+    with pytest.raises(ParameterError, match="average_views must be False"):
+        fitted(average_views=True)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [((16,), "needs images"), ((4, 4), "at least 8"), ((32, 32, 3), "channels come last")],
+)
+def test_rows_that_are_no_images_are_refused(shape, message):
+    with pytest.raises(DataError, match=message):
+        image_shape(shape)
+    rows = np.zeros((30, *shape), dtype=np.uint8)
+    with pytest.raises(DataError, match=message):
+        NetworkRatio(**SMALL, network="resnet9").fit_ratio(rows, rows)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"network": "vgg"}, "network must be one of"),
+        ({"module": "resnet9", "hidden": None}, "named by network"),
+        ({"module": nn.Linear(2, 1), "hidden": None, "network": "resnet9"}, "network must be 'auto'"),
+        ({"hidden": (3, 3)}, "one number"),
+        ({"rounds": 2}, "without teachers"),
+        ({"students": 2}, "without teachers"),
+        ({"mixup": True}, "without teachers"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        fitted(**changes)
+
+
+def test_shared_rows_are_taken_once_with_both_weights():
+    weights = torch.tensor([1.0, 2, 0, 4]), torch.tensor([0.0, 1, 1, 1])
+    positive, unlabeled = (Pool(torch.arange(4.0)[:, None], weight) for weight in weights)
+    rows = TrainingRows(positive, unlabeled, shared=True)
+    parts = list(rows.epoch(2, [torch.Generator().manual_seed(0)]))
+    assert sorted(torch.cat([own[0] for _, own in parts]).tolist()) == [0, 1, 2, 3]
+    batch = rows.batch(*parts[0])
+    assert batch.shared
+    chosen = parts[0][0]
+    assert torch.equal(batch.positive_weight, weights[0][chosen])
+    assert torch.equal(batch.unlabeled_weight, weights[1][chosen])
+
+
+def test_shared_rows_fit_what_pairs_of_batches_fit():
+    """With one batch an epoch the two are the same risk, up to the statistics of batch norm."""
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(80, 3))
+    sample = SamplePair(Sample(rows, rng.random(80)), Sample(rows))
+    learner = NetworkRatio(
+        lambda: nn.Linear(3, 1), alpha=0.0, epochs=5, batch_size=80, dtype="float64", early_stopping=False
+    )
+    options = check_options(learner, (3,), 80)
+    pair, once = (
+        fit_networks(options, sample, None, [Network(0, 0.0)], shared=shared)[0].log_ratio(rows)
+        for shared in (False, True)
+    )
+    assert_allclose(pair, once, rtol=1e-9)
+
+
+def test_mixed_rows_are_averages_with_averaged_weights():
+    rows, positive, unlabeled = torch.rand(1, 9, 2, 2), torch.rand(1, 9), torch.ones(1, 9)
+    mixed = Batch(rows, rows, positive, unlabeled).mixed()
+    assert mixed.shared
+    assert_allclose(mixed.unlabeled_weight, 1, rtol=1e-6)
+    share = (mixed.positive_weight - positive.roll(1, 1)) / (positive - positive.roll(1, 1))
+    assert ((share > -1e-5) & (share < 1 + 1e-5)).all()
+    wide = share[..., None, None]
+    assert_allclose(mixed.unlabeled, wide * rows + (1 - wide) * rows.roll(1, 1), atol=1e-5)
+
+
+def test_scores_have_the_same_options():
+    from drpu.core.risks import ShiftedRisk
+
+    model = NetworkScore(
+        network="resnet9",
+        hidden=(2,),
+        augment="flip",
+        average_views=True,
+        epochs=1,
+        device="cpu",
+        random_state=0,
+    )
+    pair = SamplePair(Sample(POSITIVE), Sample(UNLABELED))
+    score = model.fit_score(pair, ShiftedRisk(0.4, 0.4, corrected=True))
+    assert isinstance(score.torch_module, ResNet9)
+    assert (score.head, score.alpha, score.views) == ("score", None, "flip")
+    mirrored = np.ascontiguousarray(TEST[:, :, ::-1])
+    assert_allclose(score.score(mirrored), score.score(TEST), rtol=1e-9)

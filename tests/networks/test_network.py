@@ -1,0 +1,278 @@
+"""Laws of NetworkRatio and of the functions that it returns."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.base import clone
+from torch import nn
+
+from drpu.core.bregman import bregman_risk
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.networks.fit import ALPHAS, FALLBACK_ALPHA, check_options
+from drpu.networks.function import NetworkFunction
+from drpu.networks.learner import NetworkRatio
+
+PRIOR = 0.4
+
+
+def gaussians(n_positive: int, n_unlabeled: int, seed: int = 0):
+    """Positive and unlabeled rows of N((1,1), I) against N((-1,-1), I)."""
+    rng = np.random.default_rng(seed)
+    sign = np.where(rng.random(n_unlabeled) < PRIOR, 1.0, -1.0)
+    return rng.normal(1, 1, (n_positive, 2)), rng.normal(0, 1, (n_unlabeled, 2)) + sign[:, None]
+
+
+def true_log_ratio(X: np.ndarray) -> np.ndarray:
+    return -np.logaddexp(np.log(PRIOR), np.log(1 - PRIOR) - 2 * X.sum(1))
+
+
+def light(**changes) -> NetworkRatio:
+    return NetworkRatio(
+        **{
+            "hidden": (8,),
+            "alpha": 0.3,
+            "epochs": 3,
+            "learning_rate": 0.01,
+            "batch_size": 40,
+            "random_state": 0,
+        }
+        | changes
+    )
+
+
+def image_net() -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(1, 3, 3), nn.BatchNorm2d(3), nn.ReLU(), nn.Flatten(), nn.Linear(12, 1), nn.Flatten(0)
+    )
+
+
+POSITIVE, UNLABELED = gaussians(60, 200)
+
+
+def test_a_fit_returns_a_function_and_leaves_the_learner_as_it_is():
+    learner = light()
+    before = dict(vars(learner))
+    assert isinstance(learner.fit_ratio(POSITIVE, UNLABELED), NetworkFunction)
+    assert vars(learner) == before
+
+
+def test_learns_the_ratio_of_two_gaussians():
+    positive, unlabeled = gaussians(500, 2000)
+    learner = NetworkRatio(hidden=(32, 32), alpha=0.3, epochs=20, batch_size=100, random_state=0)
+    model = learner.fit_ratio(positive, unlabeled)
+
+    test_positive, test_unlabeled = gaussians(5000, 20_000, seed=1)
+    truth, scores = true_log_ratio(test_unlabeled), model.log_ratio(test_unlabeled)
+    near = truth > -4  # in the region of the positives
+    assert np.corrcoef(truth[near], scores[near])[0, 1] > 0.97
+
+    def risk(of):
+        return bregman_risk(of(test_positive), of(test_unlabeled), generator="bkl", log=True)
+
+    flat = bregman_risk(np.zeros(1), np.zeros(1), generator="bkl", log=True)
+    assert risk(model.log_ratio) - risk(true_log_ratio) < 0.1 * (flat - risk(true_log_ratio))
+
+
+@pytest.mark.parametrize("generator", ["lsif", "ukl", "bkl"])
+@pytest.mark.parametrize("head", ["softplus", "exp", "bounded", "relu", "identity"])
+def test_every_generator_and_head_ranks_the_classes(generator, head):
+    model = NetworkRatio(
+        hidden=(16,), generator=generator, head=head, alpha=0.3, epochs=15, batch_size=40, random_state=0
+    )
+    if head in ("relu", "identity") and generator != "lsif":
+        with pytest.raises(ParameterError, match=f"head='{head}' needs generator='lsif'"):
+            model.fit_ratio(POSITIVE, UNLABELED)
+        return
+    scores = model.fit_ratio(POSITIVE, UNLABELED).log_ratio([[2.0, 2.0], [-3.0, -3.0]])
+    assert scores.dtype == np.float64
+    assert scores[0] > scores[1]
+
+
+def test_auto_alpha_is_the_one_with_the_lowest_holdout_risk():
+    options = {"dtype": "float64", "learning_rate": 0.1, "epochs": 10}
+    model = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED)
+    risks = {}
+    for alpha in ALPHAS:
+        fixed = light(alpha=alpha, **options).fit_ratio(POSITIVE, UNLABELED)
+        risks[alpha] = fixed.history["holdout_risk"].min()
+    assert max(risks.values()) > min(risks.values()) + 0.01
+    assert_allclose(model.history["holdout_risk"].min(), min(risks.values()))
+    assert_allclose(risks[model.alpha], min(risks.values()))
+
+
+def test_without_early_stopping_holdout_rows_only_choose_alpha():
+    options = {"dtype": "float64", "learning_rate": 0.1, "epochs": 10, "early_stopping": False}
+    model = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED)
+    assert model.best_epoch == 10
+    held = gaussians(50, 100, seed=3)
+    last = [
+        light(alpha=alpha, **options).fit_ratio(POSITIVE, UNLABELED, holdout=held).history["holdout_risk"][-1]
+        for alpha in ALPHAS
+    ]
+    chosen = light(alpha="auto", **options).fit_ratio(POSITIVE, UNLABELED, holdout=held)
+    assert_allclose(chosen.history["holdout_risk"][-1], min(last))
+    assert "holdout_risk" not in light(**options).fit_ratio(POSITIVE, UNLABELED).history
+
+
+def test_too_few_rows_train_to_the_last_epoch():
+    model = light(alpha="auto").fit_ratio(POSITIVE[:5], UNLABELED[:5])
+    assert (model.alpha, model.best_epoch) == (FALLBACK_ALPHA, 3)
+    assert "holdout_risk" not in model.history
+    assert np.isfinite(light().fit_ratio(POSITIVE[:1], UNLABELED[:1]).log_ratio(UNLABELED)).all()
+
+
+def test_short_runs_are_made_longer_by_default():
+    model = light(epochs="auto", hidden=(2,), early_stopping=False).fit_ratio(POSITIVE[:10], UNLABELED)
+    assert len(model.history["risk"]) * (200 // 40) >= 300
+
+
+@pytest.mark.parametrize(("n", "batch_size"), [(10, 100), (20_000, 200), (10**6, 500)])
+def test_batches_grow_with_the_rows(n, batch_size):
+    assert check_options(NetworkRatio(), (1,), n).settings.batch_size == batch_size
+
+
+def test_holdout_rows_given_choose_the_epoch():
+    held = gaussians(50, 100, seed=3)
+    model = light(epochs=8).fit_ratio(POSITIVE, UNLABELED, holdout=held)
+    risk = bregman_risk(model.log_ratio(held[0]), model.log_ratio(held[1]), generator="bkl", log=True)
+    assert_allclose(model.history["holdout_risk"][model.best_epoch - 1], risk, rtol=1e-5)
+    assert model.best_epoch == model.history["holdout_risk"].argmin() + 1
+
+
+def test_same_seed_same_scores_and_torch_random_numbers_left_alone():
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    dropout = lambda: nn.Sequential(nn.Linear(2, 8), nn.Dropout(), nn.Linear(8, 1))  # noqa: E731
+    for change in ({}, {"module": dropout, "hidden": None}):
+        first, second, other = (
+            light(random_state=seed, **change).fit_ratio(POSITIVE, UNLABELED).log_ratio(UNLABELED)
+            for seed in (1, 1, 2)
+        )
+        assert_array_equal(first, second)
+        assert not np.allclose(first, other)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_a_row_has_one_score_in_any_batch():
+    rng = np.random.default_rng(0)
+    learner = NetworkRatio(epochs=2, random_state=0)
+    model = learner.fit_ratio(rng.normal(1, 1, (80, 5)), rng.normal(0, 1, (400, 5)))
+    rows = rng.normal(0, 1, (50, 5))
+    alone = np.concatenate([model.log_ratio(rows[i : i + 1]) for i in range(len(rows))])
+    assert_allclose(alone, model.log_ratio(rows), rtol=1e-10)
+
+
+def test_a_module_given_is_a_start_and_stays_as_it_was():
+    module = nn.Sequential(nn.Linear(2, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 1))
+    before = {name: value.clone() for name, value in module.state_dict().items()}
+    for rate in (0.0, 0.01):
+        learner = light(module=module, hidden=None, learning_rate=rate, ema=None)
+        trained = learner.fit_ratio(POSITIVE, UNLABELED).torch_module
+        assert all(torch.equal(value, before[name]) for name, value in module.state_dict().items())
+        assert torch.equal(trained[0].weight, module[0].weight) is (rate == 0)
+
+
+def test_integer_weights_are_repeated_rows():
+    rng = np.random.default_rng(0)
+    times_p, times_u = rng.integers(0, 4, 60), rng.integers(0, 4, 200)
+    line = lambda: nn.Sequential(nn.Linear(2, 4), nn.Tanh(), nn.Linear(4, 1))  # noqa: E731
+    learner = light(
+        module=line, hidden=None, batch_size=10_000, early_stopping=False, epochs=5, dtype="float64"
+    )
+    weighted = learner.fit_ratio(POSITIVE, UNLABELED, positive_weight=times_p, unlabeled_weight=times_u)
+    repeated = clone(learner).fit_ratio(np.repeat(POSITIVE, times_p, 0), np.repeat(UNLABELED, times_u, 0))
+    assert_allclose(weighted.log_ratio(UNLABELED), repeated.log_ratio(UNLABELED), rtol=1e-9)
+
+
+def test_images_keep_their_shape():
+    rng = np.random.default_rng(0)
+    positive, unlabeled = rng.normal(1, 1, (40, 1, 4, 4)), rng.normal(0, 1, (120, 1, 4, 4))
+    for change in ({"module": image_net, "hidden": None}, {}):
+        for alpha in (0.1, "auto"):
+            learner = light(alpha=alpha, epochs=10, learning_rate=0.03, **change)
+            model = learner.fit_ratio(positive, unlabeled)
+            assert model.log_ratio(positive).mean() > model.log_ratio(unlabeled).mean()
+            with pytest.raises(DataError, match=r"rows of shape \(1, 4, 4\)"):
+                model.log_ratio(positive[..., :3])
+
+
+def test_torch_tensors_are_rows_too():
+    tensors = torch.as_tensor(POSITIVE), torch.as_tensor(UNLABELED)
+    assert_array_equal(
+        light().fit_ratio(*tensors).log_ratio(tensors[1]),
+        light().fit_ratio(POSITIVE, UNLABELED).log_ratio(UNLABELED),
+    )
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"generator": "kl"}, "generator must be one of"),
+        ({"head": "sigmoid"}, "head must be one of"),
+        ({"alpha": 1.2}, "alpha must lie between 0 and 1"),
+        ({"alpha": "best"}, "alpha must be one of 'auto'"),
+        ({"bound": 3.0}, "bound must be None with head='softplus'"),
+        ({"head": "bounded", "alpha": 0}, "bound must be given"),
+        ({"hidden": (0,)}, "hidden must be at least 1"),
+        ({"module": nn.Linear(2, 1)}, "hidden must be None with a module"),
+        ({"module": dict, "hidden": None}, "module must make a torch.nn.Module"),
+        ({"epochs": 0}, "epochs must be at least 1"),
+        ({"epochs": "many"}, "epochs must be one of 'auto'"),
+        ({"batch_size": 2.5}, "batch_size must be an integer"),
+        ({"learning_rate": -1}, "learning_rate must lie between"),
+        ({"optimizer": "sgd"}, "optimizer must be one of"),
+        ({"betas": (0.9, 1.0)}, "betas must lie between"),
+        ({"betas": (0.9,)}, "betas must be a pair"),
+        ({"decay": "linear"}, "decay must be one of"),
+        ({"ema": 1.0}, "ema must lie strictly between 0 and 1"),
+        ({"holdout": 0.0}, "holdout must lie strictly between 0 and 1"),
+        ({"dtype": "int8"}, "dtype must be one of"),
+    ],
+)
+def test_parameters_that_cannot_be_are_refused(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        light(**changes).fit_ratio(POSITIVE, UNLABELED)
+
+
+def test_training_that_diverges_is_an_error():
+    line = nn.Linear(2, 1)
+    model = light(module=line, hidden=None, generator="lsif", head="exp", learning_rate=1e4)
+    with pytest.raises(ParameterError, match="learning_rate must let training converge"):
+        model.fit_ratio(POSITIVE * 100, UNLABELED * 100)
+
+
+def test_rows_that_cannot_be_used_are_refused():
+    gap = UNLABELED.copy()
+    gap[3, 1] = np.nan
+    with pytest.raises(DataError, match="NaN"):
+        light().fit_ratio(POSITIVE, gap)
+    with pytest.raises(DataTypeError, match="sparse"):
+        light().fit_ratio(sparse.csr_array(POSITIVE), UNLABELED)
+    with pytest.raises(DataError, match="same columns"):
+        light().fit_ratio(POSITIVE[:, :1], UNLABELED)
+    with pytest.raises(DataError, match="2 columns"):
+        light().fit_ratio(POSITIVE, UNLABELED).log_ratio(POSITIVE[:, :1])
+
+
+def test_progress_shows_when_asked(capsys):
+    light().fit_ratio(POSITIVE, UNLABELED)
+    assert capsys.readouterr() == ("", "")
+    light(verbose=1).fit_ratio(POSITIVE, UNLABELED)
+    assert "3/3" in capsys.readouterr().err
+
+
+def test_torch_is_not_imported_before_a_fit():
+    code = (
+        "import sys; from drpu.networks.learner import NetworkRatio, NetworkScore; "
+        "import drpu.networks.function, drpu.networks.generative; "
+        "model = NetworkRatio(hidden=(3,)); model.get_params(); print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

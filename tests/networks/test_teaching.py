@@ -1,0 +1,195 @@
+"""Laws of networks with teachers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+pytest.importorskip("torch")
+
+from sklearn.metrics import roc_auc_score
+
+from drpu import NetworkRatio, make_gaussian_pu
+from drpu._samples import Sample, SamplePair
+from drpu.exceptions import ParameterError
+from drpu.networks import teaching
+from drpu.networks.teaching import student_weights
+from drpu.ratios.splits import hold_out
+
+DATA = make_gaussian_pu(
+    200, 1000, prior=0.4, test_prior=0.4, n_test=1000, separation=2.5, dimensions=20, random_state=0
+)
+SMALL = {"hidden": (16,), "epochs": 5, "learning_rate": 1e-2, "device": "cpu"}
+
+
+def taught(teachers=3, **options):
+    return NetworkRatio(teachers=teachers, random_state=0, **(SMALL | options))
+
+
+def scored(model, split):
+    parts = split.train.unlabeled, split.held.positive, split.held.unlabeled
+    return [model.log_ratio(part.rows) for part in parts]
+
+
+@pytest.fixture(scope="module")
+def student():
+    return taught().fit_ratio(DATA.positive, DATA.unlabeled)
+
+
+def test_a_student_is_one_network_without_a_correction(student):
+    assert (student.alpha, student.members) == (0, 1)
+    assert len(student.history["risk"]) >= 5
+    assert np.isfinite(student.log_ratio(DATA.test)).all()
+
+
+def test_students_rank_better_than_a_network_alone():
+    """A few positives in twenty dimensions are overfitted; teachers help with each of five seeds."""
+    gains = []
+    for seed in range(5):
+        scores = [
+            NetworkRatio(teachers=n, random_state=seed, **SMALL)
+            .fit_ratio(DATA.positive[:100], DATA.unlabeled)
+            .log_ratio(DATA.test)
+            for n in (0, 5)
+        ]
+        alone, taught_one = (roc_auc_score(DATA.test_labels, s) for s in scores)
+        gains.append(taught_one - alone)
+    assert min(gains) > 0
+
+
+def test_equal_seeds_give_equal_students(student):
+    again = taught().fit_ratio(DATA.positive, DATA.unlabeled)
+    other = taught().set_params(random_state=1).fit_ratio(DATA.positive, DATA.unlabeled)
+    assert_allclose(again.log_ratio(DATA.test), student.log_ratio(DATA.test), rtol=1e-6)
+    assert not np.allclose(other.log_ratio(DATA.test), student.log_ratio(DATA.test))
+
+
+def test_weights_are_calibrated_ratios_with_labelled_rows_at_the_ceiling():
+    split = hold_out(
+        SamplePair(Sample(DATA.positive), Sample(DATA.unlabeled)), None, 0.2, np.random.default_rng(0)
+    )
+    teacher = NetworkRatio(alpha=0.3, random_state=0, **SMALL).fit_ratio(DATA.positive, DATA.unlabeled)
+    labelled, unlabeled = student_weights(split, *scored(teacher, split))
+    assert len(labelled) == len(split.train.positive)
+    assert len(np.unique(labelled)) == 1
+    assert labelled[0] >= unlabeled.max()
+    assert (unlabeled > 0).all()
+    assert unlabeled.mean() == pytest.approx(1, abs=0.15)  # the mean ratio of unlabeled rows is 1
+    order = np.argsort(teacher.log_ratio(split.train.unlabeled.rows))
+    assert (np.diff(unlabeled[order]) >= -1e-12).all()
+
+
+def test_too_few_held_out_positives_calibrate_nothing():
+    split = hold_out(
+        SamplePair(Sample(DATA.positive[:50]), Sample(DATA.unlabeled)), None, 0.2, np.random.default_rng(0)
+    )
+    teacher = NetworkRatio(alpha=0.3, random_state=0, **SMALL).fit_ratio(DATA.positive, DATA.unlabeled)
+    _, unlabeled = student_weights(split, *scored(teacher, split))
+    assert_allclose(unlabeled, teacher.ratio(split.train.unlabeled.rows), rtol=1e-6)
+
+
+def test_teachers_share_what_the_model_says_of_alpha(monkeypatch):
+    seen = []
+    real = teaching.fit_networks
+
+    def spy(options, sample, held, networks, **how):
+        seen.append([network.alpha for network in networks])
+        return real(options, sample, held, networks, **how)
+
+    monkeypatch.setattr(teaching, "fit_networks", spy)
+    taught(6, epochs=1).fit_ratio(DATA.positive, DATA.unlabeled)
+    taught(2, epochs=1, alpha=0.2).fit_ratio(DATA.positive, DATA.unlabeled)
+    flat = [[a for stack in group for a in stack] for group in (seen[:-3], seen[-3:])]
+    assert flat == [[0.3, 0.45, 0.15, 0.6, 0.05, 0.3, 0.0], [0.2, 0.2, 0.0]]
+
+
+def test_rows_held_out_by_the_user_and_weights_are_used():
+    held = DATA.positive[:50], DATA.unlabeled[:200]
+    weight = np.where(np.arange(800) < 400, 2.0, 1.0)
+    plain, weighted = (
+        taught(2, epochs=2).fit_ratio(
+            DATA.positive[50:], DATA.unlabeled[200:], holdout=held, unlabeled_weight=each
+        )
+        for each in (None, weight)
+    )
+    assert not np.allclose(plain.log_ratio(DATA.test), weighted.log_ratio(DATA.test))
+    other = taught(2, epochs=2).fit_ratio(DATA.positive[50:], DATA.unlabeled[200:])
+    assert not np.allclose(plain.log_ratio(DATA.test), other.log_ratio(DATA.test))
+
+
+def test_teachers_work_with_few_rows():
+    model = taught(2, epochs=2).fit_ratio(DATA.positive[:4], DATA.unlabeled[:20])
+    assert np.isfinite(model.ratio(DATA.test)).all()
+
+
+def test_a_saved_student_needs_no_teachers(tmp_path):
+    from drpu import DRPUClassifier, load, save
+
+    clf = DRPUClassifier(taught(2, epochs=2), holdout=0.3, random_state=0)
+    clf.fit_pu(DATA.positive, DATA.unlabeled)
+    save(clf, tmp_path / "student.drpu")
+    assert_array_equal(load(tmp_path / "student.drpu").predict(DATA.test), clf.predict(DATA.test))
+
+
+@pytest.mark.parametrize("teachers", [-1, 1.5, "many"])
+def test_teachers_are_counted(teachers):
+    with pytest.raises(ParameterError, match="teachers"):
+        taught(teachers).fit_ratio(DATA.positive, DATA.unlabeled)
+
+
+def test_options_that_exclude_teachers_raise():
+    from drpu import NNPUClassifier
+
+    with pytest.raises(ParameterError, match="bound must be given"):
+        taught(head="bounded").fit_ratio(DATA.positive, DATA.unlabeled)
+    with pytest.raises(ParameterError, match="teachers must be left at its default"):
+        NNPUClassifier(taught(), prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
+
+
+def test_the_students_of_a_round_teach_the_next_and_the_last_ones_score():
+    learner = taught(2, rounds=3, students=2, epochs=2)
+    seen, real = [], teaching.student_weights
+
+    def spy(split, *scores):
+        seen.append(scores[0])
+        return real(split, *scores)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(teaching, "student_weights", spy)
+        student = learner.fit_ratio(DATA.positive, DATA.unlabeled)
+    assert len(seen) == 3
+    assert not np.allclose(seen[0], seen[1])
+    assert student.members == 2
+    outputs = [_member(student, i).log_ratio(DATA.test) for i in range(2)]
+    together = student.log_ratio(DATA.test)
+    assert (together >= np.min(outputs, axis=0) - 1e-9).all()
+    assert (together <= np.max(outputs, axis=0) + 1e-9).all()
+
+
+def _member(function, i):
+    start = f"members.{i}."
+    own = {k.removeprefix(start): v for k, v in function.weights.items() if k.startswith(start)}
+    return replace(function, members=1, weights=own)
+
+
+def test_three_students_of_few_positives_share_their_holdout_rows():
+    """Each student would hold out another number of rows, and they could not be trained together."""
+    student = taught(2, students=3, epochs=1).fit_ratio(DATA.positive[:20], DATA.unlabeled[:300])
+    assert student.members == 3
+
+
+def test_a_bar_counts_the_networks(capsys):
+    taught(2, rounds=2, students=2, epochs=1, verbose=1).fit_ratio(DATA.positive, DATA.unlabeled)
+    shown = capsys.readouterr().err
+    assert "6/6" in shown
+    assert "epochs" not in shown
+
+
+@pytest.mark.parametrize("name", ["rounds", "students"])
+@pytest.mark.parametrize("value", [0, 1.5])
+def test_rounds_and_students_are_counted(name, value):
+    with pytest.raises(ParameterError, match=name):
+        taught(**{name: value}).fit_ratio(DATA.positive, DATA.unlabeled)
