@@ -12,6 +12,7 @@ from sklearn.utils import check_array
 
 from drpu._arrays import as_numpy
 from drpu._codec import Kept
+from drpu._samples import without_repeats
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, DataTypeError
 from drpu.tables.frames import FrameRows, is_frame, read_frame
@@ -166,13 +167,15 @@ def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, 
     if nd_ok and is_images(X):
         return np.ascontiguousarray(X)
     try:
-        return check_array(
-            X,
-            accept_sparse="csr" if sparse_ok else False,
-            dtype=(np.float64, np.float32),
-            ensure_all_finite="allow-nan" if nan_ok else True,
-            allow_nd=nd_ok,
-            input_name=name,
+        return without_repeats(
+            check_array(
+                X,
+                accept_sparse="csr" if sparse_ok else False,
+                dtype=(np.float64, np.float32),
+                ensure_all_finite="allow-nan" if nan_ok else True,
+                allow_nd=nd_ok,
+                input_name=name,
+            )
         )
     except TypeError as error:
         raise DataTypeError(f"{name}: {error}") from error
