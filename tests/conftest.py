@@ -2,5 +2,5 @@
 
 from hypothesis import settings
 
-settings.register_profile("drpu", deadline=None, derandomize=True, database=None)
+settings.register_profile("drpu", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("drpu")

@@ -1,4 +1,4 @@
-"""Every code block of the documentation runs, and every page is in the navigation."""
+"""Code blocks run, every page is in the navigation, and pages agree with the code."""
 
 import ast
 import importlib.util
@@ -13,9 +13,7 @@ from benchmarks import rivals
 
 ROOT = Path(__file__).parents[1]
 GALLERY = ROOT / "docs" / "gallery.md"
-PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md"))
-if "```python" in (ROOT / "README.md").read_text():
-    PAGES.append(ROOT / "README.md")
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
 
 
 def load_file(name):
@@ -33,6 +31,12 @@ def test_the_page_of_the_rivals_is_that_of_their_results():
     assert (ROOT / "docs" / "rivals.md").read_text() == rivals.docs()
 
 
+def test_the_code_of_the_readme_runs():
+    readme = ROOT / "README.md"
+    runner.run_page(readme.read_text(), str(readme))
+
+
+@pytest.mark.slow  # "make docs" runs them, too
 @pytest.mark.parametrize("page", WITH_CODE, ids=lambda page: page.relative_to(ROOT).as_posix())
 def test_the_code_of_every_page_runs(page):
     runner.run_page(page.read_text(), str(page))
@@ -52,7 +56,7 @@ def test_code_that_fails_fails_the_page():
 
 
 def test_no_page_shows_a_result_that_was_typed_in():
-    for page in PAGES:
+    for page in (*PAGES, ROOT / "README.md"):
         assert 'title="Output"' not in page.read_text(), page
 
 
@@ -107,14 +111,6 @@ def test_every_example_becomes_a_notebook_with_all_of_its_code():
         assert [ast.dump(node) for node in ours.body] == [
             ast.dump(node) for node in ast.parse(path.read_text()).body[1:]
         ]
-
-
-def test_code_fits_the_column():
-    for page in PAGES:
-        text = runner.EXAMPLE.sub(lambda mark: runner._example(mark[1]), page.read_text())
-        for block in runner.BLOCK.finditer(text):
-            for line in block[2].splitlines():
-                assert len(line) <= runner.WIDTH or page.name == "README.md", f"{page.name}: {line}"
 
 
 def test_formulas_become_mathml():

@@ -10,7 +10,7 @@ import pytest
 
 import drpu
 
-HEAVY = [
+HEAVY = {
     "sklearn",
     "torch",
     "lightgbm",
@@ -21,50 +21,41 @@ HEAVY = [
     "polars",
     "pyarrow",
     "joblib",
-]
+}
 
 
-def brought_in(code):
-    """The heavy packages that a new process has imported after ``code``."""
-    tell = f"{code}\nimport sys\nprint(*[name for name in {HEAVY!r} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", tell], capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+LATER = {"torch", "matplotlib", "dask", "pyspark", "polars"}  # needed by no fit of the default
+
+# What a program may do, one after the other in one process, and the packages that are then still absent.
+STEPS = {
+    "import drpu": HEAVY,
+    "drpu.exceptions.DRPUError": HEAVY,
+    "dir(drpu); drpu.__version__; from drpu import exceptions": HEAVY,
+    "from drpu import PriorEstimate, ScoreTails, estimate_prior, ratio_threshold, shift_posterior": HEAVY,
+    "estimate_prior([3.0, 4.0, 5.0] * 20, [0.0] * 60 + [3.0, 4.0, 5.0] * 20)": HEAVY,
+    "from drpu import BoostedRatio, KernelRatio, NetworkRatio": LATER | {"lightgbm"},
+    "NetworkRatio(hidden=(3,)).get_params()": LATER | {"lightgbm"},
+    "from drpu import AdaptedClassifier, DRPUClassifier, load, save, verify": LATER,
+    "[DRPUClassifier(name).__sklearn_tags__() for name in ('kernel', 'auto')]": LATER,
+    "from drpu import UPUClassifier, NNPUClassifier, PUaClassifier, PULDClassifier": LATER,
+    "from drpu import ElkanNotoClassifier, VPUClassifier, GenPUClassifier": LATER,
+    "X, y = drpu.make_gaussian_pu(100, 200, separation=4, random_state=0).X_y()": LATER,
+    "DRPUClassifier(random_state=0).fit(X, y)": LATER,
+}
 
 
-@pytest.mark.parametrize(
-    "code",
-    [
-        "import drpu",
-        "import drpu; dir(drpu); drpu.__version__; from drpu import exceptions",
-        "from drpu import PriorEstimate, ScoreTails, estimate_prior, ratio_threshold, shift_posterior",
-    ],
-)
-def test_public_names_of_the_core_import_nothing_heavy(code):
-    assert brought_in(code) == set()
+@pytest.fixture(scope="module")
+def brought_in():
+    """The heavy packages that a new process has imported after each step."""
+    tell = f"print(*[name for name in {sorted(HEAVY)!r} if name in sys.modules])"
+    code = "\n".join(["import sys", *(f"{step}\n{tell}" for step in STEPS)])
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return dict(zip(STEPS, map(str.split, done.stdout.splitlines()), strict=True))
 
 
-def test_exceptions_are_an_attribute_in_a_new_process():
-    code = "import drpu; drpu.exceptions.DRPUError"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False)
-    assert done.returncode == 0
-
-
-def test_a_prior_is_estimated_without_anything_heavy():
-    code = "import drpu\ndrpu.estimate_prior([3.0, 4.0, 5.0] * 20, [0.0] * 60 + [3.0, 4.0, 5.0] * 20)"
-    assert brought_in(code) == set()
-
-
-def test_estimators_bring_in_no_torch_and_no_plots():
-    code = "from drpu import AdaptedClassifier, DRPUClassifier, KernelRatio, load, save"
-    assert brought_in(code).isdisjoint({"torch", "matplotlib", "dask", "pyspark", "polars"})
-
-
-def test_a_fit_of_the_default_brings_in_no_torch():
-    code = (
-        "from drpu import DRPUClassifier, make_gaussian_pu\n"
-        "DRPUClassifier(random_state=0).fit(*make_gaussian_pu(100, 200, separation=4, random_state=0).X_y())"
-    )
-    assert brought_in(code).isdisjoint({"torch", "matplotlib", "dask", "pyspark", "polars"})
+@pytest.mark.parametrize("step", STEPS)
+def test_packages_are_imported_when_they_are_needed(step, brought_in):
+    assert STEPS[step].isdisjoint(brought_in[step])
 
 
 @pytest.mark.parametrize("name", drpu.__all__)

@@ -294,3 +294,18 @@ def test_notebooks_show_a_budget_and_warnings(june, data):
     html = moved._repr_html_()
     assert "More than the prior has changed" in html
     assert "Columns moved more than a new prior explains: &#x27;" in html
+
+
+@pytest.mark.parametrize("recall", [0.3, 0.6, 0.9])
+def test_a_wanted_recall_is_the_expected_one(june, recall):
+    # the share of checked rows is flat where a few held-out positives have no unlabeled row between them
+    assert recall - 0.005 < june.at_recall(recall).budget_.recall.value < recall + 0.04
+
+
+def test_a_wanted_precision_is_reached_with_as_many_rows_as_possible(june, data):
+    strict, loose = june.at_precision(0.9), june.at_precision(0.6)
+    assert strict.budget_.precision.value >= 0.9 - 0.02
+    assert loose.budget_.precision.value >= 0.6 - 0.02
+    assert strict.predict(data.test).sum() < loose.predict(data.test).sum()
+    with pytest.raises(ParameterError, match="precision must lie"):
+        june.at_precision(1.0)

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import GroupKFold, cross_val_predict
 
 from drpu import (
@@ -163,7 +164,7 @@ WEIGHTED = {
     "upu": UPUClassifier("linear", prior=0.4, random_state=0),
     "nnpu": NNPUClassifier("kernel", prior=0.4, random_state=0),
     "puld": PULDClassifier("linear", prior=0.4, random_state=0),
-    "elkan-noto": ElkanNotoClassifier(random_state=0),
+    "elkan-noto": ElkanNotoClassifier(ExtraTreesClassifier(10, min_samples_leaf=2), random_state=0),
 }
 
 

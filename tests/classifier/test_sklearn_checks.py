@@ -16,14 +16,16 @@ EXEMPT = {
     "check_sample_weight_equivalence_on_dense_data": _RESAMPLED,
     "check_sample_weight_equivalence_on_sparse_data": _RESAMPLED,
 }
-OTHER_SETTINGS = [  # with fast models: each setting is fitted about a hundred times
+SMALL = DRPUClassifier(holdout=2)  # the default with two folds: it is fitted about a hundred times
+OTHER_SETTINGS = [
+    DRPUClassifier(),
     DRPUClassifier("classifier", holdout=2),
     DRPUClassifier("classifier", holdout=0.3, calibrate=False, scenario="single-sample"),
     DRPUClassifier(KernelRatio(n_centres=10, width=1.0, ridge=0.1), holdout=2),
 ]
 
 
-@parametrize_with_checks([DRPUClassifier()], expected_failed_checks=lambda _: EXEMPT, xfail_strict=False)
+@parametrize_with_checks([SMALL], expected_failed_checks=lambda _: EXEMPT, xfail_strict=False)
 def test_the_default_passes_the_checks_of_scikit_learn(estimator, check):
     check(estimator)
 

@@ -166,11 +166,11 @@ def test_a_stratum_without_answers_may_hold_any_share():
 def test_limits_hold_where_strata_are_small_and_nearly_pure(p):
     rng = np.random.default_rng(3)
     p, weight, sizes = np.array(p), np.array([0.55, 0.25, 0.15, 0.05]), np.array([12, 8, 12, 8])
-    truth, runs = float(weight @ p), 200
+    truth, runs = float(weight @ p), 100
     hits = [rng.binomial(sizes, p) for _ in range(runs)]
     held = [share.low <= truth <= share.high for share in (stratified_share(weight, x, sizes) for x in hits)]
-    # At 95 %, three standard errors of 200 runs are .046.
-    assert np.mean(held) > 0.95 - 0.046
+    # At 95 %, three standard errors of 100 runs are .065.
+    assert np.mean(held) > 0.95 - 0.065
 
 
 def test_the_expected_width_is_about_the_width_that_comes_out():

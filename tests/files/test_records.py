@@ -20,7 +20,7 @@ from drpu._typing import FloatArray
 from drpu.classifier.record import Record, Reduction, record_of
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, MissingExtraError, ParameterError
 from drpu.files.archive import write_archive
-from drpu.files.records import KIND_MODULES, inspect_file, load, save, verify
+from drpu.files.store import KIND_MODULES, inspect_file, load, save, verify
 from drpu.files.signature import make_keys, sign
 
 

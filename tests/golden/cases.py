@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 import tempfile
 from collections.abc import Callable
 from functools import cache
@@ -10,6 +12,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -19,21 +22,22 @@ from drpu import BoostedRatio, ClassifierRatio, DRPUClassifier, KernelRatio, Net
 
 
 class Golden(NamedTuple):
-    """A case: its function, the packages it needs, and whether it trains a network."""
+    """A case: its function, the packages it needs, whether it trains a network, whether it takes seconds."""
 
     results: Callable[[], dict[str, Any]]
     needs: tuple[str, ...]
-    network: bool
+    network: bool = False
+    slow: bool = False
 
 
 CASES: dict[str, Golden] = {}
 
 
-def case(*needs: str, name: str = "", network: bool = False) -> Callable[[Any], Any]:
+def case(*needs: str, name: str = "", **kind: bool) -> Callable[[Any], Any]:
     """Register a function as a case."""
 
     def register(function: Any) -> Any:
-        CASES[name or function.__name__] = Golden(function, needs, network)
+        CASES[name or function.__name__] = Golden(function, needs, **kind)
         return function
 
     return register
@@ -209,9 +213,21 @@ def fitted(model: Any = "auto", data: Any = None, **options: Any) -> Any:
 @settings({"8": (8, 60), "60": (60, 200), "300": (300, 700), "1300": (1300, 1800)})
 def auto_by_positives(size: Any) -> dict[str, Any]:
     data = toy(*size)
-    clf = fitted(data=data)
+    clf = fitted(data=data, holdout=2 if size[0] > 1000 else "auto")
     explained = {} if size[0] < 10 else {"contributions": clf.contributions(data.test[:20])}
-    return full(clf, data.test) | explained | kept(clf, data.test)
+    return full(clf, data.test) | explained | (kept(clf, data.test) if size[0] > 1000 else {})
+
+
+@case(slow=True)
+def auto_beyond_50000_rows() -> dict[str, Any]:
+    X, y = toy(1400, 66_000).X_y()
+    new = toy().test
+    flip, new_flip = (
+        np.where(np.random.default_rng(3).random(len(rows)) < 0.5, -1.0, 1.0) for rows in (X, new)
+    )
+    X, new = np.c_[X * flip[:, None], flip], np.c_[new * new_flip[:, None], new_flip]  # trees find this
+    clf = DRPUClassifier(holdout=0.2, random_state=0).fit(X, y)
+    return short(clf, new) | {"contributions": clf.contributions(new[:20])} | kept(clf, new)
 
 
 @case("pandas")
@@ -232,7 +248,7 @@ def auto_gaps() -> dict[str, Any]:
     rng = np.random.default_rng(3)
     new = np.where(rng.random(toy().test.shape) < 0.2, np.nan, toy().test)
     clf = DRPUClassifier(random_state=0, holdout=3).fit(np.where(rng.random(X.shape) < 0.2, np.nan, X), y)
-    return short(clf, new) | kept(clf, new)
+    return short(clf, new)
 
 
 @case()
@@ -265,7 +281,7 @@ def copies(model: Any) -> dict[str, Any]:
 @settings({"auto": "auto", "kernel": "kernel", "classifier": "classifier"})
 def single_sample(model: Any) -> dict[str, Any]:
     clf = fitted(model, toy(150, 500), scenario="single-sample")
-    return full(clf, toy().test) | kept(clf, toy().test)
+    return full(clf, toy().test) | (kept(clf, toy().test) if model == "kernel" else {})
 
 
 @case()
@@ -485,7 +501,7 @@ def train_priors() -> dict[str, Any]:
     priors |= {"a number": 0.35, "an estimate": known, "a function": lambda tails: tails.estimate().value / 2}
     found = {}
     for name, prior in priors.items():
-        clf = fitted("classifier", toy(100, 250, 3.0), prior=prior)
+        clf = fitted("classifier", toy(100, 250, 3.0), prior=prior, holdout=2)
         june = clf.adapt(toy().test)
         found[name] = [clf.prior_, clf.threshold_, june.prior_]
         found[f"{name} probability"] = clf.predict_proba(toy().test)[:, 1]
@@ -494,14 +510,13 @@ def train_priors() -> dict[str, Any]:
 
 @case()
 def adapt_methods() -> dict[str, Any]:
-    found = {}
+    data, found = toy(100, 250, 3.0), {}
     for name in ("auto", *METHODS, *SHIFTS, "kernel-matching"):
-        clf = fitted("classifier", toy(100, 250, 3.0), adapt_method=name)
-        june = clf.adapt(toy().test, level=0.9)
+        june = fitted("classifier", data, adapt_method=name, holdout=2).adapt(data.test, level=0.9)
         found[name] = [june.prior_, june.threshold_]
-        found[f"{name} single sample"] = clf.set_params(scenario="single-sample").fit(
-            *toy(100, 250, 3.0).X_y()
-        ).adapt(toy().test).prior_  # fmt: skip
+    for name in ("auto", "matching", "kernel-matching"):
+        clf = fitted("classifier", data, adapt_method=name, holdout=2, scenario="single-sample")
+        found[f"{name} single sample"] = clf.adapt(data.test).prior_
     return found
 
 
@@ -603,7 +618,7 @@ RIVALS = {
     "pua": drpu.PUaClassifier("linear", prior=0.4, test_prior=0.2),
     "puld": drpu.PULDClassifier(rounds=3, prior=0.4),
     "puld linear": drpu.PULDClassifier("linear", rounds=3, prior=0.4, cost=0.3),
-    "elkan-noto": drpu.ElkanNotoClassifier(),
+    "elkan-noto": drpu.ElkanNotoClassifier(ExtraTreesClassifier(10, min_samples_leaf=2)),
     "elkan-noto logistic": drpu.ElkanNotoClassifier(LogisticRegression(), scenario="single-sample"),
     "elkan-noto prior": drpu.ElkanNotoClassifier(LogisticRegression(), prior=0.4),
 }
@@ -793,3 +808,50 @@ def data_sets() -> dict[str, Any]:
             f"{scenario} X": sample.X,
         }
     return found
+
+
+# -- clusters -------------------------------------------------------------------------------
+
+
+def cluster_rows() -> Any:
+    """Mixed rows with a label and a key."""
+    X, y, _ = frames()
+    return X.assign(label=y, id=np.arange(len(y)))
+
+
+def by_cluster(model: Any, rows: Any) -> dict[str, Any]:
+    """A classifier whose trees were trained on a cluster."""
+    clf = DRPUClassifier(model, holdout=0.3, scenario="single-sample", random_state=0).fit(rows, y="label")
+    new = frames()[2]
+    return short(clf, new) | {"counts": clf.tails_.counts} | kept(clf, new)
+
+
+@case("dask", "distributed", "pandas", slow=True)
+def dask_trees() -> dict[str, Any]:
+    import dask.dataframe
+    import distributed
+
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        rows = dask.dataframe.from_pandas(cluster_rows(), npartitions=1)
+        return by_cluster(drpu.DaskBoosted(n_rounds=20, key="id", client=client), rows)
+
+
+@case("pyspark", "xgboost", "pandas", slow=True)
+def spark_trees() -> dict[str, Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers import what this process does
+    active = SparkSession.getActiveSession()
+    session = active or (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    try:
+        rows = session.createDataFrame(cluster_rows()).coalesce(1)
+        return by_cluster(drpu.SparkBoosted(n_rounds=20, key="id", n_workers=1), rows)
+    finally:
+        if active is None:  # tests with a session of their own need other settings
+            session.stop()

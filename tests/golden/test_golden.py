@@ -15,7 +15,9 @@ def test_every_case_is_recorded_once():
     assert list(WRITTEN["cases"]) == list(CASES)
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * case.slow) for name, case in CASES.items()]
+)
 def test_results_are_those_recorded(name):
     golden = CASES[name]
     for package in golden.needs:

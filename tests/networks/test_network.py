@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 import torch
@@ -266,13 +263,3 @@ def test_progress_shows_when_asked(capsys):
     assert capsys.readouterr() == ("", "")
     light(verbose=1).fit_ratio(POSITIVE, UNLABELED)
     assert "3/3" in capsys.readouterr().err
-
-
-def test_torch_is_not_imported_before_a_fit():
-    code = (
-        "import sys; from drpu.networks.learner import NetworkRatio, NetworkScore; "
-        "import drpu.networks.function, drpu.networks.generative; "
-        "model = NetworkRatio(hidden=(3,)); model.get_params(); print('torch' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "False"

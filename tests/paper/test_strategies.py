@@ -42,20 +42,20 @@ def test_settings_are_chosen_by_holdout_risk(tmp_path, monkeypatch):
 
 
 def test_a_trial_keeps_the_network_with_the_lowest_holdout_risk(tmp_path, monkeypatch):
+    monkeypatch.setattr(strategies, "ALPHAS", (0.2, 0.4))
     monkeypatch.setitem(strategies.STRATEGIES, "a rate and none", Strategy((1e-3, 1e-9)))
     one = job("ours", trials=(0,))
     one = replace(one, recipe=replace(one.recipe, strategy="a rate and none"))
     run_job(one, fake_images(), Options(out=tmp_path, device="cpu", keep_scores=tmp_path))
     (result,) = read_results(tmp_path)
-    assert len(result["networks"]) == 2 * len(strategies.ALPHAS)
+    assert len(result["networks"]) == 2 * 2
     assert result["final"]["learning_rate"] == 1e-3
     assert result["final"]["holdout_risk"] == min(one["holdout_risk"] for one in result["networks"])
     with np.load(tmp_path / f"{one.key(0).name}.npz") as kept:
         assert kept["test"].shape == (400,)
 
 
-@pytest.mark.parametrize("weights", ["ratio", "calibrated"])
-@pytest.mark.parametrize("teacher", ["best", "mean"])
+@pytest.mark.parametrize(("teacher", "weights"), [("best", "ratio"), ("mean", "calibrated")])
 def test_students_approach_their_teachers(teacher, weights, tmp_path, monkeypatch):
     monkeypatch.setattr(strategies, "ALPHAS", (0.2, 0.4))
     monkeypatch.setitem(strategies.STRATEGIES, "taught", Strategy((1e-3,), teacher, weights))
@@ -85,12 +85,13 @@ def test_weights_of_unlabeled_rows_are_the_ratio_of_the_teacher():
     assert calibrated[rows[labelled]][0] >= calibrated[rows].max() * (1 - 1e-9)
 
 
-def test_networks_of_a_trial_start_differently():
+def test_networks_of_a_trial_start_differently(monkeypatch):
+    monkeypatch.setattr(strategies, "ALPHAS", (0.2, 0.4))
     images, data = fake_images(), small()
     options = recipe("ours", "drpu", data).options | {"batch_size": 100, "epochs": 1, "dtype": "float32"}
     group = strategies.TrialGroup("mlp", images, [split(data, images, t) for t in (0, 1)], [0, 1], options)
     models = [model for networks in group.first((1e-3, 2e-3)) for own in networks.values() for model in own]
-    assert len({float(model.log_ratio(images.test[:1])[0]) for model in models}) == len(models) == 20
+    assert len({float(model.log_ratio(images.test[:1])[0]) for model in models}) == len(models) == 8
 
 
 def test_strategies_are_judged_by_rows_of_their_own(tmp_path, monkeypatch):

@@ -74,6 +74,7 @@ def test_an_unknown_figure_is_refused(classifier):
         PerformanceDisplay.from_classifier(classifier, figure="f1")
 
 
+@pytest.mark.slow  # "make docs" runs them in the gallery
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_draws_a_picture(example):
     runpy.run_path(str(example), run_name="__main__")

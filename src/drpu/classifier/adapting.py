@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
 from drpu.classifier.profiles import warn_of_other_shift
-from drpu.core.diagnostics import mixture_test
+from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, Evidence, LabelCount, PeriodDecision, decide, what_moved
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, LabelError, ParameterError
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
     from drpu.classifier.base import RatioClassifier
 
-__all__ = ["SHIFTS", "adapt_to_counts", "arrived_labels", "evidence_of", "moved_map"]
+__all__ = ["SHIFTS", "adapt_to_counts", "arrived_labels", "evidence_of", "moved_map", "read_counts"]
 
 SHIFTS = ("auto", "prior", "none")
 
@@ -52,20 +53,17 @@ def adapt_to_counts(
     arrived : Arrived, optional
         Labels of the new rows that have arrived.
     """
-    fitted = classifier.fitted_
-    warn_of_few_rows(seen.n, adapted)
-    test = mixture_test(seen, fitted.reference)
-    moved = fitted.moved_columns(seen, adapted)
-    found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
     check_choice("shift", shift, SHIFTS)
+    warn_of_few_rows(seen.n, adapted)
+    read = read_counts(classifier.fitted_, seen, adapted, arrived=arrived)
+    test, moved, decision = read.test, read.moved_columns, read.decision
+    found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
     if shift == "none":
         kept = replace(found, shift="none", labels_at=classifier._labels_at(), map=classifier._map())
         return classifier._adapted_at(classifier.test_prior_, cost=cost, findings=kept)
     if shift == "prior":
         warn_of_other_shift(test, moved, done="prior", stacklevel=stacklevel)
         return classifier._adapted_at(adapted, cost=cost, findings=found)
-    evidence = evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
-    decision = decide(evidence, backtest=fitted.backtest, arrived=arrived)
     if decision.late:
         warn_of_late_labels()
     if decision.moved == "other":
@@ -73,6 +71,24 @@ def adapt_to_counts(
             test, moved, done="supported" if len(decision.sources) > 1 else "kept", stacklevel=stacklevel
         )
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
+
+
+@dataclass(frozen=True, slots=True)
+class CountsReading:
+    """What counts of new rows show: both tests, and the decision that follows from them."""
+
+    test: MixtureTest
+    moved_columns: tuple[ColumnShift, ...]
+    decision: PeriodDecision
+
+
+def read_counts(
+    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, *, arrived: Arrived | None = None
+) -> CountsReading:
+    """The one place that decides what moved; ``adapted`` is the prior if only the prior did."""
+    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, adapted)
+    evidence = evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
+    return CountsReading(test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived))
 
 
 def _decided(found: Findings, decision: PeriodDecision, classifier: RatioClassifier) -> Findings:

@@ -411,7 +411,9 @@ def adapt_to_answers(
     prior, found = priors.test, None
     if not in_training:
         found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
-        at = replace(at, anchor=Anchor(seen, prior))
+        earlier = () if fitted.anchor is None else fitted.anchor.moved
+        names = tuple(dict.fromkeys([*earlier, *(shift.name for shift in moved)]))
+        at = replace(at, anchor=Anchor(seen, prior, names))
     findings = Findings(
         rows=seen.n,
         shift_test=test,

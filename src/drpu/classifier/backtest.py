@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,7 @@ from drpu.core.shift.periods import (
     plan_backtest,
     what_moved,
 )
-from drpu.exceptions import BacktestWarning, DataError, ParameterError, warn
+from drpu.exceptions import BacktestWarning, DataError, ParameterError, silent, warn
 from drpu.tables.frames import is_frame, take_frame
 
 if TYPE_CHECKING:
@@ -119,8 +118,7 @@ def _rows(X: Any, index: Any) -> Any:
 
 def _read_quietly(*arguments: Any) -> PastPeriod | None:
     """The period, without warnings about a fit that nobody uses for predictions."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with silent():
         return _read_period(*arguments)
 
 

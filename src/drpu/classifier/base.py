@@ -16,7 +16,7 @@ from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
 from drpu.classifier.audit import Audit, AuditPlan, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
-from drpu.classifier.budget import budget_threshold
+from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
 from drpu.classifier.groups import priors_by_group
@@ -285,6 +285,38 @@ class RatioClassifier(PUClassifier):
         found = budget_threshold(self, rows, of, share)
         kept = Findings(rows=self._batch_size, labels_at=self._labels_at(), map=self._map())
         return self._adapted_at(self.test_prior_, findings=replace(kept, budget=found))
+
+    def at_recall(self, recall: float) -> AdaptedClassifier:
+        """Classifier that flags as few rows as are expected to contain this share of all positives.
+
+        Parameters
+        ----------
+        recall : float
+            Share of the positives to find, in (0, 1).
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        """
+        self._check_fitted()
+        return self.at_budget(share=share_for_recall(self, recall))
+
+    def at_precision(self, precision: float) -> AdaptedClassifier:
+        """Classifier that flags as many rows as possible with this expected precision.
+
+        Parameters
+        ----------
+        precision : float
+            Share of positives among the flagged rows, in (0, 1).
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        """
+        self._check_fitted()
+        return self.at_budget(share=share_for_precision(self, precision))
 
     def adapt_by(self, X: Rows, *, by: Any, level: float = 0.95) -> GroupPriors:
         """Prior of each group of rows, with limits that hold for all groups together.

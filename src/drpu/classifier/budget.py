@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_fraction, check_integer, check_real
 from drpu._typing import FloatArray, IntArray
 from drpu.classifier.fitted import ScoredRows, score_once
-from drpu.core.budget import Budget, budget_outlook, gain_curve
+from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
-__all__ = ["BudgetThreshold", "budget_threshold"]
+__all__ = ["BudgetThreshold", "budget_threshold", "share_for_precision", "share_for_recall"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +57,33 @@ def budget_threshold(classifier: RatioClassifier, rows: Any, of: Any, share: Any
     if isinstance(of, ScoreTails):
         return _by_counts(classifier, classifier._own_counts(of, None), *_depth(rows, share, int(of.n)))
     return _by_rows(classifier, of, rows, share)
+
+
+def share_for_recall(classifier: RatioClassifier, recall: float) -> float:
+    """Share of the rows to check so that the expected recall is ``recall``."""
+    wanted = check_fraction("recall", recall)
+    gain = _gain(classifier)
+    return float(np.interp(wanted, gain.recall, gain.share))
+
+
+def share_for_precision(classifier: RatioClassifier, precision: float) -> float:
+    """Largest share of the rows to check with an expected precision of at least ``precision``."""
+    wanted = check_fraction("precision", precision)
+    gain, prior = _gain(classifier), classifier.test_prior_.value
+    with np.errstate(invalid="ignore", divide="ignore"):
+        reached = np.where(gain.share > 0, prior * gain.recall / gain.share, 0.0)
+    deep = np.flatnonzero(reached >= wanted)
+    if not deep.size:
+        raise ParameterError(
+            f"precision must be at most {float(reached.max()):.3f} here, got {precision!r}: no threshold is "
+            "expected to reach more at this prior."
+        )
+    return float(gain.share[deep[-1]])
+
+
+def _gain(classifier: RatioClassifier) -> Gain:
+    fitted = classifier.fitted_
+    return gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_)
 
 
 def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:

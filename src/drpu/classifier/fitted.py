@@ -274,7 +274,8 @@ class FittedRatio:
         ends = np.cumsum([profile.cells.n for profile in self.columns])[:-1]
         counts = np.split(self.anchor.tails.columns.astype(np.float64), ends)
         profiles = [replace(p, unlabeled=own) for p, own in zip(self.columns, counts, strict=True)]
-        return moved_columns(profiles, tails, self.anchor.prior, prior)
+        found = moved_columns(profiles, tails, self.anchor.prior, prior)
+        return tuple(shift for shift in found if shift.name not in self.anchor.moved)
 
     def _kernel_matched(
         self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
@@ -326,7 +327,7 @@ class FittedRatio:
             self.columns,
             self.backtest,
             self.label_count,
-            None if self.anchor is None else AnchorRecord(self.anchor.tails.record(), self.anchor.prior),
+            None if self.anchor is None else self.anchor.record(),
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -343,10 +344,19 @@ _SCORES = {
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Rows whose prior is known from answers, and their counts."""
+    """Rows whose prior is known from answers, and their counts.
+
+    ``moved`` names the columns that had moved since training: how positives are distributed in them now is
+    not known, so later rows are not compared by them.
+    """
 
     tails: ScoreTails
     prior: PriorEstimate
+    moved: tuple[str, ...] = ()
+
+    def record(self) -> AnchorRecord:
+        """What a file keeps of it."""
+        return AnchorRecord(self.tails.record(), self.prior, self.moved)
 
 
 @kept("anchor")
@@ -356,6 +366,11 @@ class AnchorRecord(Kept):
 
     tails: TailsRecord
     prior: PriorEstimate
+    moved: tuple[str, ...] = ()
+
+    def anchor(self) -> Anchor:
+        """The object of which this is the record."""
+        return Anchor(self.tails.tails(), self.prior, self.moved)
 
 
 @kept("fitted")
@@ -399,7 +414,7 @@ class FittedRecord(Kept):
             columns=self.columns,
             backtest=self.backtest,
             label_count=self.label_count,
-            anchor=None if self.anchor is None else Anchor(self.anchor.tails.tails(), self.anchor.prior),
+            anchor=None if self.anchor is None else self.anchor.anchor(),
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:

@@ -10,9 +10,9 @@ import numpy as np
 from drpu._arrays import as_numpy
 from drpu._samples import n_rows, take_rows
 from drpu._typing import IntArray
+from drpu.classifier.adapting import read_counts
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.validation import check_rows
-from drpu.core.diagnostics import mixture_test
 from drpu.core.prior.groups import GroupPriors, joint_level, shrink
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError
@@ -35,13 +35,15 @@ def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPrio
     whole = counts[0].copy()
     for part in counts[1:]:
         whole.merge(part)
+    readings = [read_counts(fitted, part, fitted.prior_of(part, level=each, warn=False)) for part in counts]
     return shrink(
         names,
         np.bincount(member, minlength=len(names)).tolist(),
-        [fitted.prior_of(part, level=each) for part in counts],
-        [mixture_test(part, fitted.tails).p_value for part in counts],
-        fitted.prior_of(whole, level=level),
+        [reading.decision.prior for reading in readings],
+        [reading.test.p_value for reading in readings],
+        read_counts(fitted, whole, fitted.prior_of(whole, level=level, warn=False)).decision.prior,
         level,
+        [reading.decision.moved for reading in readings],
     )
 
 

@@ -73,13 +73,14 @@ class Saved:
 
     artifact: Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
     sha256: Annotated[str | None, _text(help="SHA-256 digest that the artifact must have.")] = None
+    trusted: Annotated[bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")] = False
 
     def load(self) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
         from drpu import AdaptedClassifier, DRPUClassifier, load
 
         with about(self.artifact):
-            classifier = load(self.artifact, expected_sha256=self.sha256)
+            classifier = load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256)
             if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
                 raise ArtifactError(f"it holds a {type(classifier).__name__}, which has no prior to move.")
         return classifier

@@ -13,11 +13,11 @@ from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
+from drpu.classifier.adapting import read_counts
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.profiles import OTHER_SHIFT
-from drpu.core.diagnostics import MixtureTest, mixture_test
+from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
 from drpu.core.shift.columns import ColumnShift
@@ -59,6 +59,10 @@ class PriorReading:
         prior has changed.
     moved_columns : tuple of ColumnShift
         Columns of the window that moved more than a new prior explains, the largest move first.
+    what_moved : {"prior", "other"}
+        Whether only the prior has changed, by both tests. If not, the prior is a guarded reading.
+    labels_at : float or None
+        Prior at which labels are made.
     """
 
     when: Any
@@ -68,11 +72,13 @@ class PriorReading:
     shift: MixtureTest
     alarm: bool = False
     moved_columns: tuple[ColumnShift, ...] = ()
+    what_moved: str = "prior"
+    labels_at: float | None = None
 
     @property
     def trusted(self) -> bool:
         """Whether only the prior seems to have changed."""
-        return self.shift.p_value >= OTHER_SHIFT and not self.moved_columns
+        return self.what_moved == "prior"
 
     def __str__(self) -> str:
         told = {"ALARM": self.alarm, "moved": self.moved, "not prior shift": not self.trusted}
@@ -183,15 +189,18 @@ class PriorMonitor:
         alarm = self.alarm.copy()
         alarm.update(batch)
         fitted = self.classifier.fitted_
-        prior = fitted.prior_of(tails, level=self.level)
+        read = read_counts(fitted, tails, fitted.prior_of(tails, level=self.level, warn=False))
+        prior = read.decision.prior
         reading = PriorReading(
             when=self._seen + 1 if when is None else when,
             n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
-            shift=mixture_test(tails, fitted.tails),
+            shift=read.test,
             alarm=alarm.raised,
-            moved_columns=fitted.moved_columns(tails, prior),
+            moved_columns=read.moved_columns,
+            what_moved=read.decision.moved,
+            labels_at=read.decision.labels_at,
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
@@ -203,7 +212,13 @@ class PriorMonitor:
         if not self.readings:
             raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
         latest = self.readings[-1]
-        findings = Findings(shift_test=latest.shift, moved_columns=latest.moved_columns)
+        findings = Findings(
+            rows=latest.n,
+            shift_test=latest.shift,
+            moved_columns=latest.moved_columns,
+            shift="other" if latest.what_moved == "other" else "prior",
+            labels_at=latest.labels_at if latest.labels_at != latest.prior.value else None,
+        )
         return self.classifier._adapted_at(latest.prior, cost=cost, findings=findings)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -83,11 +83,16 @@ def verify(
     drpu verify fraud.drpu --public-key team.pub --json
     """
     from drpu import verify as check
+    from drpu.files.archive import MAX_BYTES
 
-    limits = {} if max_bytes is None else {"max_bytes": max_bytes}
     with about(saved.artifact):
         found = check(
-            saved.artifact, expected_sha256=saved.sha256, signature=signature, public_key=public_key, **limits
+            saved.artifact,
+            trusted=saved.trusted,
+            max_bytes=MAX_BYTES if max_bytes is None else max_bytes,
+            expected_sha256=saved.sha256,
+            signature=signature,
+            public_key=public_key,
         )
     return Result(
         {"artifact": str(saved.artifact), "verified": True} | found.as_dict(),

@@ -31,7 +31,7 @@ def prior(
 
     drpu prior fraud.drpu year.parquet --by month --json
     """
-    from drpu.classifier.adapted import OTHER_SHIFT
+    from drpu.classifier.profiles import OTHER_SHIFT
 
     classifier = saved.load()
     found: list[dict[str, Any]] = []

@@ -45,7 +45,9 @@ class GroupPrior:
     weight : float
         Weight of ``alone`` in ``prior``, between 0 and 1.
     p_value : float
-        P-value of the test that only the prior has changed in this group.
+        P-value of the test of the scores that only the prior has changed in this group.
+    shift : {"prior", "other"}
+        Whether only the prior has changed, by both tests; if not, the prior is a guarded reading.
     """
 
     name: Any
@@ -54,6 +56,7 @@ class GroupPrior:
     alone: PriorEstimate
     weight: float
     p_value: float
+    shift: str = "prior"
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +169,7 @@ def shrink(
     p_values: Sequence[float],
     whole: PriorEstimate,
     level: float,
+    shifts: Sequence[str] | None = None,
 ) -> GroupPriors:
     """Priors of groups, shrunk towards the prior of all rows.
 
@@ -174,6 +178,8 @@ def shrink(
     names, sizes, alone, p_values : sequences of one length
         Name, rows, prior and shift test of each group; the limits of ``alone`` are at the level
         of :func:`joint_level`.
+    shifts : sequence of str, optional
+        What moved in each group; by default the prior.
     whole : PriorEstimate
         Prior of all rows.
     level : float
@@ -194,9 +200,12 @@ def shrink(
     errors = np.array([standard_error(prior) for prior in alone])
     tau2 = between_groups(values, errors)
     groups = []
-    for name, n, prior, error, p_value in zip(names, sizes, alone, errors, p_values, strict=True):
+    moved = ["prior"] * len(names) if shifts is None else shifts
+    for name, n, prior, error, p_value, shift in zip(
+        names, sizes, alone, errors, p_values, moved, strict=True
+    ):
         weight = 1.0 if error == 0 or len(names) == 1 else tau2 / (tau2 + float(error) ** 2)
         value = weight * prior.value + (1 - weight) * whole.value
         shrunk = replace(prior, value=min(max(value, prior.low), prior.high))
-        groups.append(GroupPrior(name, int(n), shrunk, prior, weight, float(p_value)))
+        groups.append(GroupPrior(name, int(n), shrunk, prior, weight, float(p_value), shift))
     return GroupPriors(tuple(groups), whole, level, float(np.sqrt(tau2)))

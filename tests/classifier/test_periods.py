@@ -1,0 +1,209 @@
+"""Adaptation decides what moved: a pure prior shift is followed, other changes only as far as supported."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from drpu import Audit, DRPUClassifier, load, save
+from drpu.exceptions import BacktestWarning, DataError, LabelError, ParameterError, ShiftWarning
+
+pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")
+
+
+def rows(rng, n, prior, drift=0.0):
+    """Rows of two Gaussian classes; ``drift`` moves a column that says nothing about the class."""
+    y = rng.random(n) < prior
+    X = rng.normal(size=(n, 3)) + np.array([2.5, 1.0, 0.0]) * y[:, None]
+    X[:, 2] += drift
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def clf():
+    rng = np.random.default_rng(0)
+    X, y = rows(rng, 4000, 0.3)
+    labelled = y & (rng.random(len(y)) < 0.4)
+    return DRPUClassifier("kernel", scenario="single-sample", random_state=0).fit(X, labelled.astype(int))
+
+
+def test_a_pure_prior_shift_is_adapted_to_fully(clf):
+    X, y = rows(np.random.default_rng(1), 3000, 0.1)
+    adapted, assumed = clf.adapt(X), clf.adapt(X, shift="prior")
+    assert adapted.shift_ == assumed.shift_ == "prior"
+    assert adapted.prior_ == assumed.prior_
+    assert_array_equal(adapted.predict_proba(X), assumed.predict_proba(X))
+    assert abs(adapted.prior_.value - y.mean()) < 0.04
+
+
+def test_a_drifting_column_with_a_steady_posterior_leaves_labels_unchanged(clf):
+    X, _ = rows(np.random.default_rng(2), 3000, 0.3, drift=1.5)
+    with pytest.warns(ShiftWarning, match="labels stay as trained.*answers for 50 rows.*new fit"):
+        adapted = clf.adapt(X)
+    assert adapted.shift_ == "other"
+    assert "other" in repr(adapted)
+    assert_array_equal(adapted.predict(X), clf.predict(X))
+    assert_array_equal(adapted.predict_proba(X), clf.predict_proba(X))
+    assert not adapted.prior_.identified
+    assert adapted.prior_.upper is None
+    assert "at most" not in str(adapted.prior_)
+    assert adapted.prior_.low <= 0.3 <= adapted.prior_.high
+
+
+def test_nothing_moves_on_request(clf):
+    X, _ = rows(np.random.default_rng(3), 1000, 0.1)
+    kept = clf.adapt(X, shift="none")
+    assert kept.shift_ == "none"
+    assert kept.prior_ == clf.prior_
+    assert_array_equal(kept.predict(X), clf.predict(X))
+    with pytest.raises(ParameterError, match="shift must be one of"):
+        clf.adapt(X, shift="some")
+
+
+def test_labels_that_arrived_move_the_prior_under_other_shift(clf):
+    rng = np.random.default_rng(4)
+    X, y = rows(rng, 3000, 0.6, drift=1.5)
+    labels = (y & (rng.random(len(y)) < 0.4)).astype(int)
+    with pytest.warns(ShiftWarning, match="as far as the backtest or labels"):
+        with_labels = clf.adapt(X, labels)
+    with pytest.warns(ShiftWarning):
+        without = clf.adapt(X)
+    assert abs(with_labels.prior_.value - y.mean()) < abs(without.prior_.value - y.mean())
+    assert with_labels.prior_.low <= y.mean() <= with_labels.prior_.high
+    assert with_labels.findings.sources == ("rows", "labels")
+
+
+def test_labels_need_a_single_sample_and_the_labels_of_training(clf):
+    rng = np.random.default_rng(5)
+    X, y = rows(rng, 600, 0.4)
+    alone = DRPUClassifier("kernel", random_state=0).fit(X, y.astype(int))
+    with pytest.raises(ParameterError, match="scenario='single-sample'"):
+        alone.adapt(X, y.astype(int))
+    with pytest.raises(ParameterError, match="scenario='single-sample'"):
+        DRPUClassifier("kernel").fit(X, y.astype(int), periods=np.zeros(len(y)))
+    with pytest.raises(DataError, match="same number of rows"):
+        clf.adapt(X, np.zeros(5))
+    with pytest.raises(LabelError, match="labels of training"):
+        clf.adapt(X, np.full(len(X), 7))
+
+
+@pytest.fixture(scope="module")
+def stationary():
+    rng = np.random.default_rng(6)
+    X, y = rows(rng, 5000, 0.3)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    frame["month"] = np.repeat([f"2026-{k:02d}" for k in range(1, 6)], 1000)
+    labels = (y & (rng.random(len(y)) < 0.5)).astype(int)
+    clf = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    return clf.fit(frame, labels, periods="month"), frame, labels
+
+
+def test_a_backtest_reads_each_past_period_and_its_column_is_no_feature(stationary):
+    clf, _, _ = stationary
+    assert clf.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert [period.name for period in clf.backtest_.periods] == ["2026-02", "2026-03", "2026-04", "2026-05"]
+    assert all(period.rows == 1000 for period in clf.backtest_.periods)
+
+
+def test_the_backtest_of_a_stationary_table_has_a_spread_near_its_noise(stationary):
+    backtest = stationary[0].backtest_
+    noise = np.sqrt(np.mean([period.noise for period in backtest.periods]))
+    assert backtest.spread < 0.4  # below the pooled value, to which it is shrunk
+    # four periods: the mean of their squared moves is below four times the noise with probability .997
+    assert np.sqrt(np.mean([period.seen**2 for period in backtest.periods])) < 2 * noise
+
+
+def test_without_a_backtest_everything_else_is_the_same(stationary):
+    clf, frame, labels = stationary
+    plain = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    plain.fit(frame, labels, periods="month", backtest=False)
+    assert plain.backtest_ is None
+    X = frame[["a", "b", "c"]]
+    assert_array_equal(plain.predict_proba(X), clf.predict_proba(X))
+
+
+@pytest.mark.parametrize(
+    ("periods", "reason"),
+    [(np.zeros(5000), "1 period"), (np.repeat(["a", "b"], [4990, 10]), "no period of 30 rows")],
+)
+def test_too_few_periods_are_a_warning_and_a_fit(stationary, periods, reason):
+    _, frame, labels = stationary
+    clf = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    with pytest.warns(BacktestWarning, match=reason):
+        clf.fit(frame[["a", "b", "c"]], labels, periods=periods)
+    assert clf.backtest_ is None
+
+
+def test_saved_and_loaded_classifiers_adapt_alike(stationary, tmp_path):
+    clf = stationary[0]
+    save(clf, tmp_path / "clf.drpu")
+    back = load(tmp_path / "clf.drpu")
+    assert back.backtest_ == clf.backtest_
+    rng = np.random.default_rng(7)
+    X, y = rows(rng, 2000, 0.5, drift=1.5)
+    frame, labels = pd.DataFrame(X, columns=["a", "b", "c"]), (y & (rng.random(len(y)) < 0.5)).astype(int)
+    with pytest.warns(ShiftWarning):
+        here, there = clf.adapt(frame, labels), back.adapt(frame, labels)
+    assert here.prior_ == there.prior_
+    assert_array_equal(here.predict_proba(frame), there.predict_proba(frame))
+    save(here, tmp_path / "june.drpu")
+    june = load(tmp_path / "june.drpu")
+    assert june.shift_ == "other"
+    assert_array_equal(june.predict_proba(frame), here.predict_proba(frame))
+
+
+# -- answers ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def audited(clf):
+    rng = np.random.default_rng(8)
+    X, y = rows(rng, 3000, 0.15, drift=1.0)
+    at = rng.choice(len(y), 200, replace=False)
+    with pytest.warns(ShiftWarning, match="used for these rows only"):
+        return clf.adapt(X, audit=Audit.random(at, y[at])), X, y
+
+
+def test_answers_set_the_mean_probability_to_the_prior(audited):
+    june, X, y = audited
+    assert june.shift_ == "answers"
+    assert june.map_.slope > 0
+    assert_allclose(june.predict_proba(X)[:, 1].mean(), june.prior_.value, atol=1e-9)
+    assert june.prior_.low < y.mean() < june.prior_.high
+
+
+def test_answers_about_rows_with_other_changes_leave_the_training_prior(audited, clf):
+    assert audited[0].train_prior_ == clf.train_prior_
+
+
+def test_labels_of_the_map_are_where_its_probability_exceeds_the_cost(audited):
+    june, X, _ = audited
+    for cost in (0.2, 0.5, 0.8):
+        moved = june.at_prior(june.prior_, cost=cost)
+        assert_array_equal(moved.predict(X) == 1, moved.predict_proba(X)[:, 1] > cost)
+
+
+def test_later_rows_start_from_the_map(audited, tmp_path):
+    june, X, _ = audited
+    same = june.adapt(X)
+    assert same.shift_ == "prior"
+    assert_allclose(same.prior_.value, june.prior_.value, atol=0.01)
+    july, y = rows(np.random.default_rng(9), 3000, 0.3, drift=1.0)
+    adapted = june.adapt(july)
+    assert adapted.shift_ == "prior"
+    assert abs(adapted.prior_.value - y.mean()) < 0.06
+    save(june, tmp_path / "june.drpu")
+    back = load(tmp_path / "june.drpu")
+    assert back.map_ == june.map_
+    assert back.adapt(july).prior_ == adapted.prior_
+    assert_array_equal(back.adapt(july).predict_proba(july), adapted.predict_proba(july))
+
+
+def test_answers_of_two_months_add_up(audited):
+    june, X, y = audited
+    at = np.random.default_rng(10).choice(len(y), 50, replace=False)
+    again = june.adapt(X, audit=Audit.random(at, y[at]))
+    alone = june.adapt(X, audit=Audit.random(at, y[at]), memory=0.0)
+    assert again.map_.n == pytest.approx(100)  # old answers count at most as much as the new ones
+    assert alone.map_.n == pytest.approx(50)
+    assert again.map_.covariance[0] < alone.map_.covariance[0]
