@@ -13,7 +13,7 @@ from drpu._output import write_output
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.calibration import Calibration
 from drpu.exceptions import ArtifactError, DataTypeError
-from drpu.functions.base import LOG_LIMIT, Exportable, Function
+from drpu.functions.base import LOG_LIMIT, Function, exported
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.tables.encoder import TableEncoder
 
@@ -118,12 +118,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
 
 def _scores(graph: Graph, function: Function, rows: str) -> str:
     """The log-ratios of one function, of shape (rows, 1)."""
-    if not isinstance(function, Exportable):
-        raise ArtifactError(
-            f"{function.describe()} cannot be exported to ONNX: choose the default, or a kernel, boosted or "
-            "network model, or deploy with save."
-        )
-    raw = function.onnx(graph, rows)
+    raw = exported(function, graph, rows)
     return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 

@@ -14,12 +14,12 @@ from drpu._arrays import as_numpy
 from drpu._codec import Kept
 from drpu._samples import without_repeats
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, DataTypeError
+from drpu.exceptions import ArtifactError, DataError, DataTypeError
 from drpu.tables.frames import FrameRows, is_frame, read_frame
 
 __all__ = [
     "LOG_LIMIT", "Accepts", "Explained", "Exportable", "Function", "Scorer",
-    "as_rows", "is_images", "read_rows", "within_limits",
+    "as_rows", "exported", "is_images", "read_rows", "within_limits",
 ]  # fmt: skip
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
@@ -145,6 +145,16 @@ class Exportable(Protocol):
 
     def onnx(self, graph: Any, X: str) -> str:
         """Add the scores of the rows ``X`` to the graph; the name of the (rows, 1) result."""
+
+
+def exported(function: Function, graph: Any, X: str) -> str:
+    """The scores of the rows ``X`` in an ONNX graph; raises ``ArtifactError`` for other functions."""
+    if not isinstance(function, Exportable):
+        raise ArtifactError(
+            f"{function.describe()} cannot be exported to ONNX: choose the default, or a kernel, boosted or "
+            "network model, or deploy with save."
+        )
+    return function.onnx(graph, X)
 
 
 def within_limits(scores: FloatArray) -> FloatArray:
