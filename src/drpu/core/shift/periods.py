@@ -70,6 +70,7 @@ FEWEST_LABELS = 10  # before a period that is read
 FEWEST_ROWS = 30  # in a period that is read
 _EDGE = 1e-4  # priors are kept this far from 0 and 1, where log-odds are infinite
 _MOST_READ = 0.95  # largest prior that labels show, unless training has more
+_MOST_MOVE = 3.0  # a factor of 20 of the odds
 _MOST_LATE = 3  # most periods at the end whose labels may be late
 _LATE = -2.0  # a share this many standard deviations below the reading is one with late labels
 
@@ -98,8 +99,8 @@ class Pooled:
     """
 
     slope: float = 0.8
-    slope_spread: float = 0.6
-    spread: float = 0.4
+    slope_spread: float = 0.5
+    spread: float = 0.5
     spread_weight: float = 3.0
     doubt: float = 1.0
     rate_drift: float = 0.05
@@ -313,8 +314,8 @@ def backtest_of(periods: Sequence[PastPeriod], *, pooled: Pooled = POOLED) -> Ba
     .. math:: \hat\beta = \frac{\sum_t seen_t\, read_t / (v_t + \tau^2) + \beta_0/\sigma^2}
                                {\sum_t read_t^2 / (v_t + \tau^2) + 1/\sigma^2}.
 
-    :math:`\tau^2` is the mean of the squared residuals minus their noise, with the pooled value counted as
-    k further periods, and at least a tenth of the pooled value. Both are computed in turn until they agree.
+    :math:`\tau^2` is the mean of the squared residuals minus their noise, not below 0, with the pooled value
+    counted as k further periods. Both are computed in turn until they agree.
     Of the two readings the one with the higher marginal likelihood is taken; the reading that assumes
     pure prior shift, where the tests reject it, must be ahead by a factor. Without a used period the pooled
     values are returned.
@@ -342,9 +343,8 @@ def _fitted_past(
     for _ in range(20):
         weight = 1 / (noise + variance)
         slope = float((weight @ (seen * read) + shrink * centre) / (weight @ (read * read) + shrink))
-        excess = float(((seen - slope * read) ** 2 - noise).sum())
+        excess = max(0.0, float(((seen - slope * read) ** 2 - noise).sum()))
         variance = (excess + k * pooled.spread**2) / (len(seen) + k)
-        variance = max(variance, pooled.spread**2 / 10)
     weight = 1 / (noise + variance)
     fit = weight @ (seen - slope * read) ** 2 + shrink * (slope - centre) ** 2
     size = np.log(weight).sum() - math.log1p(weight @ (read * read) / shrink)
@@ -492,8 +492,8 @@ class Evidence:
 
     @property
     def matched(self) -> float:
-        """Move of the prior if only the prior moved."""
-        return odds_move(self.train.value, self.adapted.value)
+        """Move of the prior if only the prior moved; limited, because a single extreme one spoils a slope."""
+        return float(np.clip(odds_move(self.train.value, self.adapted.value), -_MOST_MOVE, _MOST_MOVE))
 
     @property
     def guarded(self) -> float:

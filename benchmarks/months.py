@@ -1,0 +1,441 @@
+"""Priors and labels in real periods, where more than the prior moves.
+
+    python -m benchmarks.months --data FOLDER                  # dated Parquet files; minutes a rate at first
+    python -m benchmarks.months --data FOLDER --choose         # constants, by tables left out
+    python -m benchmarks.months --resampled FOLDER             # tables whose prior is moved by resampling
+
+The protocols "next", "far" and "history" and the cache of fits are those of :mod:`benchmarks._months`. Each
+cell is a classifier fitted to earlier periods and one later period. Every figure is measured with 10, 30
+and 60 % of the positives labelled, because at one rate a rule can learn the rate, and twice: with the
+training prior as estimated, and with the true one given, which separates the error of later readings from the
+error of training. Figures are means over tables of the means over their cells.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import expit, logit, ndtri
+
+from benchmarks._months import (
+    CACHE,
+    PROTOCOLS,
+    RATES,
+    RESAMPLED,
+    Cell,
+    backtest_cells,
+    read_cells,
+    reported,
+    write_missing,
+    write_resampled,
+)
+from benchmarks._results import read_results, write_results
+from drpu.core.shift.periods import (
+    POOLED,
+    Arrived,
+    Backtest,
+    Evidence,
+    LabelCount,
+    PastPeriod,
+    Pooled,
+    Reading,
+    backtest_of,
+    decide,
+    labelled_reading,
+    mean_probability,
+    odds_move,
+    what_moved,
+)
+from drpu.core.prior.estimate import PriorEstimate
+
+LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
+KINDS = ("estimated", "given")
+LOSS = 0.05  # a cell loses if its accuracy is this much below that of the trained labels
+FEWEST_LABELS = 3  # a past period with fewer labels is not used
+FEWEST_PERIODS = 2  # fewer past periods are no backtest
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Prior of a period by one rule, and the labels of its rows; None where a rule has none."""
+
+    value: float | None
+    low: float | None
+    high: float | None
+    labels: np.ndarray
+    moved: str | None = None
+
+
+# -- one cell --------------------------------------------------------------------------------------
+
+
+def evidence_of(cell: Cell, kind: str) -> Evidence:
+    """What the rows of a cell show, with the training prior as estimated or given."""
+    found, share = cell.facts[kind], cell.facts["labelled_fraction"]
+    probability = cell["cell_probability" if kind == "estimated" else "cell_probability_given"]
+    before = (1 - share) * mean_probability(probability, cell["counts"])
+    before += share * mean_probability(probability, cell["positive_counts"])
+    test = found["shift_test"]
+    return Evidence(
+        PriorEstimate(**found["train"]),
+        PriorEstimate(**found["adapt"]),
+        what_moved(test["p_value"], test["degrees"], found["moved"]),
+        probability,
+        before,
+        cell["new_counts"],
+        share,
+    )
+
+
+def label_counts(cell: Cell) -> tuple[LabelCount, LabelCount]:
+    """Labels that arrived in the period, and those of training."""
+    now, before = (LabelCount(float(cell[k].sum()), float(len(cell[k]))) for k in ("label", "train_label"))
+    return now, before
+
+
+def past_of(cell: Cell, kind: str, pooled: Pooled) -> PastPeriod:
+    """A cell as a past period of a later one."""
+    rows, (now, before) = evidence_of(cell, kind), label_counts(cell)
+    seen = labelled_reading(now, before, rows.train.value, pooled=pooled)
+    enough = min(now.labels, before.labels) >= FEWEST_LABELS
+    name, n, labels = cell.facts["period"], int(now.rows), int(now.labels)
+    return PastPeriod(name, n, labels, seen.move, seen.variance, rows.guarded, rows.matched, enough)
+
+
+def backtest(cell: Cell, others: Sequence[Cell], kind: str, pooled: Pooled = POOLED) -> Backtest | None:
+    """The backtest of the periods before a cell; None where there are too few."""
+    past = [past_of(other, kind, pooled) for other in backtest_cells(cell, others)]
+    return backtest_of(past, pooled=pooled) if sum(p.used for p in past) >= FEWEST_PERIODS else None
+
+
+def guarded(
+    cell: Cell, others: Sequence[Cell], kind: str, *, periods: bool, labels: bool, pooled: Pooled = POOLED
+) -> Outcome:
+    """The decision of ``adapt``; the only function that knows how decisions are made."""
+    rows = evidence_of(cell, kind)
+    decision = decide(
+        rows,
+        backtest=backtest(cell, others, kind, pooled) if periods else None,
+        arrived=Arrived(*label_counts(cell)) if labels else None,
+        pooled=pooled,
+    )
+    prior = decision.prior
+    at = labels_at(cell, kind, rows.train.value, decision.labels_at)
+    return Outcome(prior.value, prior.low, prior.high, at, decision.moved)
+
+
+def labels_at(cell: Cell, kind: str, train_prior: float, prior: float) -> np.ndarray:
+    """Labels of the period's rows by the trained classifier at another prior."""
+    probability = cell["probability" if kind == "estimated" else "probability_given"]
+    return _log_odds(probability) + odds_move(train_prior, prior) > 0
+
+
+def as_trained(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
+    prior = PriorEstimate(**cell.facts[kind]["train"])
+    return Outcome(prior.value, prior.low, prior.high, labels_at(cell, kind, prior.value, prior.value))
+
+
+def prior_shift(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
+    """Adapting as if only the prior had moved, whatever the tests say."""
+    train, prior = (PriorEstimate(**cell.facts[kind][k]) for k in ("train", "adapt"))
+    return Outcome(prior.value, prior.low, prior.high, labels_at(cell, kind, train.value, prior.value))
+
+
+def majority(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
+    """The more frequent class of training, for every row."""
+    return Outcome(None, None, None, np.full(len(cell["y"]), cell.facts["train_prior"] > 0.5))
+
+
+def supervised_em(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
+    """Boosted trees trained with all true labels, adapted by expectation maximisation."""
+    z, train = _log_odds(cell["supervised"]), _log_odds(cell.facts["train_prior"])
+    prior = float(cell.facts["train_prior"])
+    for _ in range(200):
+        prior = float(np.clip(expit(z + _log_odds(prior) - train).mean(), 1e-3, 1 - 1e-3))
+    return Outcome(prior, None, None, z + _log_odds(prior) - train > 0)
+
+
+def _log_odds(share: Any) -> Any:
+    return logit(np.clip(share, 1e-9, 1 - 1e-9))
+
+
+RULES: dict[str, Callable[..., Outcome]] = {
+    "majority class": majority,
+    "supervised, EM": supervised_em,
+    "as trained": as_trained,
+    "prior shift": prior_shift,
+    "auto": lambda *cell: guarded(*cell, periods=False, labels=False),
+    "auto, periods": lambda *cell: guarded(*cell, periods=True, labels=False),
+    "auto, labels": lambda *cell: guarded(*cell, periods=False, labels=True),
+    "auto, periods and labels": lambda *cell: guarded(*cell, periods=True, labels=True),
+}
+
+
+# -- figures ---------------------------------------------------------------------------------------
+
+
+def measured(cell: Cell, others: Sequence[Cell], kind: str, rule: Callable[..., Outcome]) -> Row:
+    """One rule in one cell."""
+    found, y, q = rule(cell, others, kind), cell["y"], float(cell.facts["prior"])
+    trained = as_trained(cell, others, kind)
+    row: Row = {
+        "table": cell.table,
+        "accuracy": float(np.mean(found.labels == y)),
+        "lost": float(np.mean(trained.labels == y) - np.mean(found.labels == y)),
+    }
+    if found.value is not None:
+        truth, train = float(cell.facts["train_prior"]), float(trained.value or 0.0)
+        row |= {"error": abs(found.value - q), "bias": found.value - q}
+        row |= {"move": odds_move(train, found.value), "true_move": odds_move(truth, q)}
+    if found.low is not None and found.high is not None:
+        row |= {"low_holds": found.low <= q, "high_holds": q <= found.high}
+        row |= {"holds": found.low <= q <= found.high, "width": found.high - found.low}
+    if found.moved is not None:
+        row["other"] = found.moved == "other"
+    return row
+
+
+NAMES = ("accuracy", "error", "bias", "holds", "low_holds", "high_holds", "width", "other")
+
+
+def summary(rows: Sequence[Row]) -> Row:
+    """Means over tables, the cells that lose, and how read and true moves agree."""
+    tables = sorted({row["table"] for row in rows})
+    found: Row = {"tables": len(tables), "cells": len(rows)}
+    for name in NAMES:
+        parts = [mean(row[name] for row in rows if row["table"] == t and name in row) for t in tables]
+        found[name] = mean(part for part in parts if part is not None)
+    found["cells_hold"] = mean(row["holds"] for row in rows if "holds" in row)
+    found["cells_high_hold"] = mean(row["high_holds"] for row in rows if "high_holds" in row)
+    found["losing"] = mean(row["lost"] > LOSS for row in rows)
+    found["worst_loss"] = max((row["lost"] for row in rows), default=None)
+    moves = np.array([[row["move"], row["true_move"]] for row in rows if "move" in row])
+    steady = len(moves) < 3 or min(moves.std(axis=0)) < 1e-9  # a constant reading has no correlation
+    found["correlation"] = None if steady else float(np.corrcoef(moves.T)[0, 1])
+    return found
+
+
+def mean(values: Iterable[float]) -> float | None:
+    found = list(values)
+    return float(np.mean(found)) if found else None
+
+
+def figures(cells: Sequence[Cell], others: Sequence[Cell], rules: Iterable[str] = RULES) -> Row:
+    """Rules on some cells, for both kinds of training priors: in all, left out, and by table."""
+    names = sorted({cell.table for cell in cells})
+    result: Row = {}
+    for kind, rule in itertools.product(KINDS, rules):
+        rows = [measured(cell, others, kind, RULES[rule]) for cell in cells]
+        parts = {"all": rows, "left out": [row for row in rows if row["table"] in LEFT_OUT]}
+        parts |= {name: [row for row in rows if row["table"] == name] for name in names}
+        result.setdefault(kind, {})[rule] = {name: summary(part) for name, part in parts.items() if part}
+    return result
+
+
+def by_protocol(cells: Sequence[Cell]) -> Row:
+    """Figures by protocol and rate, and over all rates."""
+    result: Row = {}
+    shown = reported(cells)
+    for protocol in PROTOCOLS:
+        mine = [cell for cell in shown if cell.facts["protocol"] == protocol]
+        rates = sorted({cell.facts["rate"] for cell in mine})
+        parts = {f"{rate:.0%}": [cell for cell in mine if cell.facts["rate"] == rate] for rate in rates}
+        result[protocol] = {name: figures(part, cells) for name, part in (parts | {"all": mine}).items()}
+    return result
+
+
+def resampled_figures(cells: Sequence[Cell]) -> Row:
+    """Tables whose prior is moved by resampling: what the guard says, and what it costs."""
+    result: Row = {}
+    for protocol in sorted({cell.facts["protocol"] for cell in cells}):
+        mine = [cell for cell in cells if cell.facts["protocol"] == protocol]
+        result[protocol] = figures(mine, (), ("as trained", "prior shift", "auto", "auto, labels"))
+    return result
+
+
+# -- targets ---------------------------------------------------------------------------------------
+
+
+def targets(protocols: Row, resampled: Row | None) -> list[Row]:
+    """The aims of the design with what was measured; ``reached`` is None where nothing was."""
+    found: list[Row] = []
+
+    def aim(what: str, value: float | None, least: float | None = None, most: float | None = None) -> None:
+        ok = value is not None and (least is None or value >= least) and (most is None or value <= most)
+        reached = None if value is None else bool(ok)
+        found.append({"what": what, "value": value, "least": least, "most": most, "reached": reached})
+
+    for protocol, rate in itertools.product(("next", "far"), (f"{r:.0%}" for r in RATES)):
+        part = protocols.get(protocol, {}).get(rate)
+        if part is None:
+            continue
+        auto, trained = (part["estimated"][rule]["all"] for rule in ("auto", "as trained"))
+        name = f"{protocol}, {rate} labelled"
+        aim(f"{name}: accuracy of auto minus trained", auto["accuracy"] - trained["accuracy"], least=-0.003)
+        aim(f"{name}: cells that lose more than 0.05", auto["losing"], most=0.02)
+        aim(f"{name}: error of auto minus trained", auto["error"] - trained["error"], most=0.005)
+        aim(f"{name}: cells whose limits hold", auto["cells_hold"], least=0.90)
+        aim(f"{name}: cells whose high holds", auto["cells_high_hold"], least=0.95)
+        given, base = (part["given"][rule]["all"] for rule in ("auto, labels", "as trained"))
+        aim(f"{name}: error with labels over trained, prior given", given["error"] / base["error"], most=0.5)
+    for rate, part in protocols.get("history", {}).items():
+        given, base = (part["given"][rule]["all"] for rule in ("auto, periods", "as trained"))
+        aim(f"history, {rate}: error with periods over trained, prior given",
+            given["error"] / base["error"], most=0.9)  # fmt: skip
+        aim(f"history, {rate}: correlation of read and true moves", given["correlation"], least=0.0)
+    for protocol, part in (resampled or {}).items():
+        auto, now = (part["estimated"][rule]["all"] for rule in ("auto", "prior shift"))
+        aim(f"resampled {protocol}: cells said to be prior shift", 1 - auto["other"], least=0.98)
+        aim(f"resampled {protocol}: accuracy lost", now["accuracy"] - auto["accuracy"], most=0.002)
+    return found
+
+
+# -- constants -------------------------------------------------------------------------------------
+
+GRID = {
+    "slope": (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1),
+    "slope_spread": (0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.2),
+    "spread": (0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7),
+    "spread_weight": (1.0, 2.0, 3.0, 4.0, 6.0, 8.0),
+    "doubt": (0.0, 1.0, 2.0, 3.0),
+}
+ROUNDS = 3
+# Of these the smallest value is taken whose loss is within one per cent: limits are then no wider than
+# needed, and a table's own past counts for as much as possible.
+SMALLEST, WITHIN = ("spread", "spread_weight"), 1.01
+
+
+def chosen(cells: Sequence[Cell]) -> Pooled:
+    """Constants with the smallest loss on some cells, one after the other in three rounds."""
+    prepared = [row for cell in reported(cells) for row in _prepared(cell, cells)]
+    pooled = POOLED
+    for _, (name, values) in itertools.product(range(ROUNDS), GRID.items()):
+        tried = [replace(pooled, **{name: value}) for value in values]
+        losses = np.array([_loss(prepared, other) for other in tried], dtype=float)
+        enough = losses <= losses.min() * (WITHIN if name in SMALLEST else 1.0)
+        pooled = tried[int(np.argmax(enough))]
+    return pooled
+
+
+@dataclass(frozen=True)
+class Read:
+    """Readings of a cell, computed once."""
+
+    moved: str
+    guarded: float
+    matched: float
+
+
+def _prepared(cell: Cell, others: Sequence[Cell]) -> list[Row]:
+    """What the loss needs of a cell, computed once, with the true training prior given.
+
+    There is one row without the past, and one with it where there are past periods.
+    """
+    rows = evidence_of(cell, "given")
+    past = [past_of(other, "given", POOLED) for other in backtest_cells(cell, others)]
+    enough = sum(period.used for period in past) >= FEWEST_PERIODS
+    return [
+        {
+            "train_prior": float(cell.facts["train_prior"]),
+            "prior": float(cell.facts["prior"]),
+            "rows": Read(rows.moved, rows.guarded, rows.matched),
+            "past": known,
+            "part": (cell.table, cell.facts["protocol"], bool(known)),
+        }
+        for known in ([[], past] if enough else [[]])
+    ]
+
+
+def _loss(prepared: Sequence[Row], pooled: Pooled) -> float | None:
+    """Mean over tables and protocols of the weighted interval score of the prior; None without other shift.
+
+    Cells are read twice where they have a past: with a backtest and without.
+
+    The score is half the absolute error plus, for each level, half the width of the interval at 1 - level and
+    the distance by which it misses: slopes are chosen for small errors, spreads for limits that are as
+    narrow as they can be and hold.
+    """
+    losses: dict[Any, list[float]] = {}
+    for row in prepared:
+        if row["rows"].moved == "prior":  # constants take no part
+            continue
+        reading = backtest_of(row["past"], pooled=pooled).reading(row["rows"])
+        losses.setdefault(row["part"], []).append(_interval_score(row, reading))
+    return mean(float(np.mean(part)) for part in losses.values())
+
+
+def _interval_score(row: Row, reading: Reading) -> float:
+    start, spread, q = _log_odds(row["train_prior"]), reading.variance**0.5, row["prior"]
+    score = abs(float(expit(start + reading.move)) - q) / 2
+    for alpha in (0.05, 0.2, 0.5):
+        margin = float(ndtri(1 - alpha / 2)) * spread
+        low, high = (float(expit(start + reading.move + side)) for side in (-margin, margin))
+        score += alpha / 2 * (high - low) + max(low - q, 0.0) + max(q - high, 0.0)
+    return score / 3.5
+
+
+def choose(cells: Sequence[Cell]) -> Row:
+    """Constants from all tables but those left out, and from all but each one in turn."""
+    pool = [cell for cell in cells if cell.table not in LEFT_OUT]
+    names = sorted({cell.table for cell in pool})
+    constants = chosen(pool)
+    turns = {}
+    for name in names:
+        part = chosen([cell for cell in pool if cell.table != name])
+        own = [cell for cell in pool if cell.table == name]
+        mine = [row for cell in reported(own) for row in _prepared(cell, own)]
+        scores = [_loss(mine, each) for each in (part, constants)]
+        turns[name] = {"constants": asdict(part), "loss": scores[0], "loss_of_all": scores[1]}
+    return {"tables": names, "constants": asdict(constants), "without": turns}
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--data", type=Path, help="folder of dated Parquet files")
+    parser.add_argument("--resampled", type=Path, help="folder of Parquet files without a calendar")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells of dated files")
+    parser.add_argument("--rates", type=float, nargs="*", default=list(RATES))
+    parser.add_argument("--no-fits", action="store_true", help="use the cells that the cache has")
+    parser.add_argument("--choose", action="store_true", help="choose constants, and write them only")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")  # weak signals and other shift are what is measured
+    try:
+        content = {k: v for k, v in read_results("months").items() if k not in ("command", "versions")}
+    except FileNotFoundError:
+        content = {}
+    if options.data is not None and not options.no_fits:
+        write_missing(options.data, options.cache, rates=options.rates)
+    if options.resampled is not None:
+        if not options.no_fits:
+            write_resampled(options.resampled, RESAMPLED, options.rates, 0, None)
+        content["resampled"] = resampled_figures(read_cells(RESAMPLED))
+    if options.data is not None:
+        cells = read_cells(options.cache)
+        if options.choose:
+            content["choice"] = choose(cells)
+        else:
+            content["protocols"] = by_protocol(cells)
+    content["targets"] = targets(content.get("protocols", {}), content.get("resampled"))
+    content |= {"constants": asdict(POOLED), "left_out": list(LEFT_OUT)}
+    command = "python -m benchmarks.months --data FOLDER --resampled FOLDER"
+    print("wrote", write_results("months", command, **content))
+    for aim in content["targets"]:
+        print({True: "reached", False: "MISSED ", None: "?      "}[aim["reached"]], aim["what"], aim["value"])
+
+
+if __name__ == "__main__":
+    main()
