@@ -37,6 +37,7 @@ from benchmarks._months import (
     write_resampled,
 )
 from benchmarks._results import read_results, write_results
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.periods import (
     POOLED,
     Arrived,
@@ -53,7 +54,6 @@ from drpu.core.shift.periods import (
     odds_move,
     what_moved,
 )
-from drpu.core.prior.estimate import PriorEstimate
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
 KINDS = ("estimated", "given")

@@ -156,9 +156,7 @@ def test_sparse_archives_and_weights_are_read(run, folder):
     assert plain["n_columns"] == 2
     table = pa.parquet.read_table(folder / "train.parquet").append_column("w", pa.array(1.0 + (y == 1)))
     pa.parquet.write_table(table, folder / "weighted.parquet")
-    words = (
-        "fit weighted.parquet --label y --weight w --drop id --model kernel --out weighted.drpu --json"
-    )
+    words = "fit weighted.parquet --label y --weight w --drop id --model kernel --out weighted.drpu --json"
     weighted = answer(run(words))
     assert weighted["columns"] == ["a", "b"]
 

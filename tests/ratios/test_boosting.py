@@ -1,4 +1,3 @@
-
 import numpy as np
 import pytest
 from class_samples import draw
