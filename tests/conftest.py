@@ -1,7 +1,9 @@
-"""One Hypothesis profile for all tests: the same examples in every run, no deadline. A command line in a folder."""
+"""One Hypothesis profile for all tests: the same examples in every run. A command line in a folder."""
 
 import pytest
 from hypothesis import settings
+
+collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests
 
 settings.register_profile("drpu", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("drpu")

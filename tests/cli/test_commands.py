@@ -195,7 +195,7 @@ def test_people_are_told_what_was_found(run):
     ("line", "words"),
     [
         ("adapt absent.drpu june.csv", "absent.drpu: no such file"),
-        ("adapt june.csv june.csv", "june.csv: the file is not a complete artifact"),
+        ("adapt june.csv june.csv", "june.csv: this file was not written by drpu.save"),
         ("adapt toy.drpu absent.csv", "absent.csv: no such file"),
         ("adapt toy.drpu june.csv --out absent/june.drpu", "there is no folder absent"),
         ("fit train.csv --label y --out absent/x.drpu", "there is no folder absent"),

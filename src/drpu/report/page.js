@@ -24,8 +24,17 @@ function Explorer(data) {
 
   // -- decisions ------------------------------------------------------------------------------
 
+  function logit(p) { return Math.log(p / (1 - p)); }
+
   // Ratio above which rows are flagged.
   function threshold(q, c) {
+    var how = data.labels;
+    if (how && how.slope && q > 0 && q < 1) {
+      // Labels follow a map of the trained log-odds, which moves with the log-odds of the prior.
+      var z = (logit(c) - how.intercept - (logit(q) - logit(how.prior))) / how.slope;
+      return 1 / (1 + Math.exp(-z)) / data.trainPrior;
+    }
+    if (how && q === how.prior && how.at !== undefined) { q = how.at; }
     var pi = data.trainPrior, against = c * (1 - q), level = (1 - c) * q * (1 - pi) + against * pi;
     if (q <= 0 || q >= 1) { return q <= 0 ? Infinity : -Infinity; }
     if (pi === 1) { return q > c ? 1 - Math.pow(2, -53) : 1; }

@@ -56,6 +56,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "rows": data.rows,
         "budget": data.to_check,
         "trainPrior": data.train.value,
+        "labels": _labels(data),
         "known": [_known(data.prior, data.batch), _known(data.train, None)],
         "found": {
             "figures": [[figure.value, figure.low, figure.high] for figure in map(data.figure, FIGURES)],
@@ -67,6 +68,14 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "shareLimits": _share_limits(data),
         "newRows": _new_rows(data),
     }
+
+
+def _labels(data: ReportData) -> dict[str, float] | None:
+    """How labels are made if they do not follow the prior alone: a map of the log-odds, and its prior."""
+    current, at = data.current._map(), data.current._labels_at()
+    if current is not None:
+        return {"intercept": current.intercept, "slope": current.slope, "prior": data.prior.value}
+    return None if at is None else {"at": at, "prior": data.prior.value}
 
 
 def _known(prior: PriorEstimate, rows: float | None) -> dict[str, float | None]:
