@@ -20,6 +20,10 @@ def spark():
             .config("spark.ui.enabled", "false")
             .config("spark.driver.host", "127.0.0.1")
             .config("spark.sql.shuffle.partitions", "2")
+            # a few seconds of tiny queries: compiling them takes longer than running them
+            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+            .config("spark.sql.codegen.wholeStage", "false")
+            .config("spark.sql.adaptive.enabled", "false")
             .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
             .getOrCreate()
         )
