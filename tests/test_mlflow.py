@@ -39,7 +39,7 @@ def make_model(mlflow):
 
 @pytest.fixture(scope="module")
 def clf():
-    return DRPUClassifier("classifier", holdout=2, random_state=0).fit_pu(rows(150, 1, 0), rows(500, 0.3, 1))
+    return DRPUClassifier("kernel", holdout=2, random_state=0).fit_pu(rows(150, 1, 0), rows(500, 0.3, 1))
 
 
 def test_a_file_of_drpu_is_served_by_pyfunc(mlflow, clf, tmp_path):

@@ -10,12 +10,21 @@ from scipy import sparse
 
 from drpu._typing import FloatArray, IntArray, Rows
 
-__all__ = ["Sample", "SamplePair", "is_sparse", "n_rows", "stack_rows", "take_rows"]
+__all__ = ["Sample", "SamplePair", "is_sparse", "n_rows", "stack_rows", "take_rows", "without_repeats"]
 
 
 def is_sparse(X: Any) -> bool:
     """Whether ``X`` is a scipy sparse matrix or array."""
     return bool(sparse.issparse(X))
+
+
+def without_repeats(X: Rows) -> Rows:
+    """``X`` with repeated entries of a sparse matrix summed up, which is what they mean."""
+    if not is_sparse(X) or X.has_canonical_format:
+        return X
+    X = X.copy()
+    X.sum_duplicates()
+    return X
 
 
 def n_rows(X: Rows) -> int:

@@ -10,9 +10,8 @@ from __future__ import annotations
 import argparse
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -23,6 +22,7 @@ from drpu.classifier.drpu import DRPUClassifier
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.datasets.sampling import draw_at_prior, make_pu
 from drpu.files.store import load, save
+from drpu.plots import PriorDisplay
 from drpu.report.page import write_report
 
 __all__ = ["Row", "main"]
@@ -34,14 +34,16 @@ INTRO = """\
 Even or odd? {labelled} digits are labelled as even, {unlabeled} are not labelled, none is labelled as odd.
 Share of even digits in training: {truth:.2f}; estimated: {found}
 """
+HEAD = """\
+  share of even digits                        accuracy
+  true   est.    95% interval        as trained   adapted   both known"""
 OUTRO = """
 "as trained" uses the threshold of training. "adapted" estimates the new share from the unlabeled
 test digits. "both known" is given the true shares, which is the goal of adapting.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
+class Row(NamedTuple):
     """Results at one share of positives."""
 
     truth: float
@@ -49,6 +51,11 @@ class Row:
     as_trained: float
     adapted: float
     known: float
+
+    def __str__(self) -> str:
+        found = f"{self.found.value:5.3f}   [{self.found.low:5.3f}, {self.found.high:5.3f}]"
+        accuracies = f"{self.as_trained:10.1%}   {self.adapted:7.1%}   {self.known:10.1%}"
+        return f"  {self.truth:4.2f}   {found}      {accuracies}"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -62,29 +69,26 @@ def main(arguments: list[str] | None = None) -> None:
         return
 
     options.out.mkdir(parents=True, exist_ok=True)
-    train, (X_test, y_test) = _data()
+    train, test = _data()
     clf = DRPUClassifier(scenario="single-sample", random_state=SEED).fit(train.X, train.y)
     unlabeled = int((train.y == 0).sum())
     print(INTRO.format(labelled=train.y.sum(), unlabeled=unlabeled, truth=train.prior, found=clf.prior_))
 
-    told = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED).fit(
-        train.X, train.y
-    )
-    rows = [_row(clf, told, *sample) for sample in _test_samples(X_test, y_test)]
-    print(table(rows))
-    print(OUTRO)
+    told = DRPUClassifier(scenario="single-sample", prior=train.prior, random_state=SEED)
+    told.fit(train.X, train.y)
+    rows = [_row(clf, told, *sample) for sample in _test_samples(*test)]
+    print(HEAD, *rows, OUTRO, sep="\n")
 
     artifact = options.out / "digits.drpu"
     save(clf, artifact)
-    print(
-        f"Saved to {artifact} ({artifact.stat().st_size / 1e6:.1f} MB, no training rows). In a new process:",
-        flush=True,
-    )
+    size = f"{artifact.stat().st_size / 1e6:.1f} MB, no training rows"
+    print(f"Saved to {artifact} ({size}). In a new process:", flush=True)
     subprocess.run([sys.executable, "-m", "drpu.demo", "--again", str(artifact)], check=True)
-    print(f"\nPicture: {draw(rows, options.out / 'shift.png')}")
 
-    page = options.out / "report.html"
-    write_report(clf, _test_samples(X_test, y_test)[0][0], page, title="Even digits, rarer than in training")
+    picture, page = options.out / "shift.png", options.out / "report.html"
+    _draw(rows, picture)
+    print(f"\nPicture: {picture}")
+    write_report(clf, _test_samples(*test)[0][0], page, title="Even digits, rarer than in training")
     print(f"Page:    {page}, with sliders. Open it in a browser; it needs no network.")
 
 
@@ -107,43 +111,21 @@ def _row(clf: DRPUClassifier, told: DRPUClassifier, X: Any, y: Any) -> Row:
     return Row(truth, adapted.prior_, accuracy(clf), accuracy(adapted), accuracy(told.at_prior(truth)))
 
 
-def table(rows: list[Row]) -> str:
-    """The rows as a text table."""
-    head = "  share of even digits                        accuracy\n"
-    head += "  true   est.    95% interval        as trained   adapted   both known\n"
-    return head + "\n".join(
-        f"  {row.truth:4.2f}   {row.found.value:5.3f}   [{row.found.low:5.3f}, {row.found.high:5.3f}]"
-        f"      {row.as_trained:10.1%}   {row.adapted:7.1%}   {row.known:10.1%}"
-        for row in rows
+def _draw(rows: list[Row], path: Path) -> None:
+    """Write a picture of the estimated shares, and of accuracy with and without adapting."""
+    figure = require("matplotlib.figure", extra="report", for_="the picture of the demo").Figure(
+        figsize=(9, 3.6), layout="constrained"
     )
-
-
-def draw(rows: list[Row], path: Path) -> Path:
-    """Picture of the estimated shares, and of accuracy with and without adapting."""
-    matplotlib = require("matplotlib", extra="report", for_="the picture of the demo")
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
-    truth = np.array([row.truth for row in rows])
-    found = np.array([[row.found.value, row.found.low, row.found.high] for row in rows])
-    figure, (left, right) = pyplot.subplots(1, 2, figsize=(9, 3.6), layout="constrained")
-    left.plot([0, 1], [0, 1], color="0.7", linewidth=1)
-    errors = [found[:, 0] - found[:, 1], found[:, 2] - found[:, 0]]
-    left.errorbar(truth, found[:, 0], errors, fmt="o", capsize=4, color="tab:blue")
-    left.set(
-        xlabel="true share of positives", ylabel="estimated share, 95% interval", xlim=(0, 1), ylim=(0, 1)
-    )
-    for values, label, style in (
-        ([row.as_trained for row in rows], "as trained", "o--"),
-        ([row.adapted for row in rows], "adapted", "o-"),
-        ([row.known for row in rows], "both shares known", "o:"),
-    ):
-        right.plot(truth, values, style, label=label)
+    left, right = figure.subplots(1, 2)
+    PriorDisplay({f"true {row.truth:.0%}": row.found for row in rows}).plot(left)
+    left.plot(range(len(rows)), [row.truth for row in rows], "kx", label="true share")
+    left.legend(frameon=False)
+    for label, style in (("as_trained", "o--"), ("adapted", "o-"), ("known", "o:")):
+        values = [getattr(row, label) for row in rows]
+        right.plot([row.truth for row in rows], values, style, label=label.replace("_", " "))
     right.set(xlabel="true share of positives", ylabel="accuracy", ylim=(0.85, 1))
     right.legend(frameon=False)
     figure.savefig(path, dpi=150)
-    pyplot.close(figure)
-    return path
 
 
 def _adapt_again(artifact: Path) -> None:

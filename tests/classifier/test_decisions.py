@@ -186,6 +186,16 @@ def test_dates_are_grouped_by_month(june, data):
     assert june.adapt_by(data.test, by=gaps).names == ["a", "(missing)"]
 
 
+def test_months_are_those_of_the_time_zone_of_the_dates(june, data):
+    utc = pd.Series(pd.date_range("2026-02-01 02:00", periods=4000, freq="s", tz="UTC"))
+    clocks = utc.dt.tz_convert("America/New_York")  # still January there
+    chunked = pa.chunked_array([pa.array(clocks)])
+    for by in (clocks, clocks.astype(object), pl.Series(clocks), chunked, pa.array(clocks), list(clocks)):
+        assert june.adapt_by(data.test, by=by).names == ["2026-01"]
+    for by in (utc, pl.Series(utc), pa.array(utc), utc.dt.tz_localize(None)):
+        assert june.adapt_by(data.test, by=by).names == ["2026-02"]
+
+
 @pytest.mark.parametrize(
     ("by", "words"),
     [

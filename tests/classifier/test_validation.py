@@ -311,3 +311,18 @@ def test_samples_that_come_apart_are_checked_like_rows_and_labels(toy):
     assert apart.prior_ == light().fit(X, y).prior_
     with pytest.raises(DataError, match="features"):
         light().fit_pu(toy.positive, toy.unlabeled[:, :1])
+
+
+def test_repeated_entries_of_sparse_rows_are_their_sum():
+    rng = np.random.default_rng(0)
+    counts = rng.poisson(np.repeat([[1.5], [0.5]], [120, 240], axis=0), (360, 6))
+    rows, columns = np.nonzero(counts)
+    repeats = counts[rows, columns]
+    ends = np.append(0, np.cumsum(np.bincount(rows, weights=repeats, minlength=360))).astype(int)
+    repeated = sparse.csr_matrix((np.ones(repeats.sum()), np.repeat(columns, repeats), ends), shape=(360, 6))
+    summed = sparse.csr_matrix(counts.astype(float))
+    y, n = np.repeat([1, 0], [120, 240]), repeated.nnz
+    fits = [DRPUClassifier("boosted", random_state=0).fit(X, y) for X in (repeated, summed)]
+    assert fits[0].prior_ == fits[1].prior_
+    assert_array_equal(fits[0].decision_function(repeated), fits[1].decision_function(summed))
+    assert repeated.nnz == n  # the matrix of the user is unchanged

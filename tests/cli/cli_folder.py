@@ -28,6 +28,6 @@ def write_folder(folder):
     months = np.where(np.arange(500) < 250, "may", "june")
     pa.parquet.write_table(june.append_column("month", pa.array(months)), folder / "year.parquet")
     np.savez(folder / "train.npz", X=X, y=y)
-    words = ["fit", str(folder / "train.parquet"), "--label", "y", "--drop", "id", "--model", "classifier"]
+    words = ["fit", str(folder / "train.parquet"), "--label", "y", "--drop", "id", "--model", "kernel"]
     assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
     return folder

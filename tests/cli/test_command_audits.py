@@ -9,7 +9,7 @@ from cli_answers import answer
 from drpu import load, make_gaussian_pu
 from drpu.cli import main
 from drpu.cli.tables import read
-from drpu.ratios.folds import FoldedRatio
+from drpu.functions.folds import Folds
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def folder(tmp_path_factory, truth):
     pa.csv.write_csv(pa.table(june), folder / "june.csv")
     pa.csv.write_csv(pa.table(june | {"true": truth.test_labels}), folder / "checked.csv")
     at = str(folder)
-    words = ["fit", f"{at}/train.csv", "--label", "y", "--model", "classifier", "--out", f"{at}/toy.drpu"]
+    words = ["fit", f"{at}/train.csv", "--label", "y", "--model", "kernel", "--out", f"{at}/toy.drpu"]
     assert main(words) == 0
     words = ["audit", f"{at}/toy.drpu", f"{at}/june.csv", "--n", "80", "--keep", "id"]
     assert main([*words, "--out", f"{at}/to-label.csv"]) == 0
@@ -120,8 +120,8 @@ def test_the_page_shows_priors_before_and_after(run, folder):
 )
 def test_every_row_is_scored_once(run, monkeypatch, line):
     scored = []
-    once = FoldedRatio.fold_scores
-    monkeypatch.setattr(FoldedRatio, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
+    once = Folds.fold_scores
+    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
     assert run(line)[0] == 0
     assert [n for n in scored if n > 10] == [1000]  # loading tries the model on a few rows
 

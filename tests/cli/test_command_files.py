@@ -31,7 +31,7 @@ def folder(tmp_path_factory):
     X, y = data.X_y()
     pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "fraud": y}), folder / "train.csv")
     pa.csv.write_csv(pa.table({"id": np.arange(len(X)), "b": X[:, 1], "a": X[:, 0]}), folder / "june.csv")
-    words = ["fit", str(folder / "train.csv"), "--label", "fraud", "--model", "classifier"]
+    words = ["fit", str(folder / "train.csv"), "--label", "fraud", "--model", "kernel"]
     assert main([*words, "--out", str(folder / "toy.drpu")]) == 0
     return folder
 
@@ -141,11 +141,11 @@ def test_all_refused_columns_come_in_one_message_whose_advice_works(run, folder)
     (folder / "nested.jsonl").write_text(
         "".join(json.dumps({"a": k, "p": [k], "q": {"r": k}, "y": k % 2}) + "\n" for k in range(40))
     )
-    code, _, err = run("fit nested.jsonl --label y --model classifier --out nested.drpu")
+    code, _, err = run("fit nested.jsonl --label y --model kernel --out nested.drpu")
     assert code == 1
     advice = err.split("--drop ")[1].split()[0].rstrip(",.")
     assert advice == "p,q"
-    code, _, _ = run(f"fit nested.jsonl --label y --model classifier --drop {advice} --out nested.drpu")
+    code, _, _ = run(f"fit nested.jsonl --label y --model kernel --drop {advice} --out nested.drpu")
     assert code == 0
 
 
@@ -259,7 +259,7 @@ def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("drpu.cli.run._command", interrupted)
+    monkeypatch.setattr("drpu.cli._command", interrupted)
     assert main(["--help"]) == 128 + signal.SIGINT
     assert capsys.readouterr().err == "error: interrupted.\n"
 

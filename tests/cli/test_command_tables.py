@@ -162,7 +162,7 @@ def test_levels_of_categories_are_kept_hashed_or_left_out(run, folder):
 
 def test_advice_names_options_of_the_command(run):
     words = "fit claims.csv --label status --pos-label fraud"
-    code, out, err = run(f"{words} --model classifier --out x.drpu")
+    code, out, err = run(f"{words} --model kernel --out x.drpu")
     assert (code, out) == (1, "")
     assert "missing values: use --model auto or boosted" in err
     code, _, err = run(f"{words} --model boosted --out x.drpu")

@@ -31,20 +31,20 @@ def folder(tmp_path_factory):
 def test_fit_gives_the_classifier_that_python_gives(folder):
     table = pa.parquet.read_table(folder / "train.parquet")
     X, y = table.select(["a", "b"]), table.column("y").to_numpy()
-    clf = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    clf = DRPUClassifier("kernel", random_state=0).fit(X, y)
     assert load(folder / "toy.drpu").prior_ == clf.prior_
 
 
 @pytest.mark.parametrize("file", ["train.csv", "train.parquet"])
 def test_every_format_gives_the_same_fit(run, folder, file):
-    result = answer(run(f"fit {file} --label y --columns a,b --model classifier --out again.drpu --json"))
+    result = answer(run(f"fit {file} --label y --columns a,b --model kernel --out again.drpu --json"))
     assert_allclose(result["prior"]["value"], load(folder / "toy.drpu").prior_.value, rtol=1e-6)
     assert result["positives"] == 200
     assert result["columns"] == ["a", "b"]
 
 
 def test_numpy_archives_are_read_by_the_names_of_their_arrays(run, folder):
-    result = answer(run("fit train.npz --label y --model classifier --out numpy.drpu --json"))
+    result = answer(run("fit train.npz --label y --model kernel --out numpy.drpu --json"))
     assert_allclose(result["prior"]["value"], load(folder / "toy.drpu").prior_.value, rtol=1e-6)
 
 
@@ -53,7 +53,7 @@ def test_positives_and_unlabeled_rows_may_come_in_two_files(run, folder):
     for name, label in (("positive", 1), ("unlabeled", 0)):
         part = table.filter(pa.compute.equal(table["y"], label)).select(["a", "b"])
         pa.feather.write_feather(part, folder / f"{name}.feather")
-    words = "fit positive.feather --unlabeled unlabeled.feather --model classifier --out two.drpu --json"
+    words = "fit positive.feather --unlabeled unlabeled.feather --model kernel --out two.drpu --json"
     result = answer(run(words))
     assert (result["positives"], result["unlabeled"]) == (200, 600)
 
@@ -151,13 +151,13 @@ def test_sparse_archives_and_weights_are_read(run, folder):
     y = np.load(folder / "train.npz")["y"]
     sparse.save_npz(folder / "positive.npz", rows[y == 1])
     sparse.save_npz(folder / "unlabeled.npz", rows[y == 0])
-    words = "fit positive.npz --unlabeled unlabeled.npz --model classifier --out sparse.drpu --json"
+    words = "fit positive.npz --unlabeled unlabeled.npz --model kernel --out sparse.drpu --json"
     plain = answer(run(words))
     assert plain["n_columns"] == 2
     table = pa.parquet.read_table(folder / "train.parquet").append_column("w", pa.array(1.0 + (y == 1)))
     pa.parquet.write_table(table, folder / "weighted.parquet")
     words = (
-        "fit weighted.parquet --label y --weight w --drop id --model classifier --out weighted.drpu --json"
+        "fit weighted.parquet --label y --weight w --drop id --model kernel --out weighted.drpu --json"
     )
     weighted = answer(run(words))
     assert weighted["columns"] == ["a", "b"]
@@ -168,7 +168,7 @@ def test_missing_labels_are_unlabeled_rows(run, folder):
     labels = pa.array([1 if label else None for label in table["y"].to_pylist()])
     gaps = table.drop_columns(["y", "id"]).append_column("y", labels)
     pa.parquet.write_table(gaps, folder / "gaps.parquet")
-    result = answer(run("fit gaps.parquet --label y --model classifier --out gaps.drpu --json"))
+    result = answer(run("fit gaps.parquet --label y --model kernel --out gaps.drpu --json"))
     assert (result["positives"], result["unlabeled"]) == (200, 600)
 
 
@@ -242,11 +242,11 @@ def test_wrong_usage_is_exit_code_two(run, line):
 def test_free_text_is_refused_with_the_way_out(run, folder):
     lines = "".join(f"{k % 7},claim number {k} was late,{k % 3 == 0:d}\n" for k in range(60))
     (folder / "text.csv").write_text("a,story,y\n" + lines)
-    code, _, err = run("fit text.csv --label y --model classifier --out x.drpu")
+    code, _, err = run("fit text.csv --label y --model kernel --out x.drpu")
     assert code == 1
     assert "text.csv: free text" in err
     assert "--drop" in err
-    code, _, _ = run("fit text.csv --label y --model classifier --drop story --out x.drpu")
+    code, _, _ = run("fit text.csv --label y --model kernel --drop story --out x.drpu")
     assert code == 0
 
 
@@ -265,7 +265,7 @@ def test_a_traceback_comes_only_when_asked_for(run):
 def test_warnings_are_short_lines_and_part_of_the_json(run, folder):
     rows = pa.parquet.read_table(folder / "train.parquet").slice(150, 400)
     pa.csv.write_csv(rows, folder / "few.csv")
-    code, out, err = run("fit few.csv --label y --drop id --model classifier --out few.drpu --json")
+    code, out, err = run("fit few.csv --label y --drop id --model kernel --out few.drpu --json")
     assert code == 0
     assert err.startswith("warning: few.csv: [few-positives] 50 labelled positives")
     assert json.loads(out)["warnings"][0] == err.splitlines()[0].removeprefix("warning: ")

@@ -1,7 +1,10 @@
+import json
+
 import numpy as np
 import pytest
 
 from drpu import PriorEstimate
+from drpu._codec import encode
 from drpu.core.shift.columns import Cells, column_shifts, count_columns, profile_columns
 from drpu.exceptions import DataError
 
@@ -66,12 +69,43 @@ def test_more_missing_values_are_a_move(profiles):
     assert [shift.name for shift in shifts if shift.p_value < 0.001] == ["age"]
 
 
-def test_profiles_keep_no_values_of_rows():
+def secret_rows(rng, n):
+    """Columns of different values: measured, with few digits, mostly 0, mostly missing, evenly spaced."""
+    amounts = np.where(rng.random(n) < 0.9, 0.0, np.round(rng.exponential(9e4, n), 2))
+    gaps = np.where(rng.random(n) < 0.97, np.nan, rng.normal(size=n))
+    columns = (
+        rng.normal(size=n),
+        np.round(rng.normal(5e4, 1e4, n), 1),
+        amounts,
+        gaps,
+        500.0 * rng.permutation(n),
+    )
+    return np.column_stack(columns)
+
+
+@pytest.mark.parametrize(("n_positive", "n_unlabeled"), [(4, 60), (7, 30), (200, 2000)])
+def test_no_value_of_fewer_than_six_rows_is_in_a_record(n_positive, n_unlabeled):
     rng = np.random.default_rng(2)
-    P, U = rng.normal(0, 1, (200, 3)), rng.normal(0, 1, (2000, 3))
-    values = {f"{value:.12g}" for value in np.concatenate([P, U]).ravel()}
-    for profile in profile_columns(P, U, "abc"):
-        assert values.isdisjoint({f"{edge:.12g}" for edge in profile.cells.edges})
+    P, U = secret_rows(rng, n_positive), secret_rows(rng, n_unlabeled)
+    for column, profile in enumerate(profile_columns(P, U, "abcde")):
+        tree, arrays, _ = encode(profile)
+        kept = json.dumps(tree) + " ".join(repr(float(x)) for array in arrays.values() for x in array.flat)
+        values, counts = np.unique(np.concatenate([P, U])[:, column], return_counts=True)
+        secrets = values[(counts < 6) & ((values % 1 > 0) | (values > n_unlabeled))]  # not like counts
+        assert not [secret for secret in secrets if repr(float(secret)) in kept.split()]
+        assert set(secrets).isdisjoint(np.concatenate([array.ravel() for array in arrays.values()]))
+
+
+def test_one_row_does_not_decide_a_limit():
+    rng = np.random.default_rng(3)
+    P, U = rng.normal(size=(100, 1)), rng.normal(size=(900, 1))
+    before = profile_columns(P, U, "a")[0].cells.edges
+    for row, secret in zip(range(0, 900, 90), rng.normal(size=10), strict=True):
+        changed = U.copy()
+        changed[row] = secret
+        after = profile_columns(P, changed, "a")[0].cells.edges
+        assert np.abs(after - before).max() < 0.05
+        assert secret not in after
 
 
 def test_constant_empty_and_wide_columns_are_no_trouble():

@@ -12,7 +12,9 @@ from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 from tables_data import CONTAINERS, N, claims
 
+from drpu._codec import decode, encode
 from drpu.exceptions import (
+    ArtifactError,
     CollectedWarning,
     DataError,
     DataTypeError,
@@ -20,7 +22,8 @@ from drpu.exceptions import (
     IdColumnWarning,
     UnseenLevelsWarning,
 )
-from drpu.tables.encoder import FIRST, MISSING, OTHER, TableEncoder
+from drpu.tables.columns import FIRST, MISSING, OTHER
+from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import is_frame, read_frame, stack_frames, take_frame
 
 
@@ -290,19 +293,26 @@ def test_single_precision_is_kept():
 # -- state ---------------------------------------------------------------------------------------
 
 
+def again_from(encoder, **fields):
+    """The encoder after it was written and read, with other fields in the file."""
+    tree, arrays, blobs = encode(encoder)
+    tree = json.loads(json.dumps(tree))
+    tree["fields"] |= fields
+    return decode(tree, arrays, blobs, TableEncoder)
+
+
 def test_the_encoder_is_plain_data(encoder):
-    state = json.loads(json.dumps(encoder.state()))
-    again = TableEncoder.from_state(state)
+    again = again_from(encoder)
     assert again == encoder
     assert again.kept_values() == {"ward": 3}
 
 
 def test_digests_find_the_same_levels_and_hold_no_value(encoder):
     hashed = encoder.hashed()
-    assert "north" not in json.dumps(hashed.state())
+    assert "north" not in json.dumps(encode(hashed).tree)
     assert hashed.salt != encoder.hashed().salt
     frame = read_frame(claims(50, 7))
-    assert_array_equal(TableEncoder.from_state(hashed.state()).transform(frame), encoder.transform(frame))
+    assert_array_equal(again_from(hashed).transform(frame), encoder.transform(frame))
     assert hashed.hashed() is hashed
 
 
@@ -314,7 +324,11 @@ def test_levels_of_few_rows_can_be_left_out_and_the_others_keep_their_codes():
     again = fewer.transform(read_frame(pd.DataFrame({"x": values})))
     assert_array_equal(again, np.where(rows == FIRST + 2, OTHER, rows))
     with pytest.raises(DataError, match="not known after loading"):
-        TableEncoder.from_state(encoder.state()).without_rare(10)
+        again_from(encoder).without_rare(10)
+
+
+def column(kind="number-column", **fields):
+    return {"kind": kind, "fields": {"name": "a"} | fields}
 
 
 @pytest.mark.parametrize(
@@ -322,16 +336,17 @@ def test_levels_of_few_rows_can_be_left_out_and_the_others_keep_their_codes():
     [
         {"columns": []},
         {"columns": None},
-        {"columns": [{"name": 1, "kind": "number"}]},
-        {"columns": [{"name": "a", "kind": "odd"}]},
-        {"columns": [{"name": "a", "kind": "left out"}]},
-        {"columns": [{"name": "a", "kind": "number"}] * 2},
-        {"columns": [{"name": "a", "kind": "category", "levels": "xyz"}]},
-        {"columns": [{"name": "a", "kind": "category", "levels": ["x", "x"]}]},
+        {"columns": [column(name=1)]},
+        {"columns": [column("odd")]},
+        {"columns": [column("indicators")]},
+        {"columns": [column("left-out-column")]},
+        {"columns": [column(), column()]},
+        {"columns": [column("category-column", levels="xyz", rare=0.0)]},
+        {"columns": [column("category-column", levels=["x", "x"], rare=0.0)]},
         {"salt": 3},
         {"named": "yes"},
     ],
 )
-def test_a_damaged_state_is_refused(encoder, damage):
-    with pytest.raises(DataError):
-        TableEncoder.from_state(encoder.state() | damage)
+def test_a_damaged_file_is_refused(encoder, damage):
+    with pytest.raises(ArtifactError):
+        again_from(encoder, **damage)

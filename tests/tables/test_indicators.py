@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_array_equal
 
-from drpu.exceptions import DataError
+from drpu._codec import decode, encode
+from drpu.exceptions import ArtifactError
 from drpu.tables.encoder import Indicators
 
 codes = st.lists(st.integers(0, 6), min_size=1, max_size=30)
@@ -28,7 +29,7 @@ def test_beyond_the_most_frequent_codes_the_rest_share_a_column():
     assert indicators(np.array([[0.0], [1.0], [2.0], [3.0], [9.0]])).tolist() == [
         [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1], [0, 0, 1]
     ]  # fmt: skip
-    assert Indicators.from_state(indicators.state()) == indicators
+    assert decode(*encode(indicators), Indicators) == indicators
 
 
 @pytest.mark.parametrize(
@@ -42,7 +43,8 @@ def test_beyond_the_most_frequent_codes_the_rest_share_a_column():
         {"codes": 1},
     ],
 )
-def test_a_damaged_state_is_refused(damage):
-    state = Indicators.of(np.array([[0.0], [1.0]]), [0]).state()
-    with pytest.raises(DataError):
-        Indicators.from_state(state | damage)
+def test_a_damaged_file_is_refused(damage):
+    tree, arrays, blobs = encode(Indicators.of(np.array([[0.0], [1.0]]), [0]))
+    tree["fields"] |= damage
+    with pytest.raises(ArtifactError):
+        decode(tree, arrays, blobs, Indicators)

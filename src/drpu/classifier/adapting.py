@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drpu._checks import check_choice, check_integer
+from drpu.classifier.audit import listed
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
@@ -18,6 +19,7 @@ from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, Evidence, LabelCount, PeriodDecision, decide, what_moved
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, LabelError, ParameterError
+from drpu.tables.values import is_missing
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -145,8 +147,6 @@ def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int
 
 def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> Any:
     """Which rows have the label of the positives; all others, also missing ones, have not."""
-    from drpu.classifier.audit import is_missing, listed
-
     values, positive = listed(y, "y"), classes[1]
     flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
     strange = [v for v in values if not is_missing(v) and v != positive and v != classes[0]]

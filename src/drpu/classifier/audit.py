@@ -18,6 +18,7 @@ from drpu.core.audit.results import Answers
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError, warn
 from drpu.tables.frames import FrameRows
+from drpu.tables.values import is_missing
 
 __all__ = [
     "POPULATIONS",
@@ -27,7 +28,6 @@ __all__ = [
     "RandomPart",
     "TrainingMark",
     "classifier_mark",
-    "is_missing",
     "listed",
     "read_answers",
     "row_digest",
@@ -50,14 +50,6 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
                 raise LabelError(f"{name} must have one dimension, got shape {array.shape}.")
             values = array.tolist()
     return [value.item() if isinstance(value, np.generic) else value for value in values]
-
-
-def is_missing(value: Any) -> bool:
-    """Whether ``value`` is None, NaN or the missing value of another library."""
-    if value is None:
-        return True
-    differs = value != value  # NaN differs from itself, and a comparison with pandas.NA gives NA
-    return not isinstance(differs, (bool, np.bool_)) or bool(differs)
 
 
 def read_answers(

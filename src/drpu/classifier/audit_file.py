@@ -23,7 +23,6 @@ from drpu.classifier.audit import (
     AuditPart,
     AuditPlan,
     check_positions,
-    is_missing,
     listed,
     read_answers,
     warn_of_missing,
@@ -33,6 +32,7 @@ from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.core.audit.results import Answers
 from drpu.exceptions import DataError, LabelError
+from drpu.tables.values import is_missing
 
 __all__ = ["DESIGN", "LABEL", "ROW", "audit_from_columns", "design_columns"]
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
+import sys
 from collections.abc import Hashable
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 
 from drpu._arrays import as_numpy
@@ -16,6 +19,7 @@ from drpu.classifier.validation import check_rows
 from drpu.core.prior.groups import GroupPriors, joint_level, shrink
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError
+from drpu.tables.values import is_missing
 
 __all__ = ["group_values", "priors_by_group"]
 
@@ -72,25 +76,38 @@ def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any]
 
 
 def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:
+    """One value per row; dates with a time zone are those of the clocks in that zone."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(values, arrow.Array):
+        values = arrow.chunked_array([values])
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone:
+        values = series.dt.replace_time_zone(None).to_native()
     flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
     if flat.ndim != 1:
         raise DataTypeError(f"{name} must have one dimension, one value per row, got shape {flat.shape}.")
     return flat
 
 
+def _month(value: Any) -> Any:
+    """The month of a date, other values themselves."""
+    return value.strftime("%Y-%m") if isinstance(value, dt.date) and not is_missing(value) else value
+
+
 def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
     """The groups in order, and the group of each row; dates are grouped by calendar month."""
     if len(values) == 0:
         raise DataError("X must hold at least one row, got none.")
-    first = next((value for value in values.tolist() if value is not None), None)
-    if values.dtype.kind == "M" or hasattr(first, "isoformat"):
+    if values.dtype.kind == "M":
         months = values.astype("datetime64[M]")
         values = months.astype(str).astype(object)
         values[np.isnat(months)] = None
+    elif values.dtype == object:
+        values = np.array([_month(value) for value in values.tolist()], dtype=object)
     if values.dtype == object and not all(isinstance(value, Hashable) for value in values):
         raise DataTypeError("by must hold names, numbers or dates, got values that cannot be compared.")
     if (values.dtype.kind == "f" and np.isnan(values).any()) or values.dtype == object:
-        values = np.array(["(missing)" if v is None or v != v else v for v in values.tolist()], dtype=object)
+        values = np.array(["(missing)" if is_missing(v) else v for v in values.tolist()], dtype=object)
         names = sorted(set(values.tolist()), key=lambda v: (v == "(missing)", str(type(v)), v))
         place = {name: k for k, name in enumerate(names)}
         member = np.array([place[v] for v in values.tolist()])

@@ -58,9 +58,7 @@ def _names(estimator: Any, n: int) -> list[str]:
     table = getattr(estimator, "table_", None)
     names = list(getattr(estimator, "feature_names_in_", []))
     if table is not None:
-        names = [plan.name for plan in table.used]
-        if table.indicators is not None:  # a category has several
-            names = [names[j] for j in table.indicators.sources]
+        names = [plan.name for plan in table.sources]  # a category may have several
     return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
 
 

@@ -14,7 +14,7 @@ from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_weights, one_line, unit_weights
-from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import (
     CopiedPositivesWarning,
@@ -32,6 +32,7 @@ from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
+from drpu.tables.values import missing
 
 __all__ = [
     "SCENARIOS",
@@ -40,7 +41,6 @@ __all__ = [
     "check_rows",
     "copied_positives",
     "grouped_copies",
-    "missing_labels",
     "pair_pu",
     "read_labels",
     "read_tables",
@@ -61,9 +61,9 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     in alphabetical order, with a warning. If there is a single label, missing values are the unlabeled rows.
     """
     labels = _flat(y)
-    missing = missing_labels(labels)
-    if missing.any():
-        return ~missing, _classes_with_gaps(labels[~missing], pos_label, _declared(y))
+    gaps = missing(labels)
+    if gaps.any():
+        return ~gaps, _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
     if labels.dtype.kind == "f" and np.isinf(labels).any():
         raise LabelError("y must not hold infinite values: a label is a name, not a size.")
     try:
@@ -104,20 +104,6 @@ def _flat(y: Any) -> np.ndarray[Any, Any]:
     if len(labels) == 0:
         raise LabelError("y must hold at least one label, got none.")
     return labels
-
-
-def missing_labels(labels: np.ndarray[Any, Any]) -> BoolArray:
-    """Which labels are None, NaN, NaT or NA."""
-    if labels.dtype.kind == "f":
-        return np.asarray(np.isnan(labels))
-    if labels.dtype.kind != "O":
-        return np.zeros(len(labels), dtype=bool)
-
-    def gap(value: Any) -> bool:
-        differs = value != value  # NaN differs from itself; a comparison with NA gives NA
-        return value is None or not isinstance(differs, (bool, np.bool_)) or bool(differs)
-
-    return np.array([gap(label) for label in labels], dtype=bool)
 
 
 def _declared(y: Any) -> Any:
@@ -376,7 +362,7 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
         raise DataError(f"{name} must have one value per row: {error}") from error
     if len(values) != n:
         raise DataError(f"{name} must have one value per row, {n}, got {len(values)}.")
-    if missing_labels(values).any():
+    if missing(values).any():
         raise DataError(
             f"{name} must not hold missing values: give a row without a group a value of its own."
         )
@@ -424,7 +410,7 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
         raise DataTypeError(one_line(error)) from error
     except ValueError as error:
         raise DataError(one_line(error)) from error
-    return X if table is None else table.transform_array(X)
+    return without_repeats(X) if table is None else table.transform_array(X)
 
 
 def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 __all__ = ["main"]
 
@@ -11,7 +13,7 @@ OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command and return its exit code.
+    """Run one command and return its exit code; an error becomes one line or one JSON object.
 
     Parameters
     ----------
@@ -25,10 +27,89 @@ def main(arguments: Sequence[str] | None = None) -> int:
         130 interrupted by Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with_traceback, in_json = _take(words, "--traceback"), "--json" in _options(words)
+    if sys.stderr is None:  # closed by the caller: warnings cannot be shown
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:  # from the first import on, Ctrl-C ends in an exit code and not in a traceback
-        from drpu.cli.run import run
-
-        return run(words)
+        if sys.stdout is None:
+            raise OSError("the standard output is closed, so the result cannot be written.")
+        code = _command(words, with_traceback, in_json)
+        sys.stdout.flush()
+        return code
     except KeyboardInterrupt:
         print("error: interrupted.", file=sys.stderr)
         return INTERRUPTED
+    except BrokenPipeError:
+        # Buffered output cannot be written; without this, Python tries to write it again at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:
+        if with_traceback:
+            raise
+        return _fail(error, False)
+
+
+def _command(words: list[str], with_traceback: bool, in_json: bool) -> int:
+    from drpu.cli import show
+    from drpu.exceptions import MissingExtraError
+
+    try:
+        from drpu.cli.app import UsageError, app
+    except ModuleNotFoundError as error:
+        if error.name not in ("typer", "rich"):
+            raise
+        needed = f"the command line needs {error.name!r}, which is not installed."
+        return _fail(MissingExtraError(f'{needed} Run: pip install "drpu[cli]"'), in_json)
+    try:
+        with show.shown_warnings():
+            code = app(words, prog_name="drpu", standalone_mode=False)
+    except SystemExit as stop:  # shell completion exits in this way
+        return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
+    except UsageError as error:
+        return _wrong_usage(error, in_json)
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        if with_traceback:
+            raise
+        return _fail(error, in_json)
+    return code if isinstance(code, int) else OK
+
+
+def _wrong_usage(error: Any, in_json: bool) -> int:
+    from drpu.cli import show
+
+    message = error.format_message()
+    if not message:  # no command at all: the help has been shown
+        return USAGE
+    if in_json:
+        show.error_as_json("UsageError", USAGE, message)
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        show.say(context.get_usage(), aside=True)
+        show.say(f"Try '{context.command_path} --help' for help.", aside=True)
+    show.say(f"error: {message}", aside=True)
+    return USAGE
+
+
+def _fail(error: BaseException, in_json: bool) -> int:
+    from drpu.cli import show
+
+    message = show.message_of(error)
+    if in_json:
+        show.error_as_json(type(error).__name__, FAILED, message)
+    show.say(f"error: {message}", aside=True)
+    return FAILED
+
+
+def _options(words: list[str]) -> list[str]:
+    """The words before ``--``; all words after it are arguments."""
+    return words[: words.index("--")] if "--" in words else words
+
+
+def _take(words: list[str], flag: str) -> bool:
+    """Whether ``flag`` is among the options; it is removed, so it may stand anywhere."""
+    end = len(_options(words))
+    found = flag in words[:end]
+    words[:end] = [word for word in words[:end] if word != flag]
+    return found

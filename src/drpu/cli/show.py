@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,6 +23,7 @@ __all__ = [
     "error_as_json",
     "learnt",
     "message_of",
+    "position",
     "print_result",
     "printable",
     "prior_line",
@@ -74,14 +76,16 @@ def print_result(result: Result, *, in_json: bool) -> None:
 # -- facts about a classifier ----------------------------------------------------------------------
 
 
+def position(classifier: Any) -> dict[str, Any]:
+    """The current prior, cost and threshold of the classifier."""
+    names = ("train_prior", "test_prior", "cost", "threshold")
+    return {name.removeprefix("test_"): getattr(classifier, f"{name}_") for name in names}
+
+
 def standing(classifier: Any) -> dict[str, Any]:
-    """The current prior, cost and threshold of the classifier, and what to expect from it."""
+    """The position of the classifier, and what to expect from it."""
     expected, (low, high) = classifier.expected_performance(), classifier.expected_range()
-    values: dict[str, Any] = {
-        "train_prior": classifier.train_prior_,
-        "prior": classifier.test_prior_,
-        "cost": classifier.cost_,
-        "threshold": classifier.threshold_,
+    values = position(classifier) | {
         "expected": {name: getattr(expected, name) for name in FIGURES},
         "expected_range": {name: [getattr(low, name), getattr(high, name)] for name in FIGURES},
     }
@@ -102,7 +106,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
     columns = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
-        "model": f"{len(fitted.model.models)} x {fitted.model.models[0].kind}",
+        "model": f"{len(fitted.model.functions)} x {fitted.model.functions[0].kind}",
         "n_columns": classifier.n_features_in_,
         "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,
@@ -176,8 +180,15 @@ def about(name: Any) -> Iterator[None]:
 
 
 def message_of(error: BaseException) -> str:
-    """The message of an error, with the name of the file that it is about."""
+    """The message of an error in one line, with the name of the file that it is about."""
+    if isinstance(error, OSError) and error.strerror is not None:
+        reason = f"{error.strerror[:1].lower()}{error.strerror[1:]}."
+        return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
+    if isinstance(error, MemoryError):
+        return "not enough memory for this data: read fewer columns (--columns), or a Parquet file."
     text = " ".join(str(error).split()) or type(error).__name__
+    if not isinstance(error, (DRPUError, OSError)):
+        return f"{type(error).__name__}: {text} (run again with --traceback and report it)"
     name = getattr(error, "about", None)
     return text if name is None else f"{name}: {text}"
 
@@ -201,15 +212,13 @@ def shown_warnings() -> Iterator[None]:
             else:
                 say(f"warning: {text}", aside=True)
 
-    warnings.simplefilter("ignore")
-    warnings.simplefilter("always", UserWarning)
-    before, warnings.showwarning = warnings.showwarning, show
-    try:
+    with warnings.catch_warnings():  # which also puts the function below back
+        warnings.simplefilter("ignore")
+        warnings.simplefilter("always", UserWarning)
+        warnings.showwarning = show
         yield
-        for text in ignored:
-            say(f"warning: {text}", aside=True)
-    finally:
-        warnings.showwarning = before
+    for text in ignored:
+        say(f"warning: {text}", aside=True)
 
 
 # -- for programs ----------------------------------------------------------------------------------

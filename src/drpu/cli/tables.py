@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import difflib
 import errno
 import gzip
@@ -39,7 +38,7 @@ KNOWN = (
 _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
-_LARGEST_BLOCK = 2**31 - 2
+_LARGEST_BLOCK = 2**31 - 2  # bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,66 +70,45 @@ class TextFormat:
         """The separator as a character, or None if it was left out."""
         return "" if self.sep is None else _WORDS.get(self.sep.lower(), self.sep)
 
-    @property
-    def other_than_utf8(self) -> bool:
-        """Whether the bytes have to be decoded before Arrow can read them."""
-        if self.encoding is None:
-            return False
-        return codecs.lookup(self.encoding).name not in ("utf-8", "utf-8-sig", "ascii")
 
-
-def read_text(path: str, ending: str, form: TextFormat) -> Any:
+def _read_text(path: str, ending: str, form: TextFormat) -> Any:
     """The Arrow table in a text file, or on the standard input if ``path`` is ``-``."""
     pa = require("pyarrow", extra="cli", for_=f"reading {path}")
-    name = "the standard input" if path == PIPE else path
-    source = _source(pa, path, name, form)
+    name, is_csv = "the standard input" if path == PIPE else path, ending not in JSON_LINES
     try:
-        table = _json(source) if ending in JSON_LINES else _csv(pa, source, ending, form)
-        names = table.column_names
-    except UnicodeDecodeError as error:
-        raise _other_encoding(name) from error
-    except zlib.error as error:
+        source = _source(pa, path, name, ending, form)
+        table = _csv(pa, source, ending, form) if is_csv else _json(source)
+        if is_csv and any(pa.types.is_binary(kind) for kind in table.schema.types):
+            raise UnicodeError("some values are not UTF-8")
+    except UnicodeError as error:
+        found, advice = form.encoding or "UTF-8", "try another --encoding"
+        if form.encoding is None:
+            advice = "read it with --encoding latin-1 (or cp1252, or whatever wrote it)"
+        raise DataError(f"{name} is not {found} ({error}): {advice}.") from error
+    except (EOFError, zlib.error, OSError) as error:
+        if path != PIPE and not path.lower().endswith(".gz"):
+            raise
         raise DataError(f"{name} cannot be read: it is not a whole gzip file ({error}).") from error
     except pa.ArrowInvalid as error:
-        raise _unreadable(path, ending, form, error) from error
-    undecoded = [field.name for field in table.schema if pa.types.is_binary(field.type)]
-    if undecoded and ending not in JSON_LINES:
-        raise _other_encoding(name)
-    if ending not in JSON_LINES and len(names) == 1 and form.sep is None:
-        _check_separator(names[0], name)
+        raise _unreadable(path, name, ending, form, error) from error
+    if is_csv and table.num_columns == 1 and form.sep is None:
+        _check_separator(table.column_names[0], name)
     return table
 
 
-# -- where the bytes come from -------------------------------------------------------------------
-
-
-def _source(pa: Any, path: str, name: str, form: TextFormat) -> Any:
-    """The path if Arrow can read the file itself, otherwise its bytes in UTF-8."""
-    if path != PIPE and not path.lower().endswith(".gz") and not form.other_than_utf8:
-        with open(path, "rb") as file:
-            _check_start(file.read(1024), name)
-        return path
-    try:
-        content = _all_bytes(path)
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise DataError(f"{name} cannot be read: it is not a whole gzip file ({error}).") from error
-    if form.other_than_utf8:
-        assert form.encoding is not None
-        try:
-            content = content.decode(form.encoding).encode()
-        except UnicodeError as error:
-            raise DataError(f"{name} is not {form.encoding}: {error}. Try another --encoding.") from error
+def _source(pa: Any, path: str, name: str, ending: str, form: TextFormat) -> Any:
+    """The path, which Arrow opens and unpacks itself, or the bytes where it cannot."""
+    if path == PIPE:
+        content = sys.stdin.buffer.read()
+        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     else:
-        _check_start(content[:1024], name)
-    return pa.BufferReader(content)
-
-
-def _all_bytes(path: str) -> bytes:
-    if path != PIPE:
         with gzip.open(path) if path.lower().endswith(".gz") else open(path, "rb") as file:
-            return file.read()
-    content = sys.stdin.buffer.read()
-    return gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
+            content = file.read() if ending in JSON_LINES and form.encoding else file.read(1024)
+    if form.encoding is None:
+        _check_start(content[:1024], name)
+    elif ending in JSON_LINES:
+        return pa.BufferReader(content.decode(form.encoding).encode())
+    return pa.BufferReader(content) if path == PIPE else path
 
 
 def _check_start(start: bytes, name: str) -> None:
@@ -142,98 +120,62 @@ def _check_start(start: bytes, name: str) -> None:
         raise DataError(f"{name} looks like {mark.upper()}, not UTF-8: read it with --encoding {mark}.")
 
 
-def _other_encoding(name: str) -> DataError:
-    return DataError(
-        f"{name} is not UTF-8: read it with --encoding latin-1 (or cp1252, or whatever wrote it)."
-    )
-
-
 # -- parsing ---------------------------------------------------------------------------------------
 
 
 def _csv(pa: Any, source: Any, ending: str, form: TextFormat) -> Any:
     csv = require("pyarrow.csv", extra="cli", for_="reading CSV")
+    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
     parse = csv.ParseOptions(delimiter=form.separator or ("\t" if ending == ".tsv" else ","))
-    options = {"strings_can_be_null": True, "decimal_point": form.decimal}
-    table = _typed_csv(pa, csv, source, parse, options)
-    names = table.column_names  # of which the caller refuses those that occur twice
-    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-    codes = _codes(pa, csv, source, parse, whole) if whole and len(set(names)) == len(names) else []
-    if not codes:
-        return table
-    return _typed_csv(pa, csv, source, parse, options | {"column_types": dict.fromkeys(codes, pa.string())})
+    guess: dict[str, Any] = {"strings_can_be_null": True, "decimal_point": form.decimal}
 
+    def read(how: Any = csv.read_csv, block: int | None = None, **convert: Any) -> Any:
+        if not isinstance(source, str):
+            source.seek(0)
+        options = csv.ReadOptions(encoding=form.encoding or "utf8", block_size=block)
+        return how(source, options, parse, csv.ConvertOptions(**convert))
 
-def _typed_csv(pa: Any, csv: Any, source: Any, parse: Any, options: dict[str, Any]) -> Any:
-    convert = csv.ConvertOptions(**options)
     try:
-        return csv.read_csv(_from_start(source), parse_options=parse, convert_options=convert)
+        table = read(**guess)
     except pa.ArrowInvalid:
         # Types were guessed from the first block; a later value may not fit. Guess from all of them.
-        whole = os.path.getsize(source) if isinstance(source, str) else source.size()
-        read = csv.ReadOptions(block_size=min(whole + 1, _LARGEST_BLOCK))
-        return csv.read_csv(
-            _from_start(source), read_options=read, parse_options=parse, convert_options=convert
-        )
-
-
-def _codes(pa: Any, csv: Any, source: Any, parse: Any, names: list[str]) -> list[str]:
-    """Columns of digits that are not numbers, because some have leading zeros, such as postal codes."""
-    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
-    convert = csv.ConvertOptions(include_columns=names, column_types=dict.fromkeys(names, pa.string()))
-    found: list[str] = []
-    for batch in csv.open_csv(_from_start(source), parse_options=parse, convert_options=convert):
-        for name in names:
-            column = batch.column(name)
-            if name not in found and compute.any(compute.match_substring_regex(column, "^0[0-9]")).as_py():
-                found.append(name)
-    return found
-
-
-def _from_start(source: Any) -> Any:
-    if not isinstance(source, str):
-        source.seek(0)
-    return source
+        size = 50 * os.path.getsize(source) if isinstance(source, str) else source.size()
+        table = read(block=min(size + 1, _LARGEST_BLOCK), **guess)
+    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
+    if not whole or len(set(table.column_names)) < table.num_columns:
+        return table  # the caller refuses names that occur twice
+    codes: set[str] = set()  # digits with leading zeros, such as postal codes, are texts
+    texts = dict.fromkeys(whole, pa.string())
+    for batch in read(csv.open_csv, include_columns=whole, column_types=texts):
+        for name in whole:
+            zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
+            codes |= {name} if compute.any(zeros).as_py() else set()
+    return read(**guess, column_types=dict.fromkeys(codes, pa.string())) if codes else table
 
 
 def _json(source: Any) -> Any:
     return require("pyarrow.json", extra="cli", for_="reading JSON lines").read_json(source)
 
 
-def _unreadable(path: str, ending: str, form: TextFormat, error: Exception) -> DataError:
+def _unreadable(path: str, name: str, ending: str, form: TextFormat, error: Exception) -> DataError:
     """The error, with advice that depends on its cause."""
-    name = "the standard input" if path == PIPE else path
-    found = _likely_separator(path) if form.sep is None else None
-    if found is not None:
-        return _wrong_separator(name, found)
+    if form.sep is None and path != PIPE and path.lower().endswith(SEPARATED):
+        with open(path, "rb") as file:
+            _check_separator(file.readline(65536).decode("latin-1"), name)
     reason = " ".join(str(error).split())
-    if form.other_than_utf8:
+    if form.encoding is not None:
         reason += f" (read as {form.encoding}: try another --encoding, or none for UTF-8)"
     if ending in JSON_LINES:
         reason += '; write one object per line: {"a": 1, "b": 2}'
     return DataError(f"{name} cannot be read: {reason}")
 
 
-def _likely_separator(path: str) -> str | None:
-    """Another separator that occurs more often than commas in the first line of a file."""
-    if path == PIPE or path.lower().endswith((".gz", *JSON_LINES)):
-        return None
-    with open(path, "rb") as file:
-        header = file.readline(65536).decode("latin-1")
-    found = max(_SEPARATORS, key=header.count)
-    return found if header.count(found) > header.count(",") else None
-
-
 def _check_separator(header: str, name: str) -> None:
+    """Raise if another separator occurs more often than commas in the first line of a file."""
     found = max(_SEPARATORS, key=header.count)
-    if found in header:
-        raise _wrong_separator(name, found)
-
-
-def _wrong_separator(name: str, found: str) -> DataError:
-    return DataError(
-        f"{name} seems to be separated by {_SEPARATORS[found]}: read it with --sep {_SEPARATORS[found]}."
-    )
+    if header.count(found) > header.count(","):
+        shown = _SEPARATORS[found]
+        raise DataError(f"{name} seems to be separated by {shown}: read it with --sep {shown}.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,7 +294,7 @@ def read(path: str, form: TextFormat | None = None) -> Loaded:
     if ending in (".npz", ".npy"):
         return Loaded(path, arrays=_arrays(path))
     if path == PIPE or ending in (*SEPARATED, *JSON_LINES):
-        return Loaded(path, table=_with_good_names(read_text(path, ending, form), path))
+        return Loaded(path, table=_with_good_names(_read_text(path, ending, form), path))
     if not (Path(path).is_dir() or ending in (*ARROW, *PARQUET)):
         raise DataTypeError(f"{path}: the ending {ending!r} is not known. Supported are {KNOWN}.")
     pa = require("pyarrow", extra="cli", for_=f"reading {path}")

@@ -13,10 +13,9 @@ from drpu._output import write_output
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.calibration import Calibration
 from drpu.exceptions import ArtifactError, DataTypeError
-from drpu.functions.base import LOG_LIMIT, Exportable, Function
+from drpu.functions.base import LOG_LIMIT, Function, exported
 from drpu.functions.onnx import Graph, onnx_indicators
-from drpu.tables.columns import CATEGORY
-from drpu.tables.encoder import FIRST, MISSING, OTHER, TableEncoder
+from drpu.tables.encoder import TableEncoder
 
 __all__ = ["export_onnx", "row_inputs"]
 
@@ -32,12 +31,9 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
             "the classifier before it is saved with column_values='hash'."
         )
     inputs = {f"X.{plan.name}": ["rows", 1] for plan in table.used}
-    texts = [f"X.{plan.name}" for plan in table.used if plan.kind == CATEGORY]
-    parts = [
-        _codes(graph, f"X.{plan.name}", plan.levels) if plan.kind == CATEGORY else f"X.{plan.name}"
-        for plan in table.used
-    ]
-    rows = graph.op("Concat", *parts, axis=1)
+    parts = [plan.onnx(graph, column) for plan, column in zip(table.used, inputs, strict=True)]
+    texts = [column for column, (_, is_text) in zip(inputs, parts, strict=True) if is_text]
+    rows = graph.op("Concat", *(part for part, _ in parts), axis=1)
     return (
         rows if table.indicators is None else onnx_indicators(graph, table.indicators, rows),
         inputs,
@@ -48,19 +44,6 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
 def _row_shape(classifier: Any) -> list[int]:
     """The shape of one row: of an image for networks of images, otherwise the number of columns."""
     return [int(side) for side in classifier.fitted_.model.row_shape]
-
-
-def _codes(graph: Graph, name: str, levels: tuple[str, ...]) -> str:
-    """Codes of a column of strings; the empty string is a missing value."""
-    codes = graph.op(
-        "LabelEncoder",
-        name,
-        domain="ai.onnx.ml",
-        keys_strings=["", *levels],
-        values_floats=[float(MISSING), *np.arange(FIRST, FIRST + len(levels), dtype=float)],
-        default_float=float(OTHER),
-    )
-    return graph.double(codes)
 
 
 # Scores this close below a level count as equal to it. Networks are computed in float32; of the default
@@ -135,12 +118,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
 
 def _scores(graph: Graph, function: Function, rows: str) -> str:
     """The log-ratios of one function, of shape (rows, 1)."""
-    if not isinstance(function, Exportable):
-        raise ArtifactError(
-            f"{function.describe()} cannot be exported to ONNX: choose the default, or a kernel, boosted or "
-            "network model, or deploy with save."
-        )
-    raw = function.onnx(graph, rows)
+    raw = exported(function, graph, rows)
     return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, ClassVar, Self
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from drpu._codec import Array, Items, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import DataError, ImputationWarning, ParameterError, warn
-from drpu.functions.base import Accepts, Explained, Exportable, Function, Scorer, within_limits
+from drpu.functions.base import Accepts, Explained, Function, Scorer, exported, within_limits
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.functions.trees import TreeFunction, TreesTogether
 from drpu.tables.encoder import Indicators
@@ -192,16 +192,9 @@ class Average(Function):
         filled = graph.op("Where", graph.op("IsNaN", X), self.filling.medians, X)
         if self.filling.indicators is not None:
             filled = onnx_indicators(graph, self.filling.indicators, filled)
-        parts = [
-            _exported(member).onnx(graph, X if member.accepts_nan else filled) for member in self.members
-        ]
+        parts = [exported(member, graph, X if member.accepts_nan else filled) for member in self.members]
         mean = graph.mean(*parts, weights=self.weights.tolist())
         return graph.op("Add", graph.op("Mul", mean, float(self.weights.sum())), self.constant)
-
-
-def _exported(member: Any) -> Exportable:
-    assert isinstance(member, Exportable)  # trees and functions of features are
-    return member
 
 
 def has_gaps(X: Rows) -> bool:

@@ -12,13 +12,14 @@ from sklearn.utils import check_array
 
 from drpu._arrays import as_numpy
 from drpu._codec import Kept
+from drpu._samples import without_repeats
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, DataTypeError
+from drpu.exceptions import ArtifactError, DataError, DataTypeError
 from drpu.tables.frames import FrameRows, is_frame, read_frame
 
 __all__ = [
     "LOG_LIMIT", "Accepts", "Explained", "Exportable", "Function", "Scorer",
-    "as_rows", "is_images", "read_rows", "within_limits",
+    "as_rows", "exported", "is_images", "read_rows", "within_limits",
 ]  # fmt: skip
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
@@ -146,6 +147,16 @@ class Exportable(Protocol):
         """Add the scores of the rows ``X`` to the graph; the name of the (rows, 1) result."""
 
 
+def exported(function: Function, graph: Any, X: str) -> str:
+    """The scores of the rows ``X`` in an ONNX graph; raises ``ArtifactError`` for other functions."""
+    if not isinstance(function, Exportable):
+        raise ArtifactError(
+            f"{function.describe()} cannot be exported to ONNX: choose the default, or a kernel, boosted or "
+            "network model, or deploy with save."
+        )
+    return function.onnx(graph, X)
+
+
 def within_limits(scores: FloatArray) -> FloatArray:
     """Scores between the two limits; the same as ``np.clip``, which takes longer for a single row."""
     return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
@@ -166,13 +177,15 @@ def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, 
     if nd_ok and is_images(X):
         return np.ascontiguousarray(X)
     try:
-        return check_array(
-            X,
-            accept_sparse="csr" if sparse_ok else False,
-            dtype=(np.float64, np.float32),
-            ensure_all_finite="allow-nan" if nan_ok else True,
-            allow_nd=nd_ok,
-            input_name=name,
+        return without_repeats(
+            check_array(
+                X,
+                accept_sparse="csr" if sparse_ok else False,
+                dtype=(np.float64, np.float32),
+                ensure_all_finite="allow-nan" if nan_ok else True,
+                allow_nd=nd_ok,
+                input_name=name,
+            )
         )
     except TypeError as error:
         raise DataTypeError(f"{name}: {error}") from error

@@ -171,11 +171,11 @@ class ReportData:
 
     def figure(self, name: str) -> Figure:
         """An expected figure with its limits."""
-        return _range(name, self.expected, self.low, self.high)
+        return Figure(*(float(getattr(part, name)) for part in (self.expected, self.low, self.high)))
 
     def figure_as_trained(self, name: str) -> Figure:
         """The same at the current prior if the threshold of training were kept."""
-        return _range(name, *self._kept)
+        return Figure(*(float(getattr(part, name)) for part in self._kept))
 
     @cached_property
     def _kept(self) -> tuple[Performance, Performance, Performance]:
@@ -187,10 +187,6 @@ class ReportData:
     def only_prior_changed(self, p_value: float) -> bool:
         """Whether a p-value of the test for other changes gives no evidence of them."""
         return p_value >= OTHER_SHIFT
-
-
-def _range(name: str, *parts: Performance) -> Figure:
-    return Figure(*(float(getattr(part, name)) for part in parts))
 
 
 def collect(

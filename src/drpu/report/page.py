@@ -210,9 +210,8 @@ def _outlook(data: ReportData) -> plots.Display:
 FIGURES = (
     PageFigure(
         "groups",
-        "Share of positives by group",
-        "The limits hold for all groups together. Values are shrunk towards the share of all rows (dashed "
-        "line); the fewer rows a group has, the more.",
+        "Share of positives",
+        "By group, with limits that hold for all groups together.",
         _groups,
         applies=lambda data: data.groups is not None,
     ),

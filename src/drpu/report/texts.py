@@ -6,6 +6,8 @@ Only types are imported from modules that need NumPy, so the command line can us
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -13,20 +15,18 @@ if TYPE_CHECKING:
     from drpu.report.data import ReportData
 
 __all__ = [
-    "audit_table",
     "cards",
     "cautions",
     "expectations",
     "facts",
     "figure_text",
-    "group_table",
     "lead",
     "lift_text",
-    "moved_table",
     "number",
     "prior_text",
     "share",
     "share_range",
+    "tables",
 ]
 
 FIGURES = {
@@ -101,12 +101,9 @@ def lead(data: ReportData) -> str:
     return f"{found}. The share of positives {data.change} from {trained} in training."
 
 
-def cards(data: ReportData) -> list[dict[str, str]]:
+def cards(data: ReportData) -> list[tuple[str, str, str]]:
     """How many, how sure, what to do: a question, the answer and a sentence."""
-    return [
-        dict(zip(("question", "answer", "sentence"), card, strict=True))
-        for card in (_how_many(data), _how_sure(data), _what_to_do(data))
-    ]
+    return [_how_many(data), _how_sure(data), _what_to_do(data)]
 
 
 def _how_many(data: ReportData) -> tuple[str, str, str]:
@@ -189,23 +186,62 @@ def cautions(data: ReportData) -> list[str]:
 # -- tables ----------------------------------------------------------------------------------------
 
 
-def expectations(data: ReportData) -> list[dict[str, str]]:
-    """Rows of the table of expected performance: each figure with its range, adapted and as trained."""
-    lines = []
+@dataclass(frozen=True, slots=True)
+class TextTable:
+    """Cells of a table; a cell is a text, or a value and its range.
+
+    ``numbers`` and ``hidden`` are the columns on the right, and those that a narrow screen leaves out.
+    """
+
+    head: tuple[str, ...]
+    rows: list[tuple[Any, ...]]
+    numbers: tuple[int, ...] = ()
+    hidden: tuple[int, ...] = ()
+
+
+def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
+    """Tables about the new rows with their headings and a sentence, as far as they apply."""
+    moved = getattr(data.current, "moved_columns_", ())
+    if moved:
+        rows: list[Any] = [(shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved]
+        table = TextTable(("column", "rows that do not fit", "p-value"), rows, (1, 2))
+        note = "Their distribution changed more than a new share of positives explains."
+        yield "Columns that moved", note, table
+    if data.groups is not None:
+        rows = [
+            (
+                str(group.name),
+                f"{group.n:,}",
+                (share(group.prior.value), share_range(group.prior.low, group.prior.high)),
+                share(group.alone.value),
+                "yes" if data.only_prior_changed(group.p_value) else "no",
+            )
+            for group in data.groups
+        ]
+        head = (by, "rows", "share of positives", "from its rows alone", "only the share changed?")
+        note = (
+            "The limits hold for all groups together. Values are shrunk towards the share of all rows "
+            "(dashed line); the fewer rows a group has, the more."
+        )
+        yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (3, 4))
+    before = getattr(data.current, "before_audit_", None)
+    if before is not None:
+        pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
+        rows = [(f"share of positives, {name}", *map(prior_text, pair)) for name, pair in pairs.items()]
+        yield "What the audit changed", "", TextTable(("", "before the audit", "with the answers"), rows)
+
+
+def expectations(data: ReportData) -> TextTable:
+    """Expected performance: each figure with its range, adapted and as trained."""
+    rows: list[Any] = []
     for name, meaning in FIGURES.items():
         form = number if name == "cost" else share
-        now, kept = data.figure(name), data.figure_as_trained(name)
-        lines.append(
-            {
-                "name": name.replace("_", " "),
-                "meaning": meaning,
-                "now": form(now.value),
-                "range": f"{form(now.low)} to {form(now.high)}",
-                "kept": form(kept.value),
-                "kept_range": f"{form(kept.low)} to {form(kept.high)}",
-            }
-        )
-    return lines
+        cells = [
+            (form(figure.value), f"{form(figure.low)} to {form(figure.high)}")
+            for figure in (data.figure(name), data.figure_as_trained(name))
+        ]
+        rows.append((name.replace("_", " "), meaning, *cells))
+    return TextTable(("figure", "meaning", "adapted", "as trained"), rows, (2, 3), (1,))
 
 
 def lift_text(data: ReportData) -> str:
@@ -219,44 +255,8 @@ def lift_text(data: ReportData) -> str:
     )
 
 
-def moved_table(data: ReportData) -> list[dict[str, str]]:
-    """Columns that moved more than a new prior explains, the largest move first."""
-    moved = getattr(data.current, "moved_columns_", ())
-    return [
-        {"name": shift.name, "misfit": share(shift.misfit), "p_value": f"{shift.p_value:.1g}"}
-        for shift in moved
-    ]
-
-
-def group_table(data: ReportData) -> list[dict[str, str]]:
-    """One line for each group of the new rows."""
-    return [
-        {
-            "name": str(group.name),
-            "n": f"{group.n:,}",
-            "value": share(group.prior.value),
-            "range": share_range(group.prior.low, group.prior.high),
-            "alone": share(group.alone.value),
-            "only": "yes" if data.only_prior_changed(group.p_value) else "no",
-        }
-        for group in data.groups or ()
-    ]
-
-
-def audit_table(data: ReportData) -> list[dict[str, str]] | None:
-    """Priors before and with the answers of an audit, if there was one."""
-    before = getattr(data.current, "before_audit_", None)
-    if before is None:
-        return None
-    pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
-    return [
-        {"name": f"share of positives, {name}", "before": prior_text(a), "after": prior_text(b)}
-        for name, (a, b) in pairs.items()
-    ]
-
-
-def facts(data: ReportData) -> list[tuple[str, str]]:
-    """Facts about the fit and the new rows, as names and values."""
+def facts(data: ReportData) -> TextTable:
+    """Facts about the fit and the new rows."""
     fitted, classes = data.fitted, data.fitted.classes
     names = getattr(data.current, "feature_names_in_", None)
     columns = f"{data.current.n_features_in_} columns"
@@ -267,7 +267,7 @@ def facts(data: ReportData) -> list[tuple[str, str]]:
         if fitted.labelled_fraction == 0
         else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
     )
-    found = [
+    rows: list[Any] = [
         ("Model", f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models"),
         ("Columns", columns),
         ("Positives held out", f"{fitted.tails.n_positive:,.0f}"),
@@ -277,14 +277,13 @@ def facts(data: ReportData) -> list[tuple[str, str]]:
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
         ("Area under the ROC curve", f"{data.roc.area:.3f}"),
     ]
-    if data.new is None:
-        return found
-    found += [
-        ("New rows counted", f"{data.new.n:,.0f}"),
-        ("New prior", f"{prior_text(data.prior)}, method {data.prior.method}"),
-    ]
-    test = data.current.shift_test_
-    if test is not None:
-        verdict = "more than the prior has changed" if data.other_shift else "no evidence against it"
-        found.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
-    return found
+    if data.new is not None:
+        rows += [
+            ("New rows counted", f"{data.new.n:,.0f}"),
+            ("New prior", f"{prior_text(data.prior)}, method {data.prior.method}"),
+        ]
+        test = data.current.shift_test_
+        if test is not None:
+            verdict = "more than the prior has changed" if data.other_shift else "no evidence against it"
+            rows.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
+    return TextTable((), rows)

@@ -19,7 +19,6 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
             "threshold": threshold if math.isfinite(threshold) else None,
             "flagged": data.flagged,
         },
-        "steps": Decisions(data).steps(),
+        "steps": _Decisions(data).steps(),
         "gain": _gain(data),
         "shareLimits": _share_limits(data),
         "newRows": _new_rows(data),
@@ -78,32 +77,19 @@ def _known(prior: PriorEstimate, rows: float | None) -> dict[str, float | None]:
 # -- decisions by cost -----------------------------------------------------------------------------
 
 
-@dataclass
-class Decisions:
-    """All decisions of a classifier, in ascending order of their thresholds.
+class _Decisions:
+    """All decisions of a classifier, in ascending order of their thresholds."""
 
-    Attributes
-    ----------
-    jumps : ndarray
-        Log-ratios at which the rates of the decisions jump, ascending.
-    whole : bool
-        Whether these are all jumps.
-    """
-
-    data: ReportData
-    jumps: FloatArray = field(init=False)
-    whole: bool = field(init=False)
-
-    def __post_init__(self) -> None:
-        fitted, folds = self.data.fitted, self.data.prepared.folds
-        self._levels = np.maximum.accumulate(fitted.level_log_ratios())
-        curves = [self._levels - fitted.tie_break]
-        if folds is not None:
-            curves += list(np.log(np.maximum(folds.ratios, 1e-300)))
-        kept = _some_levels(self.data, LEVELS)
+    def __init__(self, data: ReportData) -> None:
+        self.data = data
+        self.levels = np.maximum.accumulate(data.fitted.level_log_ratios())
+        curves = [self.levels - data.fitted.tie_break]
+        if data.prepared.folds is not None:
+            curves += list(np.log(np.maximum(data.prepared.folds.ratios, 1e-300)))
+        kept = _some_levels(data, LEVELS)
         jumps = np.sort(np.concatenate([curve[kept] for curve in curves]))
-        self.jumps = jumps[np.append(np.diff(jumps) > _SAME, True)]
-        self.whole = len(kept) == len(fitted.tails.levels)
+        self.jumps = jumps[np.append(np.diff(jumps) > _SAME, True)]  # log-ratios at which rates jump
+        self.whole = len(kept) == len(self.levels)  # whether these are all jumps
 
     def steps(self) -> dict[str, Any]:
         """Rates just after each jump and, where jumps were left out, just before the next one."""
@@ -118,7 +104,7 @@ class Decisions:
     def _row(self, log_ratio: float) -> list[float]:
         """Score of a threshold, its rates at the training prior and at its limits, and the alternatives."""
         data, tails = self.data, self.data.fitted.tails
-        k = int(np.searchsorted(self._levels, log_ratio + data.fitted.tie_break, side="right"))
+        k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
         ratio = None if data.fitted.calibration is None else math.exp(log_ratio)
         models, unlabeled = len(data.fitted.model.functions), data.fitted.unlabeled_prior

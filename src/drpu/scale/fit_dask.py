@@ -19,9 +19,9 @@ from drpu.functions.trees import BoostedFunction, Trees, category_settings
 from drpu.ratios.clusters import FrameLearner, RowsOnCluster
 from drpu.scale import dask_tasks as tasks
 from drpu.scale.dask_tasks import MOST_LABELS, Plan, TreeTraining, one_at_a_time, worker_addresses
-from drpu.tables.columns import DATE, NUMBER, is_missing
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.summaries import ColumnSummary
+from drpu.tables.values import DATE, NUMBER, is_missing
 
 __all__ = ["DaskBoosted"]
 
@@ -296,7 +296,7 @@ def _survey(
     while len(found) > 1:
         found = [delayed(tasks.add_surveys)(found[i : i + FAN]) for i in range(0, len(found), FAN)]
     labels, table = client.compute(found[0]).result()
-    summaries = {name: table.columns[name] if name in open_ else ColumnSummary(plain[name], 1, 1, runs=None)
+    summaries = {name: table.columns[name] if name in open_ else ColumnSummary.of_kind(plain[name])
                  for name in columns}  # fmt: skip
     return labels, TableEncoder.of_summaries(summaries)
 
@@ -315,7 +315,7 @@ def _label_counts(
     total: dict[Any, int] = {}
     for values, counts in parts:
         for value, count in zip(values, counts, strict=True):
-            name = None if is_missing(value) and not isinstance(value, str) else value
+            name = None if is_missing(value) else value
             total[name] = total.get(name, 0) + count
     if len(total) > MOST_LABELS:
         raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")

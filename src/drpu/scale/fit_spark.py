@@ -13,22 +13,23 @@ import numpy as np
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.shift.columns import RANGE_SHARES, Cells, count_columns
+from drpu.core.shift.columns import NEIGHBOURS, RANGE_SHARES, Cells, count_columns, mean_of_neighbours
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
 from drpu.functions.trees import BoostedFunction, Trees, trees_from_xgboost
 from drpu.ratios.clusters import FrameLearner, RowsOnCluster
 from drpu.scale.spark import add_up, share
-from drpu.tables.columns import DATE, NUMBER
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
+from drpu.tables.values import DATE, NUMBER
 
 __all__ = ["SparkBoosted"]
 
 FLAG, FOLD, WEIGHT, MASS = (f"__drpu_{name}" for name in ("flag", "fold", "weight", "mass"))
 UNITS = 2**24  # steps of the unit interval that a hash is mapped to
 MOST_LABELS = 100
+NEAR = 0.01  # difference of the shares of neighbouring quantiles
 WHOLE = {"byte", "short", "integer", "long"}
 NUMBERS = {*WHOLE, "float", "double", "boolean", "decimal"}
 DATES = {"date", "timestamp", "timestamp_ntz"}
@@ -246,14 +247,14 @@ class SparkRows:
     def _quantiles(self, frame: Any) -> FloatArray:
         """Quantiles of the columns, and of values that are not repeated among them, as in memory."""
         F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-        shares = list(RANGE_SHARES)
-        found = np.full((len(self.columns), 2 * len(shares)), np.nan)
-        for k, values in enumerate(frame.approxQuantile(self.columns, shares, 0.01)):
-            found[k, : len(shares)] = values or np.nan
-            repeated = {a for a, b in pairwise(values) if a == b}
-            if repeated and k < self._numbers:  # the cells of indicators are fixed
+        shares = len(RANGE_SHARES)
+        found = np.full((len(self.columns), 2 * shares), np.nan)
+        found[:, :shares] = _smooth_quantiles(frame, self.columns)
+        for k, values in enumerate(found[: self._numbers, :shares]):  # the cells of indicators are fixed
+            repeated = {float(a) for a, b in pairwise(values) if a == b}
+            if repeated:
                 others = frame.where(~F.col(self.columns[k]).isin(*repeated))
-                found[k, len(shares) :] = others.approxQuantile(self.columns[k], shares, 0.01) or np.nan
+                found[k, shares:] = _smooth_quantiles(others, self.columns[k : k + 1])
         return found
 
     @property
@@ -272,6 +273,19 @@ class SparkRows:
 
         unlabeled, positive = add_up(self.frame, counted, nothing)
         return unlabeled, positive
+
+
+def _smooth_quantiles(frame: Any, columns: list[str]) -> FloatArray:
+    """Means of six values around each quantile; NaN if so few values are there that some are of one row."""
+    F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
+    present = frame.select(*(F.sum((~F.isnan(name)).cast("int")) for name in columns)).first()
+    steps = NEAR * (np.arange(NEIGHBOURS) - (NEIGHBOURS - 1) / 2)
+    around = np.add.outer(RANGE_SHARES, steps).ravel().tolist()
+    found = np.full((len(columns), len(RANGE_SHARES)), np.nan)
+    for k, near in enumerate(frame.approxQuantile(columns, around, NEAR / 5)):
+        if NEAR * (present[k] or 0) >= 2.5:  # ranks differ by more than their errors
+            found[k] = mean_of_neighbours(np.array(near).reshape(-1, NEIGHBOURS))
+    return found
 
 
 def _rows(batch: Any, columns: list[str]) -> FloatArray:
@@ -305,7 +319,7 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
     from pyspark import TaskContext
 
     open_ = [name for name, kind in types.items() if kind in WHOLE | TEXTS]
-    nothing = TableSummary({name: ColumnSummary(NUMBER) for name in open_})
+    nothing = TableSummary({name: ColumnSummary(frozenset()) for name in open_})
 
     def summarized(batches: Iterator[Any]) -> Iterator[TableSummary]:
         context = TaskContext.get()
@@ -315,7 +329,7 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
                 yield TableSummary.of(read_frame(batch), (part, k))
 
     found = add_up(frame.select(*open_), summarized, nothing).columns if open_ else {}
-    typed = {name: ColumnSummary(DATE if kind in DATES else NUMBER, 1, 1, runs=None)
+    typed = {name: ColumnSummary.of_kind(DATE if kind in DATES else NUMBER)
              for name, kind in types.items()}  # fmt: skip
     return TableEncoder.of_summaries(typed | found, expand=True)
 

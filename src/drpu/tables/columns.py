@@ -1,287 +1,337 @@
-"""The kind of a column of a table: numbers, dates, categories, identifiers or free text."""
+"""Types of columns: how a column is recognised, and how its values become numbers or category codes.
+
+A type of column is one class: it recognises a column from its summary, is kept in files, and encodes rows.
+A new type is a new class in :data:`COLUMN_TYPES`.
+"""
 
 from __future__ import annotations
 
-import datetime as dt
+import hashlib
 import math
-import re
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Annotated, Any, ClassVar, Self
 
 import narwhals as nw
 import numpy as np
 
+from drpu._codec import Items, Kept, NotKept, Number, kept
 from drpu._typing import FloatArray
+from drpu.core.shift.columns import RANGES, RARE, Cells
 from drpu.exceptions import DataError, DataTypeError
+from drpu.tables.summaries import FEWEST, ColumnSummary
+from drpu.tables.values import (
+    CATEGORY,
+    DATE,
+    NUMBER,
+    READERS,
+    VALUES,
+    common_name,
+    days,
+    declared_kind,
+    different,
+    hash_of,
+    is_missing_cell,
+    mapped,
+    numeric,
+    unusable,
+)
 
 __all__ = [
-    "CATEGORY",
-    "DATE",
-    "FEWEST",
-    "NUMBER",
-    "Column",
-    "as_day",
-    "as_number",
-    "by_frequency",
-    "check_value_type",
-    "counted",
-    "hashable",
-    "is_category_type",
-    "is_missing",
-    "is_number_type",
-    "is_time_type",
-    "is_whole",
-    "level_name",
-    "mapped",
-    "numeric",
-    "read_column",
-    "read_numbers",
-    "string_use",
+    "COLUMN_TYPES",
+    "FIRST",
+    "LEFT_OUT",
+    "MISSING",
+    "OTHER",
+    "CategoryColumn",
+    "ColumnPlan",
+    "DateColumn",
+    "LeftOutColumn",
+    "NumberColumn",
+    "plan_of",
 ]
 
-NUMBER, DATE, CATEGORY = "number", "date", "category"
-
-FEWEST = 20  # with fewer values, "all are different" is no sign of an identifier
+# Codes of a missing value, of rare and unseen levels, and of the most frequent level.
+MISSING, OTHER, FIRST = 0, 1, 2
+LEFT_OUT = "left out"
+FEWEST_ROWS = 5  # a level with fewer rows is rare
+MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
+FREQUENT = 50  # minimum number of training rows of a level for its share to be compared
 ID_SHARE = 0.95  # strings with at least this share of different values are identifiers
 TEXT_SHARE = 0.5  # the same for strings with spaces, which are free text
 
-_DAY = 86_400.0
-_PLAIN_NUMBER = re.compile(r"[+-]?(0|[1-9]\d{0,14})?(\.\d*)?([eE][+-]?\d{1,3})?")
-_ISO_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d(:?\d\d.*)?)?")
+
+@dataclass(frozen=True)
+class ColumnPlan(Kept, ABC):
+    """How one column of a table is read; each subclass is a type of column."""
+
+    name: str
+    kind: ClassVar[str]
+
+    @classmethod
+    @abstractmethod
+    def of(cls, name: str, summary: ColumnSummary) -> ColumnPlan | None:
+        """The plan of a column with this summary; None if the column is of another type."""
+
+    @abstractmethod
+    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:
+        """Numbers or codes of the rows, of shape (n,) or (n, width); with a salt, levels are digests."""
+
+    @property
+    def width(self) -> int:
+        """Number of encoded columns."""
+        return 1
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """Values of the data that the plan keeps."""
+        return ()
+
+    def cells(self) -> list[Cells | None]:
+        """For each encoded column the cells in which rows are counted; None for ranges between quantiles."""
+        return [None] * self.width
+
+    def hashed(self, salt: str) -> ColumnPlan:
+        """The same plan with digests in place of values of the data."""
+        return self
+
+    def without_rare(self, rows: int) -> ColumnPlan:
+        """The same plan without values of fewer than ``rows`` training rows."""
+        return self
+
+    def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
+        """The encoded column in a graph with the input ``column``, and whether that is a string."""
+        return column, False
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of the training table: its kind, and numbers or level names for the rows.
-
-    ``levels`` has one name for each row, None for a missing value. It is None for numbers and dates.
-    """
-
-    kind: str
-    numbers: FloatArray | None = None
-    levels: list[str | None] | None = None
-    is_id: bool = False
-    is_text: bool = False
-
-
-def read_column(name: str, parts: Sequence[nw.Series[Any]]) -> Column:
-    """The column of a training table, whose rows may be given in several parts."""
-    dtypes = [part.dtype for part in parts]
-    if all(is_number_type(dtype) for dtype in dtypes):
-        numbers = [numeric(part) for part in parts]
-        whole = all(dtype.is_integer() for dtype in dtypes)
-        return Column(NUMBER, np.concatenate(numbers), is_id=whole and _counts_up(numbers))
-    if all(is_time_type(dtype) for dtype in dtypes):
-        return Column(DATE, np.concatenate([_days(part) for part in parts]))
-    values = [part.to_list() for part in parts]
-    if all(is_category_type(dtype) for dtype in dtypes):
-        return Column(CATEGORY, levels=mapped([value for part in values for value in part], level_name))
-    return _read_values(name, values)
-
-
-def read_numbers(name: str, kind: str, series: nw.Series[Any]) -> FloatArray:
-    """Numbers or dates of later rows, for a column that had them in training."""
-    if kind == NUMBER and is_number_type(series.dtype):
-        return numeric(series)
-    if kind == DATE and is_time_type(series.dtype):
-        return _days(series)
-    if kind == DATE and is_number_type(series.dtype):
-        raise DataTypeError(f"column {name!r} had dates in training and has numbers here.")
-    read = as_number if kind == NUMBER else as_day
+def _read(plan: ColumnPlan, series: nw.Series[Any]) -> FloatArray:
+    """Numbers or dates of rows whose type is not the declared one."""
+    kind = plan.kind
     try:
-        return np.array(mapped(series.to_list(), read, gap=math.nan), dtype=np.float64)
+        return mapped(plan.name, series.to_list(), READERS[kind], math.nan)
+    except DataTypeError:
+        raise
     except (TypeError, ValueError) as error:
-        raise DataError(f"column {name!r} had {kind}s in training; here {error}") from error
+        raise DataError(f"column {plan.name!r} had {kind}s in training; here {error}") from error
 
 
-def is_missing(value: Any) -> bool:
-    """Whether a value is missing: None, NaN, NA, NaT, or a string of spaces only."""
-    if value is None:
-        return True
-    if isinstance(value, str):
-        return not value or value.isspace()
-    try:
-        differs = value != value  # NaN and NaT differ from themselves; NA gives neither True nor False
-        return bool(differs) if isinstance(differs, (bool, np.bool_)) else type(value).__name__ == "NAType"
-    except (TypeError, ValueError):
-        return False
+@kept("number-column")
+@dataclass(frozen=True)
+class NumberColumn(ColumnPlan):
+    """Numbers and booleans, and strings that are all plain numbers."""
+
+    kind: ClassVar[str] = NUMBER
+
+    @classmethod
+    def of(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
+        return cls(name) if summary.is_kind(NUMBER) else None
+
+    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+        return numeric(series) if declared_kind(series.dtype) == NUMBER else _read(self, series)
 
 
-def level_name(value: Any) -> str:
-    """The name of the level of a value: 1, 1.0 and "1" are the same level."""
-    if isinstance(value, (float, np.floating)) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
+@kept("date-column")
+@dataclass(frozen=True)
+class DateColumn(ColumnPlan):
+    """Dates, and strings that are all dates as in 2026-06-30: days since 1970-01-01.
 
-
-def _read_values(name: str, parts: list[list[Any]]) -> Column:
-    """The kind of a column, from its values."""
-    values = [value for part in parts for value in part]
-    distinct = [value for value in dict.fromkeys(map(hashable(name), values)) if not is_missing(value)]
-    texts = [isinstance(value, str) for value in distinct]
-    for kind, read in ((NUMBER, as_number), (DATE, as_day)):
-        try:
-            numbers = [np.array(mapped(part, read, gap=math.nan), dtype=np.float64) for part in parts]
-        except (TypeError, ValueError):
-            continue
-        whole = kind == NUMBER and all(is_whole(value) for value in distinct)
-        return Column(kind, np.concatenate(numbers), is_id=whole and _counts_up(numbers))
-    for value in distinct:
-        check_value_type(name, value)
-    levels = mapped(values, level_name)
-    is_id, is_text = False, False
-    if all(texts):
-        present = sum(1 for value in values if not is_missing(value))
-        spaced = sum(1 for value in distinct if len(value.split()) > 1)
-        is_id, is_text = string_use(present, len(distinct), spaced / max(1, len(distinct)))
-    return Column(CATEGORY, levels=levels, is_id=is_id, is_text=is_text)
-
-
-def string_use(present: int, distinct: float, spaced: float) -> tuple[bool, bool]:
-    """Whether strings are identifiers, and whether they are free text.
-
-    ``present`` rows have ``distinct`` different strings, of which a share ``spaced`` has several words.
+    Durations and times of the day are days, too.
     """
-    if present < FEWEST:
-        return False, False
-    share = distinct / present
-    return share >= ID_SHARE and spaced <= 0.5, share >= TEXT_SHARE and spaced > 0.5
+
+    kind: ClassVar[str] = DATE
+
+    @classmethod
+    def of(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
+        return cls(name) if summary.is_kind(DATE) else None
+
+    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+        kind = declared_kind(series.dtype)
+        if kind == NUMBER:
+            raise DataTypeError(f"column {self.name!r} had dates in training and has numbers here.")
+        return days(series) if kind == DATE else _read(self, series)
 
 
-def check_value_type(name: str, value: Any) -> None:
-    """Raise for a value of a column that is neither a string nor a number nor a date."""
-    if not isinstance(value, (str, bool, np.bool_, int, float, np.number, Decimal, dt.date, dt.time)):
-        raise DataTypeError(
-            f"column {name!r} holds a value of type {type(value).__name__}: argument must be a string "
-            "or a number. Turn it into columns of numbers or strings first."
-        )
+@kept("left-out-column")
+@dataclass(frozen=True)
+class LeftOutColumn(ColumnPlan):
+    """Identifiers: different strings without spaces, or whole numbers that are all different and monotone."""
+
+    kind: ClassVar[str] = LEFT_OUT
+
+    @classmethod
+    def of(cls, name: str, summary: ColumnSummary) -> Self | None:  # noqa: D102
+        if summary.is_kind(NUMBER):
+            return cls(name) if summary.counts_up else None
+        share, spaced = string_shares(summary)
+        return cls(name) if share >= ID_SHARE and spaced <= 0.5 else None
+
+    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+        return np.empty((len(series), 0))
+
+    @property
+    def width(self) -> int:  # noqa: D102
+        return 0
 
 
-def _counts_up(parts: list[FloatArray]) -> bool:
-    """Whether whole numbers are all different and monotone in each part, as row numbers are."""
-    numbers = np.concatenate(parts)
-    if len(numbers) < FEWEST or np.isnan(numbers).any():
-        return False
-    steps = [np.diff(part) for part in parts]
-    one_way = all((step > 0).all() for step in steps) or all((step < 0).all() for step in steps)
-    return bool(one_way) and len(np.unique(numbers)) == len(numbers)
+def string_shares(summary: ColumnSummary) -> tuple[float, float]:
+    """Different strings per row, and the share of them with several words; 0 if other values decide."""
+    strings = summary.sources == {VALUES} and summary.texts and not summary.is_kind(DATE)
+    if not strings or summary.present < FEWEST:
+        return 0.0, 0.0
+    return summary.different / summary.present, summary.spaced
 
 
-def hashable(name: str) -> Callable[[Any], Any]:
-    """A function that returns its value, and raises for values that cannot be hashed."""
+@kept("category-column")
+@dataclass(frozen=True)
+class CategoryColumn(ColumnPlan):
+    """Levels by frequency: 0 for a missing value, 1 for a rare or unseen level, and 2, 3, ... for the levels.
 
-    def check(value: Any) -> Any:
-        if isinstance(value, (list, dict, set, np.ndarray)):
+    A level is rare if it has fewer than 5 rows, or if 255 others are more frequent.
+    """
+
+    kind: ClassVar[str] = CATEGORY
+    levels: Annotated[tuple[str, ...], Items(0, MOST_LEVELS)] = ()
+    # Rows of each level; unknown after loading.
+    rows: Annotated[tuple[int, ...], NotKept] = field(default=(), compare=False)
+    # Share of rows with rare levels to expect.
+    rare: Annotated[float, Number(0, 1)] = field(default=0.0, compare=False)
+
+    def __post_init__(self) -> None:
+        if len(set(self.levels)) != len(self.levels):
+            raise DataError(f"column {self.name!r:.100} names a level twice.")
+
+    @classmethod
+    def of(cls, name: str, summary: ColumnSummary) -> Self | None:
+        """A category with the levels that are frequent enough.
+
+        The share of rows with rare levels that new rows will have is estimated by leaving each training row
+        out: a level that is frequent enough by one row only counts as rare.
+        """
+        if summary.sources == {VALUES} and summary.example is not None:
+            raise unusable(name, summary.example)
+        share, spaced = string_shares(summary)
+        if share >= TEXT_SHARE and spaced > 0.5:
             raise DataTypeError(
-                f"column {name!r} holds a {type(value).__name__}: argument must be a string or a number. "
-                "Turn it into columns of numbers or strings first."
+                f"free text (different strings with spaces) in {name!r} is not a category: drop it, or turn "
+                "it into numbers before the fit, DRPUClassifier(make_pipeline(make_column_transformer("
+                f"(TfidfVectorizer(), {name!r}), remainder='passthrough'), LogisticRegression()))."
             )
-        return value
+        levels = Counter(summary.levels)
+        if not summary.texts:  # strings beside numbers: "1.0" is the number 1
+            levels = Counter()
+            for level, n in summary.levels.items():
+                levels[common_name(level)] += n
+        counts = sorted(levels.items(), key=lambda item: (-item[1], item[0]))
+        kept = [(level, n) for level, n in counts if n >= FEWEST_ROWS][:MOST_LEVELS]
+        sure = sum(n for _, n in kept if n > FEWEST_ROWS)
+        rare = 1 - sure / summary.present if summary.present else 0.0
+        return cls(name, tuple(level for level, _ in kept), tuple(n for _, n in kept), rare)
 
-    return check
+    def values(self, series: nw.Series[Any], salt: str | None = None) -> FloatArray:  # noqa: D102
+        found, rows = different(self.name, series.to_list())
+        return np.array([self._code(value, salt) for value in found], dtype=np.float64)[rows]
 
+    def _code(self, value: Any, salt: str | None) -> int:
+        if is_missing_cell(value):
+            return MISSING
+        exact = self._known.get(_digest(salt, value)) if isinstance(value, str) else None
+        if exact is not None:
+            return exact
+        same = self._spellings.get(_digest(salt, common_name(value)), [])
+        if len(same) > 1 and not isinstance(value, str):
+            texts = " and ".join(repr(self.levels[code - FIRST]) for code in same[:2])
+            raise DataTypeError(
+                f"column {self.name!r} has the number {value} here, which training had as the texts {texts}: "
+                "read the column as text."
+            )
+        return same[0] if len(same) == 1 else OTHER
 
-def mapped(values: Iterable[Any], read: Callable[[Any], Any], gap: Any = None) -> list[Any]:
-    """The result of ``read`` for each value; it is called once for each different value."""
-    known: dict[Any, Any] = {}
-    found = []
-    for value in values:
-        try:
-            found.append(known[value])
-        except KeyError:
-            known[value] = gap if is_missing(value) else read(value)
-            found.append(known[value])
-        except TypeError:  # a value that cannot be hashed is neither a number nor a name
-            raise TypeError(f"a value is of type {type(value).__name__}.") from None
-    return found
+    @cached_property
+    def _known(self) -> dict[str, int]:
+        """Codes of the levels."""
+        return {level: FIRST + k for k, level in enumerate(self.levels)}
 
+    @cached_property
+    def _spellings(self) -> dict[str, list[int]]:
+        """Codes of the levels that are different spellings of one value."""
+        found: dict[str, list[int]] = {}
+        for level, code in self._known.items():
+            found.setdefault(common_name(level), []).append(code)
+        return found
 
-# -- single values -----------------------------------------------------------------------------
+    def code_counts(self, summary: ColumnSummary) -> dict[int, int]:
+        """Rows of each code."""
+        rows = {MISSING: summary.rows - summary.present, OTHER: summary.present - sum(self.rows)}
+        rows |= {FIRST + k: n for k, n in enumerate(self.rows)}
+        return {code: n for code, n in rows.items() if n > 0}
 
+    @property
+    def frequent(self) -> list[int]:
+        """Codes of the levels whose shares are compared."""
+        return [FIRST + k for k, n in enumerate(self.rows) if n >= FREQUENT]
 
-def as_number(value: Any) -> float:
-    """The number in a value: its own, or that of a string which is a plain number."""
-    if isinstance(value, str):
-        text = value.strip()
-        if not text or text in "+-." or not _PLAIN_NUMBER.fullmatch(text):
-            raise ValueError(f"a value is not a number: {value[:40]!r}.")
-        return float(text)
-    if isinstance(value, (bool, np.bool_, int, float, np.number, Decimal)) and not isinstance(value, complex):
-        return float(value)
-    raise TypeError(f"a value is of type {type(value).__name__}, not a number.")
+    def cells(self) -> list[Cells | None]:
+        """Cells of the codes.
 
+        Codes are sorted by frequency in training, and frequent levels were frequent partly by chance. Ranges
+        of codes would therefore change even if nothing changed. Levels are put into cells by a hash of their
+        names instead, and rare levels are not compared.
+        """
+        codes = np.full(FIRST + len(self.levels), RARE, dtype=np.int64)
+        codes[MISSING] = 0
+        few = len(self.frequent) <= RANGES
+        for place, code in enumerate(self.frequent):
+            codes[code] = RARE + 1 + (place if few else hash_of(self.levels[code - FIRST]) % RANGES)
+        return [Cells(np.empty(0), codes)]
 
-def is_whole(value: Any) -> bool:
-    """Whether a value is a whole number, or a string of digits."""
-    if isinstance(value, str):
-        return value.strip().lstrip("+-").isdecimal()
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    def hashed(self, salt: str) -> Self:  # noqa: D102
+        # All spellings of a value have one digest, unless training had several of them.
+        names = (common_name(level) for level in self.levels)
+        pairs = zip(self.levels, names, strict=True)
+        own = (level if len(self._spellings[name]) > 1 else name for level, name in pairs)
+        return replace(self, levels=tuple(_digest(salt, name) for name in own))
 
+    def without_rare(self, rows: int) -> Self:  # noqa: D102
+        if not self.levels:
+            return self
+        if not self.rows:
+            raise DataError(
+                "the rows of each level are not known after loading: leave rare levels out when the fitted "
+                "classifier is saved for the first time."
+            )
+        keep = sum(1 for n in self.rows if n >= rows)
+        total = sum(n for n in self.rows if n > FEWEST_ROWS) / max(1 - self.rare, 1e-9)
+        rare = min(1.0, self.rare + sum(n for n in self.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
+        return replace(self, levels=self.levels[:keep], rows=self.rows[:keep], rare=rare)
 
-def as_day(value: Any) -> float:
-    """Days since 1970-01-01, in UTC; a date without a time zone is taken as UTC."""
-    if isinstance(value, str):
-        if not _ISO_DATE.fullmatch(value.strip()):
-            raise ValueError(f"a value is not a date as in 2026-06-30: {value[:40]!r}.")
-        value = dt.datetime.fromisoformat(value.strip())
-    if isinstance(value, np.datetime64):
-        return float(value.astype("datetime64[us]").astype(np.int64)) / (_DAY * 1e6)
-    if isinstance(value, dt.datetime):
-        moment = value if value.tzinfo is not None else value.replace(tzinfo=dt.UTC)
-        return moment.timestamp() / _DAY
-    if isinstance(value, dt.date):
-        return float(value.toordinal() - dt.date(1970, 1, 1).toordinal())
-    raise TypeError(f"a value is of type {type(value).__name__}, not a date.")
-
-
-# -- typed columns -----------------------------------------------------------------------------
-
-
-def is_number_type(dtype: Any) -> bool:
-    """Whether a column of this type holds numbers or booleans."""
-    return bool(dtype.is_numeric()) or dtype == nw.Boolean
-
-
-def is_time_type(dtype: Any) -> bool:
-    """Whether a column of this type holds dates, times or durations."""
-    return isinstance(dtype, (nw.Date, nw.Datetime, nw.Duration, nw.Time)) or dtype in (nw.Date, nw.Time)
-
-
-def is_category_type(dtype: Any) -> bool:
-    """Whether a column of this type is declared to be a category."""
-    return bool(dtype == nw.Categorical or dtype == nw.Enum)
-
-
-def numeric(series: nw.Series[Any]) -> FloatArray:
-    """Numbers, with NaN for missing values."""
-    if series.dtype not in (nw.Float64, nw.Float32):
-        series = series.cast(nw.Float64)
-    return np.asarray(series.to_numpy(), dtype=np.float64)
-
-
-def _days(series: nw.Series[Any]) -> FloatArray:
-    """Dates in days since 1970-01-01, durations and times of the day in days."""
-    if isinstance(series.dtype, nw.Duration):
-        microseconds = series.dt.total_microseconds()
-    elif series.dtype == nw.Time:
-        return np.array(mapped(series.to_list(), _time_of_day, gap=math.nan), dtype=np.float64)
-    else:
-        microseconds = series.dt.timestamp("us")
-    return numeric(microseconds) / (_DAY * 1e6)
-
-
-def _time_of_day(value: dt.time) -> float:
-    return (value.hour * 3600 + value.minute * 60 + value.second + value.microsecond / 1e6) / _DAY
-
-
-def counted(levels: Iterable[str | None]) -> list[tuple[str, int]]:
-    """Levels with their numbers of rows, in order of frequency, and by name if equally frequent."""
-    return by_frequency(Counter(level for level in levels if level is not None))
+    def onnx(self, graph: Any, column: str) -> tuple[str, bool]:
+        """Codes of a column of strings; the empty string is a missing value."""
+        codes = graph.op(
+            "LabelEncoder",
+            column,
+            domain="ai.onnx.ml",
+            keys_strings=["", *self.levels],
+            values_floats=[float(MISSING), *np.arange(FIRST, FIRST + len(self.levels), dtype=float)],
+            default_float=float(OTHER),
+        )
+        return graph.double(codes), True
 
 
-def by_frequency(rows: Mapping[str, int]) -> list[tuple[str, int]]:
-    """Levels with their numbers of rows, in order of frequency, and by name if equally frequent."""
-    return sorted(rows.items(), key=lambda item: (-item[1], item[0]))
+def _digest(salt: str | None, level: str) -> str:
+    """The digest of a level, or the level itself without a salt."""
+    return level if salt is None else hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
+
+
+# A column is of the first type that recognises it.
+COLUMN_TYPES: tuple[type[ColumnPlan], ...] = (LeftOutColumn, NumberColumn, DateColumn, CategoryColumn)
+
+
+def plan_of(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> ColumnPlan:
+    """The plan of a column; ``leave_out`` is whether it may be left out."""
+    if len(summary.sources) > 1:
+        kinds = " and ".join(sorted(summary.sources))
+        raise DataTypeError(f"column {name!r} holds {kinds} in different partitions: give it one type first.")
+    found = (kind.of(name, summary) for kind in COLUMN_TYPES if leave_out or kind is not LeftOutColumn)
+    return next(plan for plan in found if plan is not None)

@@ -1,200 +1,33 @@
-"""ColumnPlan: how one column of a table becomes numbers or category codes."""
+"""TableEncoder: how the columns of a table become numbers and category codes, or indicators."""
 
 from __future__ import annotations
 
-import hashlib
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Annotated, Any, Self
 
 import narwhals as nw
 import numpy as np
 
-from drpu._codec import Items, NotKept, Number, Text, Whole, kept
+from drpu._codec import Items, Kept, Whole, kept
 from drpu._typing import FloatArray
-from drpu.core.shift.columns import RANGES, RARE, Cells
-from drpu.exceptions import (
-    DataError,
-    DataTypeError,
-    IdColumnWarning,
-    UnseenLevelsWarning,
-    warn,
-)
+from drpu.core.shift.columns import Cells
+from drpu.exceptions import DataError, DataTypeError, IdColumnWarning, UnseenLevelsWarning, warn
 from drpu.tables.columns import (
-    CATEGORY,
-    DATE,
-    NUMBER,
-    Column,
-    by_frequency,
-    counted,
-    is_missing,
-    level_name,
-    read_column,
-    read_numbers,
+    MISSING,
+    OTHER,
+    CategoryColumn,
+    ColumnPlan,
+    LeftOutColumn,
+    NumberColumn,
+    plan_of,
 )
 from drpu.tables.frames import Frame, aligned, columns_named
-from drpu.tables.summaries import ColumnSummary
+from drpu.tables.summaries import ColumnSummary, TableSummary
 
-__all__ = [
-    "FIRST",
-    "LEFT_OUT",
-    "MISSING",
-    "MOST_INDICATORS",
-    "OTHER",
-    "ColumnPlan",
-    "Indicators",
-    "TableEncoder",
-    "fixed_cells",
-]
-
-# Codes of a missing value, of rare and unseen levels, and of the most frequent level.
-MISSING, OTHER, FIRST = 0, 1, 2
-LEFT_OUT = "left out"
-FEWEST_ROWS = 5  # a level with fewer rows is rare
-MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
-
-
-@kept("column")
-@dataclass(frozen=True)
-class ColumnPlan:
-    """Name and kind of one column and, for a category, its levels by frequency."""
-
-    name: str
-    kind: Annotated[str, Text(choices=(NUMBER, DATE, CATEGORY, LEFT_OUT))]
-    levels: Annotated[tuple[str, ...], Items(0, MOST_LEVELS)] = ()
-    # Rows of each level; unknown after loading.
-    rows: Annotated[tuple[int, ...], NotKept] = field(default=(), compare=False)
-    # Share of rows with rare levels to expect.
-    rare: Annotated[float, Number(0, 1)] = field(default=0.0, compare=False)
-
-    def __post_init__(self) -> None:
-        if len(set(self.levels)) != len(self.levels):
-            raise DataError(f"column {self.name!r:.100} names a level twice.")
-
-    @classmethod
-    def of_column(cls, name: str, column: Column) -> Self:
-        """The plan of a column that was read."""
-        if column.levels is None:
-            return cls(name, column.kind)
-        counts = counted(column.levels)
-        return cls.category(name, counts, sum(n for _, n in counts))
-
-    @classmethod
-    def category(cls, name: str, counts: Sequence[tuple[str, int]], present: int) -> Self:
-        """A category with the levels that are frequent enough, of all levels by frequency.
-
-        The share of rows with rare levels that new rows will have is estimated by leaving each training row
-        out: a level that is frequent enough by one row only counts as rare.
-        """
-        kept = [(level, n) for level, n in counts if n >= FEWEST_ROWS][:MOST_LEVELS]
-        sure = sum(n for _, n in kept if n > FEWEST_ROWS)
-        rare = 1 - sure / present if present else 0.0
-        return cls(name, CATEGORY, tuple(level for level, _ in kept), tuple(n for _, n in kept), rare)
-
-    def training_values(self, column: Column) -> FloatArray:
-        """Numbers or codes of the column that the plan was made from."""
-        if column.numbers is not None:
-            return column.numbers
-        assert column.levels is not None
-        codes = self._codes()
-        found = [MISSING if level is None else codes.get(level, OTHER) for level in column.levels]
-        return np.array(found, dtype=np.float64)
-
-    def values(self, series: nw.Series[Any], salt: str | None) -> FloatArray:
-        """Numbers or codes of a new column; with a salt, levels are digests."""
-        if self.kind != CATEGORY:
-            return read_numbers(self.name, self.kind, series)
-        codes, known, found = self._codes(), dict[Any, int](), []
-        for value in series.to_list():
-            try:
-                code = known.get(value)
-            except TypeError as error:
-                kind = type(value).__name__
-                raise DataTypeError(f"column {self.name!r} holds a {kind}, not a name.") from error
-            if code is None:
-                code = known[value] = _code(value, codes, salt)
-            found.append(code)
-        return np.array(found, dtype=np.float64)
-
-    def code_counts(self, summary: ColumnSummary) -> dict[int, int]:
-        """Rows of each code of a category."""
-        rows = {MISSING: summary.rows - summary.present, OTHER: summary.present - sum(self.rows)}
-        rows |= {FIRST + k: n for k, n in enumerate(self.rows)}
-        return {code: n for code, n in rows.items() if n > 0}
-
-    def hashed(self, salt: str) -> Self:
-        """The same plan with digests in place of levels."""
-        return replace(self, levels=tuple(_digest(salt, level) for level in self.levels))
-
-    def without_rare(self, rows: int) -> Self:
-        """The same plan without the levels of fewer than ``rows`` training rows."""
-        if not self.levels:
-            return self
-        if not self.rows:
-            raise DataError(
-                "the rows of each level are not known after loading: leave rare levels out when the fitted "
-                "classifier is saved for the first time."
-            )
-        keep = sum(1 for n in self.rows if n >= rows)
-        total = sum(n for n in self.rows if n > FEWEST_ROWS) / max(1 - self.rare, 1e-9)
-        rare = min(1.0, self.rare + sum(n for n in self.rows[keep:] if n > FEWEST_ROWS) / max(total, 1.0))
-        return replace(self, levels=self.levels[:keep], rows=self.rows[:keep], rare=rare)
-
-    def _codes(self) -> dict[str, int]:
-        return {level: FIRST + position for position, level in enumerate(self.levels)}
-
-
-def _code(value: Any, codes: dict[str, int], salt: str | None) -> int:
-    if is_missing(value):
-        return MISSING
-    name = level_name(value)
-    return codes.get(name if salt is None else _digest(salt, name), OTHER)
-
-
-def _digest(salt: str, level: str) -> str:
-    return hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
-
-
-FREQUENT = 50  # minimum number of training rows of a level for its share to be compared
-
-
-def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
-    """Cells of each encoded column that holds levels or indicators; None for columns of numbers.
-
-    Codes are sorted by frequency in training, and frequent levels were frequent partly by chance. Ranges
-    of codes would therefore change even if nothing changed. Levels are put into cells by a hash of
-    their names instead, and rare levels are not compared.
-    """
-    if table is None or columns != table.width:
-        return [None] * columns
-    if table.indicators is None:
-        return [_of_codes(plan) if plan.kind == CATEGORY else None for plan in table.used]
-    shown = table.indicators
-    cells: list[Cells | None] = [None] * (shown.n_columns - len(shown.categories))
-    for j, codes, rest in zip(shown.categories, shown.codes, shown.rest, strict=True):
-        frequent = {MISSING} | {FIRST + k for k, n in enumerate(table.used[j].rows) if n >= FREQUENT}
-        cells += [_indicator(code in frequent) for code in codes] + [_indicator(False)] * rest
-    return cells
-
-
-def _of_codes(plan: ColumnPlan) -> Cells:
-    frequent = [k for k, n in enumerate(plan.rows) if n >= FREQUENT]
-    codes = np.full(FIRST + len(plan.levels), RARE, dtype=np.int64)
-    codes[MISSING] = 0
-    for place, k in enumerate(frequent):
-        own = place if len(frequent) <= RANGES else _hash(plan.levels[k]) % RANGES
-        codes[FIRST + k] = RARE + 1 + own
-    return Cells(np.empty(0), codes)
-
-
-def _indicator(tested: bool) -> Cells:
-    return Cells(np.array([0.5]) if tested else np.empty(0))
-
-
-def _hash(level: str) -> int:
-    return int.from_bytes(hashlib.blake2b(level.encode(), digest_size=8).digest(), "little")
-
+__all__ = ["MOST_INDICATORS", "Indicators", "TableEncoder", "fixed_cells"]
 
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
 
@@ -285,8 +118,10 @@ ENOUGH_ROWS = 50  # minimum number of rows for that warning
 
 @kept("table")
 @dataclass(frozen=True)
-class TableEncoder:
+class TableEncoder(Kept):
     """Reads the columns of a table by name and returns numbers and category codes.
+
+    Labels are not used.
 
     Attributes
     ----------
@@ -298,14 +133,6 @@ class TableEncoder:
         If given, categories become indicator columns instead of codes.
     salt : str or None
         If given, levels are salted SHA-256 digests of the values.
-
-    Notes
-    -----
-    Numbers and booleans stay numbers, and so do strings that are all plain numbers. Dates, and strings
-    that are all dates as in 2026-06-30, become days since 1970-01-01, durations and times of the day
-    days. Other strings and declared categories become codes: 0 for a missing value, 1 for a rare or
-    unseen level, and 2, 3, ... for the levels by frequency. A level is rare if it has fewer than 5 rows, or
-    if 255 others are more frequent. Labels are not used.
     """
 
     columns: Annotated[tuple[ColumnPlan, ...], Items(1)]
@@ -318,84 +145,95 @@ class TableEncoder:
             raise DataError("a table encoder names a column twice.")
         if not self.used:
             raise DataError("a table encoder leaves all columns out.")
-        if self.indicators is not None and self.indicators.n_columns != len(self.used):
+        shown, plans = self.indicators, self.encoded
+        if shown is not None and (
+            shown.n_columns != len(plans)
+            or not all(isinstance(plans[j], CategoryColumn) for j in shown.categories)
+        ):
             raise DataError("the indicators of a table encoder must have its columns.")
 
     @classmethod
     def fit(cls, parts: Sequence[Frame], *, expand: bool = False) -> tuple[Self, FloatArray]:
-        """The encoder of a training table and its encoded rows; the rows may be given in several parts.
+        """The encoder of a training table and its encoded rows; the rows may be given in several samples.
 
         With ``expand`` categories become indicator columns, otherwise codes.
         """
         first = parts[0]
-        others = [aligned(part, first.names, named=first.named) for part in parts[1:]]
-        parts = [first, *others]
-        names = first.names
-        read = [read_column(name, [part.column(j) for part in parts]) for j, name in enumerate(names)]
-        _refuse_text(names, read, _recipe)
-        ids = _left_out(names, read)
-        plans = [
-            ColumnPlan(name, LEFT_OUT) if name in ids else ColumnPlan.of_column(name, column)
-            for name, column in zip(names, read, strict=True)
-        ]
-        encoder = cls(tuple(plans), first.named)
-        pairs = [(p, c) for p, c in zip(plans, read, strict=True) if p.kind != LEFT_OUT]
-        matrix = _matrix([plan.training_values(column) for plan, column in pairs], parts)
-        if expand and encoder.categories:
-            encoder = replace(encoder, indicators=Indicators.of(matrix, encoder.categories))
-        return encoder, encoder._expanded(matrix)
+        parts = [first, *(aligned(part, first.names, named=first.named) for part in parts[1:])]
+        summaries = TableSummary.of_samples(parts).columns
+        encoder = cls.of_summaries(summaries, expand=expand, named=first.named)
+        return encoder, np.concatenate([encoder.transform(part, warn=False) for part in parts])
 
     @classmethod
-    def of_summaries(cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False) -> Self:
-        """The encoder of a training table in parts with named columns, from their summaries."""
-        names, read = list(summaries), [summaries[name].read(name) for name in summaries]
-        _refuse_text(names, read, lambda *_: "turn it into columns of numbers before the fit")
-        ids = _left_out(names, read)
-        plans = []
-        for name, column in zip(names, read, strict=True):
-            if name in ids or column.kind != CATEGORY:
-                plans.append(ColumnPlan(name, LEFT_OUT if name in ids else column.kind))
-            else:
-                summary = summaries[name]
-                plans.append(ColumnPlan.category(name, by_frequency(summary.levels), summary.present))
-        encoder = cls(tuple(plans), named=True)
+    def of_summaries(
+        cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False, named: bool = True
+    ) -> Self:
+        """The encoder of a training table from the summaries of its columns."""
+        plans = [plan_of(name, summary) for name, summary in summaries.items()]
+        if all(isinstance(plan, LeftOutColumn) for plan in plans):  # one column is always kept
+            last = plans[-1].name
+            plans[-1] = plan_of(last, summaries[last], leave_out=False)
+        encoder = cls(tuple(plans), named)
+        if encoder.left_out:
+            _warn_of_ids(encoder.left_out)
         if not expand or not encoder.categories:
             return encoder
-        codes = {j: plan.code_counts(summaries[plan.name]) for j, plan in enumerate(encoder.used)
-                 if plan.kind == CATEGORY}  # fmt: skip
-        return replace(encoder, indicators=Indicators.of_counts(len(encoder.used), codes))
+        codes = {j: plan.code_counts(summaries[plan.name]) for j, plan in enumerate(encoder.encoded)
+                 if isinstance(plan, CategoryColumn)}  # fmt: skip
+        return replace(encoder, indicators=Indicators.of_counts(len(encoder.encoded), codes))
 
     @classmethod
     def numbers(cls, names: Sequence[str]) -> Self:
         """An encoder of named columns that are all numeric."""
-        return cls(tuple(ColumnPlan(str(name), NUMBER) for name in names), named=True)
+        return cls(tuple(NumberColumn(str(name)) for name in names), named=True)
 
-    @property
+    @cached_property
     def used(self) -> tuple[ColumnPlan, ...]:
         """The columns that are used as features."""
-        return tuple(plan for plan in self.columns if plan.kind != LEFT_OUT)
+        return tuple(plan for plan in self.columns if plan.width)
+
+    @cached_property
+    def encoded(self) -> tuple[ColumnPlan, ...]:
+        """For each encoded column before indicators, the column that it comes from."""
+        return tuple(plan for plan in self.columns for _ in range(plan.width))
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """Names of the columns that look like identifiers."""
-        return tuple(plan.name for plan in self.columns if plan.kind == LEFT_OUT)
+        """Names of the columns that are not used."""
+        return tuple(plan.name for plan in self.columns if not plan.width)
+
+    @property
+    def text_columns(self) -> tuple[str, ...]:
+        """Names of the columns that a reader of text files has to leave as text.
+
+        How later files are read must not depend on their rows: with the rest of the column left out, "true",
+        "1.0" and "NA" look like a truth value, a number and a missing value. Columns of numbers may be parsed
+        by the reader, with :data:`drpu.tables.values.NULL_WORDS` as missing values.
+        """
+        return tuple(plan.name for plan in self.columns if not isinstance(plan, NumberColumn))
 
     @property
     def categories(self) -> tuple[int, ...]:
         """Positions of the encoded columns that hold category codes."""
         if self.indicators is not None:
             return ()
-        return tuple(j for j, plan in enumerate(self.used) if plan.kind == CATEGORY)
+        return tuple(j for j, plan in enumerate(self.encoded) if isinstance(plan, CategoryColumn))
 
     @property
     def plain(self) -> bool:
         """Whether every column is numeric and is used unchanged."""
-        return all(plan.kind == NUMBER for plan in self.columns)
+        return all(isinstance(plan, NumberColumn) for plan in self.columns)
+
+    @property
+    def sources(self) -> list[ColumnPlan]:
+        """For each column of the encoded rows, the column of the table that it comes from."""
+        shown = self.indicators
+        return list(self.encoded) if shown is None else [self.encoded[j] for j in shown.sources]
 
     @property
     def width(self) -> int:
         """Number of columns of the encoded rows."""
-        return len(self.used) if self.indicators is None else self.indicators.n_out
+        return len(self.encoded) if self.indicators is None else self.indicators.n_out
 
     def transform(self, frame: Frame, *, warn: bool = True) -> FloatArray:
         """The encoded rows of a table with the columns of training, in any order.
@@ -404,26 +242,32 @@ class TableEncoder:
         """
         names = [plan.name for plan in self.columns]
         frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
-        here = dict(zip(frame.names, range(len(frame.names)), strict=True))
-        at = here if self.named else dict(zip(names, range(len(names)), strict=True))
-        values = [plan.values(frame.column(at[plan.name]), self.salt) for plan in self.used]
+        at = {name: j for j, name in enumerate(frame.names if self.named else names)}
+        frame = frame.select([at[plan.name] for plan in self.used])
+        values = [plan.values(frame.column(k), self.salt) for k, plan in enumerate(self.used)]
         if warn:
-            self._warn_of_unseen(frame, values)
-        return self._expanded(_matrix(values, [frame.select([at[plan.name] for plan in self.used])]))
+            self._warn_of_unseen(values)
+        # in single precision only if all columns have it
+        single = all(dtype == nw.Float32 for dtype in frame.columns.schema.values())
+        matrix = np.empty((len(frame), len(self.encoded)), dtype=np.float32 if single else np.float64)
+        start = 0
+        for plan, column in zip(self.used, values, strict=True):
+            matrix[:, start : start + plan.width] = column.reshape(len(frame), plan.width)
+            start += plan.width
+        return matrix if self.indicators is None else self.indicators(matrix)
 
     def by_column(self, values: FloatArray) -> FloatArray:
         """Sums of values over the encoded columns of each column of the table; a last column is kept."""
         found = np.zeros((len(values), len(self.columns) + 1))
-        position = [j for j, plan in enumerate(self.columns) if plan.kind != LEFT_OUT]
-        own = range(len(position)) if self.indicators is None else self.indicators.sources
-        for k, j in enumerate(own):
-            found[:, position[j]] += values[:, k]
+        at = {plan.name: j for j, plan in enumerate(self.columns)}
+        for k, plan in enumerate(self.sources):
+            found[:, at[plan.name]] += values[:, k]
         found[:, -1] = values[:, -1]
         return found
 
     def check_array(self) -> None:
         """Raise if an array cannot replace the table, because some columns are not numeric."""
-        others = [plan.name for plan in self.used if plan.kind != NUMBER]
+        others = [plan.name for plan in self.used if not isinstance(plan, NumberColumn)]
         if others:
             raise DataTypeError(
                 f"X must be a table, not an array: training read {columns_named(others)} as categories or "
@@ -432,7 +276,7 @@ class TableEncoder:
 
     def transform_array(self, X: Any) -> Any:
         """The used columns of an array of numbers, by position."""
-        keep = [j for j, plan in enumerate(self.columns) if plan.kind != LEFT_OUT]
+        keep = [j for j, plan in enumerate(self.columns) if plan.width]
         return X if len(keep) == len(self.columns) else X[:, keep]
 
     def hashed(self, salt: str | None = None) -> TableEncoder:
@@ -450,20 +294,18 @@ class TableEncoder:
         return replace(self, columns=tuple(plan.without_rare(rows) for plan in self.columns))
 
     def kept_values(self) -> dict[str, int]:
-        """Number of values that each category column keeps."""
+        """Number of values that each column keeps, if there are any."""
         return {plan.name: len(plan.levels) for plan in self.used if plan.levels}
 
-    def _expanded(self, matrix: FloatArray) -> FloatArray:
-        return matrix if self.indicators is None else self.indicators(matrix)
-
-    def _warn_of_unseen(self, frame: Frame, values: list[FloatArray]) -> None:
-        if len(frame) < ENOUGH_ROWS:
+    def _warn_of_unseen(self, values: Sequence[FloatArray]) -> None:
+        if len(values[0]) < ENOUGH_ROWS:
             return
         many = []
         for plan, codes in zip(self.used, values, strict=True):
-            share = float(np.mean(codes == OTHER))
-            if plan.kind == CATEGORY and plan.levels and share - plan.rare > MANY_UNSEEN:
-                many.append(f"{plan.name!r} ({share:.0%})")
+            if isinstance(plan, CategoryColumn) and plan.levels:
+                share = float(np.mean(codes == OTHER))
+                if share - plan.rare > MANY_UNSEEN:
+                    many.append(f"{plan.name!r} ({share:.0%})")
         if many:
             warn(
                 UnseenLevelsWarning(
@@ -473,50 +315,30 @@ class TableEncoder:
             )
 
 
-def _matrix(values: list[FloatArray], parts: list[Frame]) -> FloatArray:
-    """The columns side by side, in single precision only if all of them have it."""
-    single = all(dtype == nw.Float32 for part in parts for dtype in part.columns.schema.values())
-    matrix = np.empty((sum(map(len, parts)), len(values)), dtype=np.float32 if single else np.float64)
-    for j, column in enumerate(values):
-        matrix[:, j] = column
-    return matrix
-
-
-def _left_out(names: list[str], read: list[Column]) -> set[str]:
-    """Columns that look like identifiers; at least one column is always kept."""
-    ids = [name for name, column in zip(names, read, strict=True) if column.is_id]
-    if len(ids) == len(names):
-        ids = ids[:-1]
-    if ids:
-        warn(
-            IdColumnWarning(
-                f"{columns_named(ids)}: every row has a different value, as in an identifier, which says "
-                "nothing about new rows. It is left out:",
-                advice="drop it from X, or declare it a category to keep it.",
-                command="name it in --drop and this warning goes away.",
-            )
+def _warn_of_ids(names: Sequence[str]) -> None:
+    warn(
+        IdColumnWarning(
+            f"{columns_named(names)}: every row has a different value, as in an identifier, which says "
+            "nothing about new rows. It is left out: drop it from X, or declare it a category to keep it."
         )
-    return set(ids)
+    )
 
 
-def _refuse_text(
-    names: list[str], read: list[Column], advice: Callable[[list[str], list[Column]], str]
-) -> None:
-    texts = [name for name, column in zip(names, read, strict=True) if column.is_text]
-    if texts:
-        others = [column for column in read if not column.is_text]
-        raise DataTypeError(
-            f"free text (different strings with spaces) in {columns_named(texts)} is not a category: drop "
-            f"it, or {advice(texts, others)}."
-        )
+def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:
+    """Cells of each encoded column that holds levels or indicators; None for columns of numbers."""
+    if table is None or columns != table.width:
+        return [None] * columns
+    if table.indicators is None:
+        return [cells for plan in table.used for cells in plan.cells()]
+    shown = table.indicators
+    found = [cells for plan in table.used if not isinstance(plan, CategoryColumn) for cells in plan.cells()]
+    for j, codes, rest in zip(shown.categories, shown.codes, shown.rest, strict=True):
+        plan = table.encoded[j]
+        assert isinstance(plan, CategoryColumn)
+        frequent = {MISSING, *plan.frequent}
+        found += [_indicator(code in frequent) for code in codes] + [_indicator(False)] * rest
+    return found
 
 
-def _recipe(texts: list[str], others: list[Column]) -> str:
-    """A pipeline that accepts the table: of scikit-learn if the other columns are numbers, else of skrub."""
-    steps = "TableVectorizer(), HistGradientBoostingClassifier()"
-    numbers = [column.numbers for column in others if column.kind == NUMBER and column.numbers is not None]
-    if len(numbers) == len(others) and all(np.isfinite(values).all() for values in numbers):
-        pairs = ", ".join(f"(TfidfVectorizer(), {name!r})" for name in texts[:3])
-        steps = f"make_column_transformer({pairs}, remainder='passthrough'), LogisticRegression()"
-    source = ", with TableVectorizer of skrub" if steps.startswith("Table") else ""
-    return f"turn it into numbers in a pipeline, DRPUClassifier(make_pipeline({steps})){source}"
+def _indicator(tested: bool) -> Cells:
+    return Cells(np.array([0.5]) if tested else np.empty(0))

@@ -1,9 +1,12 @@
-"""Summaries of columns whose rows are in many parts; their sum determines how each column is read."""
+"""Summaries of columns whose rows are in many parts; their sum determines how each column is read.
+
+A table in memory has one part for each sample, and its summaries are exact.
+"""
 
 from __future__ import annotations
 
-import hashlib
 import heapq
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,40 +17,33 @@ import narwhals as nw
 import numpy as np
 
 from drpu._typing import FloatArray
-from drpu.exceptions import DataTypeError
-from drpu.tables.columns import (
+from drpu.tables.frames import Frame
+from drpu.tables.values import (
     CATEGORY,
-    DATE,
-    FEWEST,
     NUMBER,
-    Column,
-    as_day,
-    as_number,
-    check_value_type,
-    hashable,
-    is_category_type,
-    is_missing,
-    is_number_type,
-    is_time_type,
+    READERS,
+    VALUES,
+    declared_kind,
+    different,
+    hash_of,
+    is_missing_cell,
+    is_plain,
     is_whole,
     level_name,
-    mapped,
     numeric,
-    string_use,
 )
-from drpu.tables.frames import Frame
 
-__all__ = ["ColumnSummary", "TableSummary", "summarize"]
+__all__ = ["FEWEST", "MOST", "ColumnSummary", "TableSummary", "summarize"]
 
-VALUES = "values"  # the type does not determine the kind of the column, so its values do
+FEWEST = 20  # with fewer values, "all are different" is no sign of an identifier
 MOST = 2**14  # different values of a summary; for columns with more, it is approximate
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """Increasing (1) or decreasing (-1) whole numbers, or a single one (0), at a place in the table."""
+    """Increasing (1) or decreasing (-1) whole numbers, or a single one (0), at a place in a sample."""
 
-    place: tuple[int, int]
+    place: tuple[int, ...]
     first: float
     last: float
     direction: int
@@ -59,93 +55,102 @@ class ColumnSummary:
 
     Attributes
     ----------
-    source : str
-        The kind by the type of the column, or ``"values"`` if it depends on the values.
+    sources : frozenset of str
+        Kinds by the types of the parts; ``"values"`` if the kind depends on the values.
     rows, present : int
         Number of rows, and of rows without a missing value.
-    numbers, dates, texts, whole : bool
-        Whether all values can be read as numbers or dates, are strings, are whole numbers.
+    readable : frozenset of str
+        Kinds that all values can be read as: numbers, dates.
+    texts, whole : bool
+        Whether all values are strings, are whole numbers.
     runs : tuple of Run, or None
         Whole numbers that are all different and in order, in each part; None if they are not.
     levels : dict
-        Rows of the most frequent values. Up to 16,384 different values it is complete; beyond, every
-        value of more than one row in 16,384 is there, and its rows are counted too low by
-        at most that share (the summary of Misra and Gries).
-    hashes : dict
-        The smallest hashes of different values, and whether each value has several words. Their number,
-        or the largest of them, gives the number of different values to about 1 %.
+        Rows of the most frequent values. Up to ``most`` different values it is complete; beyond, every value
+        of more than one row in ``most`` is there, and its rows are counted too low by at most that share (the
+        summary of Misra and Gries).
+    sample : dict or None
+        If ``levels`` is not complete, the different values with the smallest hashes, by hash. The largest of
+        these hashes gives the number of different values to about 1 %.
     example : object
         A value that is neither a string nor a number nor a date, if there is one.
+    most : float
+        Maximum number of different values to keep.
     """
 
-    source: str
+    sources: frozenset[str]
     rows: int = 0
     present: int = 0
-    numbers: bool = True
-    dates: bool = True
+    readable: frozenset[str] = frozenset(READERS)
     texts: bool = True
     whole: bool = True
     runs: tuple[Run, ...] | None = ()
     levels: Mapping[str, int] = field(default_factory=dict)
-    hashes: Mapping[int, bool] = field(default_factory=dict)
+    sample: Mapping[int, str] | None = None
     example: Any = None
+    most: float = MOST
+
+    @classmethod
+    def of_kind(cls, kind: str) -> ColumnSummary:
+        """The summary of a column whose type determines its kind, so that no rows have to be read."""
+        return cls(frozenset([kind]), 1, 1, whole=False, runs=None)
 
     def __add__(self, other: ColumnSummary) -> ColumnSummary:
         if not (self.rows and other.rows):
             return self if self.rows else other
         levels = Counter(self.levels)
         levels.update(other.levels)
-        runs = None if self.runs is None or other.runs is None else self.runs + other.runs
+        complete = self.sample is None and other.sample is None and len(levels) <= self.most
         return ColumnSummary(
-            self.source if self.source == other.source else f"{self.source} and {other.source}",
+            self.sources | other.sources,
             self.rows + other.rows,
             self.present + other.present,
-            self.numbers and other.numbers,
-            self.dates and other.dates,
+            self.readable & other.readable,
             self.texts and other.texts,
             self.whole and other.whole,
-            runs,
-            _frequent(levels),
-            _smallest({**self.hashes, **other.hashes}),
+            None if self.runs is None or other.runs is None else self.runs + other.runs,
+            _frequent(levels, self.most),
+            None if complete else _smallest({**self._hashed(), **other._hashed()}, self.most),
             other.example if self.example is None else self.example,
+            self.most,
         )
 
-    def read(self, name: str) -> Column:
-        """The column as it would be read if all rows were in memory."""
-        if self.source in (NUMBER, DATE, CATEGORY):
-            return Column(self.source, is_id=self.source == NUMBER and self.whole and self._counts_up())
-        if self.source != VALUES:
-            raise DataTypeError(
-                f"column {name!r} holds {self.source} in different partitions: give it one type first."
-            )
-        if self.numbers:
-            return Column(NUMBER, is_id=self.whole and self._counts_up())
-        if self.dates:
-            return Column(DATE)
-        if self.example is not None:
-            check_value_type(name, self.example)
-        use = string_use(self.present, self.different, self._spaced) if self.texts else (False, False)
-        return Column(CATEGORY, is_id=use[0], is_text=use[1])
+    def is_kind(self, kind: str) -> bool:
+        """Whether the column is of a kind by its type, or because all values can be read as that kind."""
+        return self.sources == {kind} or (self.sources == {VALUES} and kind in self.readable)
 
     @property
     def different(self) -> float:
-        """Number of different values: exact up to 16,384, an estimate beyond."""
-        if len(self.hashes) < MOST:
-            return len(self.hashes)
-        return min((MOST - 1) / (max(self.hashes) / 2**64), float(self.present))
+        """Number of different values: exact if all levels are kept, an estimate otherwise."""
+        if self.sample is None:
+            return len(self.levels)
+        return min((self.most - 1) / (max(self.sample) / 2**64), float(self.present))
 
     @property
-    def _spaced(self) -> float:
-        return sum(self.hashes.values()) / max(1, len(self.hashes))
+    def spaced(self) -> float:
+        """Share of the different values that have several words."""
+        found = self.levels if self.sample is None else self.sample.values()
+        return sum(len(text.split()) > 1 for text in found) / max(1, len(found))
 
-    def _counts_up(self) -> bool:
-        """Whether whole numbers are all different and monotone over the whole table."""
-        if self.runs is None or self.rows < FEWEST or self.present < self.rows:
+    def some_values(self, most: int = MOST) -> list[str]:
+        """Different values as text, in the order of their hashes: a random sample if there are more."""
+        found = _smallest(dict(self._hashed()), most)
+        return [found[key] for key in sorted(found)]
+
+    @property
+    def counts_up(self) -> bool:
+        """Whether whole numbers are all different and monotone over each sample of the table."""
+        if self.runs is None or not self.whole or self.rows < FEWEST or self.present < self.rows:
             return False
         runs = sorted(self.runs, key=lambda run: run.place)
         ways = {run.direction for run in runs if run.direction}
-        ways |= {int(np.sign(after.first - before.last)) for before, after in pairwise(runs)}
+        for before, after in pairwise(runs):
+            if before.place[0] == after.place[0]:
+                ways.add(int(np.sign(after.first - before.last)))
         return ways in ({1}, {-1})
+
+    def _hashed(self) -> Mapping[int, str]:
+        return {hash_of(level): level for level in self.levels} if self.sample is None else self.sample
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,63 +160,89 @@ class TableSummary:
     columns: Mapping[str, ColumnSummary]
 
     @classmethod
-    def of(cls, frame: Frame, place: tuple[int, int] = (0, 0)) -> TableSummary:
-        """Summaries of all columns of a frame."""
-        return cls({name: summarize(name, frame.column(j), place) for j, name in enumerate(frame.names)})
+    def of(cls, frame: Frame, place: tuple[int, ...] = ()) -> TableSummary:
+        """Summaries of all columns of a frame; ``place`` orders the parts of a table."""
+        return cls(
+            {name: summarize(name, frame.column(j), (0, *place)) for j, name in enumerate(frame.names)}
+        )
+
+    @classmethod
+    def of_samples(cls, frames: list[Frame]) -> TableSummary:
+        """Exact summaries of all columns of samples in memory, which have the same columns.
+
+        A column whose types differ between the samples is read by its values.
+        """
+        found = {}
+        for j, name in enumerate(frames[0].names):
+            parts = [frame.column(j) for frame in frames]
+            sources = {declared_kind(part.dtype) for part in parts}
+            source = VALUES if len(sources) > 1 else None
+            summaries = [summarize(name, part, (k,), source, math.inf) for k, part in enumerate(parts)]
+            found[name] = sum(summaries[1:], summaries[0])
+        return cls(found)
 
     def __add__(self, other: TableSummary) -> TableSummary:
         return TableSummary({name: own + other.columns[name] for name, own in self.columns.items()})
 
 
-def summarize(name: str, series: nw.Series[Any], place: tuple[int, int] = (0, 0)) -> ColumnSummary:
-    """The summary of a part of a column; ``place`` orders the parts of a table."""
-    n = len(series)
-    if is_number_type(series.dtype):
-        whole = bool(series.dtype.is_integer())
-        found = numeric(series) if whole else None
-        present = n if found is None else int((~np.isnan(found)).sum())
-        return ColumnSummary(
-            NUMBER, n, present, whole=whole, runs=None if found is None else _runs(found, place)
-        )
-    if is_time_type(series.dtype):
-        return ColumnSummary(DATE, n, n, runs=None)
-    values = series.to_list()
-    if is_category_type(series.dtype):
-        levels = Counter(level for level in mapped(values, level_name) if level is not None)
-        return ColumnSummary(CATEGORY, n, sum(levels.values()), runs=None, levels=_frequent(levels))
-    return _of_values(name, values, place)
+def summarize(
+    name: str, series: nw.Series[Any], place: tuple[int, ...], source: str | None = None, most: float = MOST
+) -> ColumnSummary:
+    """The summary of a part of a column.
+
+    Parameters
+    ----------
+    name : str
+        Name of the column.
+    series : Series
+        Its rows.
+    place : tuple of int
+        The sample, and what orders the parts of the sample.
+    source : str, optional
+        ``"values"`` to read the values whatever the type of the column.
+    most : float
+        Maximum number of different values to keep.
+    """
+    source, n = source or declared_kind(series.dtype), len(series)
+    if source in (VALUES, CATEGORY):
+        return _of_values(name, series.to_list(), place, source, most)
+    if source != NUMBER or not series.dtype.is_integer():
+        return ColumnSummary(frozenset([source]), n, n, whole=False, runs=None)
+    numbers = numeric(series)
+    present = int((~np.isnan(numbers)).sum())
+    return ColumnSummary(frozenset([NUMBER]), n, present, runs=_runs(numbers, place))
 
 
-def _of_values(name: str, values: list[Any], place: tuple[int, int]) -> ColumnSummary:
-    counts = {v: n for v, n in Counter(map(hashable(name), values)).items() if not is_missing(v)}
+def _of_values(
+    name: str, values: list[Any], place: tuple[int, ...], source: str, most: float
+) -> ColumnSummary:
+    found, rows = different(name, values)
+    counts = np.bincount(rows, minlength=len(found)).tolist()
     levels: Counter[str] = Counter()
-    for value, n in counts.items():
-        levels[level_name(value)] += n
-    numbers, whole = _reads(as_number, counts), all(map(is_whole, counts))
-    runs = None
-    if numbers and whole:
-        runs = _runs(np.array(mapped(values, as_number, gap=np.nan), dtype=np.float64), place)
+    present = []
+    for value, n in zip(found, counts, strict=True):
+        if not is_missing_cell(value):
+            present.append(value)
+            levels[level_name(value)] += n
+    readable = frozenset(kind for kind, read in READERS.items() if _reads(read, present))
+    whole, runs = all(map(is_whole, present)), None
+    if whole and NUMBER in readable and source == VALUES:
+        numbers = [math.nan if is_missing_cell(value) else READERS[NUMBER](value) for value in found]
+        runs = _runs(np.array(numbers, dtype=np.float64)[rows], place)
+    hashed = None if len(levels) <= most else {hash_of(level): level for level in levels}
     return ColumnSummary(
-        VALUES,
+        frozenset([source]),
         len(values),
-        sum(counts.values()),
-        numbers,
-        _reads(as_day, counts),
-        all(isinstance(value, str) for value in counts),
+        levels.total(),
+        readable,
+        all(isinstance(value, str) for value in present),
         whole,
         runs,
-        _frequent(levels),
-        _smallest({_hash(level): len(level.split()) > 1 for level in levels}),
-        next((value for value in counts if not _is_plain(value)), None),
+        _frequent(levels, most),
+        None if hashed is None else _smallest(hashed, most),
+        next((value for value in present if not is_plain(value)), None),
+        most,
     )
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        check_value_type("", value)
-    except DataTypeError:
-        return False
-    return True
 
 
 def _reads(read: Callable[[Any], float], values: Iterable[Any]) -> bool:
@@ -223,7 +254,7 @@ def _reads(read: Callable[[Any], float], values: Iterable[Any]) -> bool:
     return True
 
 
-def _runs(numbers: FloatArray, place: tuple[int, int]) -> tuple[Run, ...] | None:
+def _runs(numbers: FloatArray, place: tuple[int, ...]) -> tuple[Run, ...] | None:
     if not len(numbers):
         return ()
     steps = np.diff(numbers)
@@ -233,19 +264,15 @@ def _runs(numbers: FloatArray, place: tuple[int, int]) -> tuple[Run, ...] | None
     return (Run(place, float(numbers[0]), float(numbers[-1]), direction),)
 
 
-def _hash(level: str) -> int:
-    return int.from_bytes(hashlib.blake2b(level.encode(), digest_size=8).digest(), "little")
-
-
-def _frequent(levels: Counter[str]) -> dict[str, int]:
+def _frequent(levels: Counter[str], most: float) -> dict[str, int]:
     """The most frequent levels; if some are dropped, the count of the first one is subtracted from all."""
-    if len(levels) <= MOST:
+    if len(levels) <= most:
         return dict(levels)
-    least = heapq.nlargest(MOST + 1, levels.values())[-1]
+    least = heapq.nlargest(int(most) + 1, levels.values())[-1]
     return {level: n - least for level, n in levels.items() if n > least}
 
 
-def _smallest(hashes: dict[int, bool]) -> dict[int, bool]:
-    if len(hashes) <= MOST:
+def _smallest(hashes: dict[int, str], most: float) -> dict[int, str]:
+    if len(hashes) <= most:
         return hashes
-    return {key: hashes[key] for key in heapq.nsmallest(MOST, hashes)}
+    return {key: hashes[key] for key in heapq.nsmallest(int(most), hashes)}

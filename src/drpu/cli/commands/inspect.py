@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import Saved, _text
-from drpu.cli.show import Result, about, decision_lines, learnt, prior_line, size, standing
+from drpu.cli.show import Result, about, decision_lines, learnt, position, prior_line, size, standing
 
 __all__ = ["inspect", "verify"]
 
@@ -31,21 +31,12 @@ def inspect(
         file = verify(saved.artifact, expected_sha256=saved.sha256)
     classifier = saved.load()  # for the lead: once records are decoded, describe the record instead
     values = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
-    values |= {"contents": file.contents} | learnt(classifier) | _position(classifier)
+    values |= {"contents": file.contents} | learnt(classifier) | position(classifier)
     lines = _lines(values)
     if expected:
         values |= standing(classifier)
         lines |= decision_lines(values)
     return Result(values, lines)
-
-
-def _position(classifier: Any) -> dict[str, Any]:
-    return {
-        "train_prior": classifier.train_prior_,
-        "prior": classifier.test_prior_,
-        "cost": classifier.cost_,
-        "threshold": classifier.threshold_,
-    }
 
 
 def _lines(values: dict[str, Any]) -> dict[str, str]:

@@ -23,6 +23,7 @@ from drpu.exceptions import DataError
 
 __all__ = [
     "MOST_COLUMNS",
+    "NEIGHBOURS",
     "RANGES",
     "RANGE_SHARES",
     "RARE",
@@ -32,6 +33,7 @@ __all__ = [
     "column_quantiles",
     "column_shifts",
     "count_columns",
+    "mean_of_neighbours",
     "profile_columns",
     "range_limits",
 ]
@@ -46,7 +48,9 @@ PRIOR_VOTE = 30.0  # the same for a lambda outside the limits of the priors
 TOLERANCE = 8.0  # a lambda is possible if its sum of votes exceeds the smallest sum by at most this
 RARE = 1  # cell of the rare levels of a category
 _MOST_GROWTH = 40.0  # largest lambda that is tried
-_DIGITS = 3  # significant digits of a limit between ranges, so that no value of a row is kept
+# A limit between ranges is the mean of so many neighbouring values, so that no row decides it. The mean of an
+# odd number of evenly spaced values would be one of them.
+NEIGHBOURS = 6
 
 
 @kept("cells")
@@ -104,7 +108,7 @@ class ColumnProfile:
     name : str
         Name of the column, or its position.
     cells : Cells
-        The ranges. Their limits are rounded, so that they are not values of rows.
+        The ranges. Each limit is the mean of six values, so that it is not the value of a row.
     positive, unlabeled : ndarray
         Counts in the cells.
     """
@@ -169,10 +173,11 @@ def profile_columns(
 
 
 def column_quantiles(rows: Any) -> FloatArray:
-    """Quantiles of each column at :data:`RANGE_SHARES`, without frequent values; NaN if there are no values.
+    """Quantiles of each column at :data:`RANGE_SHARES`; NaN if there are fewer than six values.
 
     The shape is (d, 2 * shares): quantiles of all values, then quantiles of the values that are not repeated
-    among the first ones. Without the latter, an amount that is usually 0 would have a single range.
+    among the first ones. Without the latter, an amount that is usually 0 would have a single range. Each
+    quantile is the mean of the six values around it.
     """
     columns = (np.asarray(rows[:, k], dtype=np.float64) for k in range(rows.shape[1]))
     return np.array([_quantiles(values) for values in columns]).reshape(rows.shape[1], -1)
@@ -316,34 +321,39 @@ def _pooled_cells(unlabeled: FloatArray, new: FloatArray) -> IntArray:
 
 
 def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
-    """Limits between the ranges of a column: rounded quantiles of its samples.
+    """Limits between the ranges of a column.
 
     Parameters
     ----------
     quantiles : sequence of ndarray
-        Quantiles of each sample; NaN if it has no values.
+        Quantiles of each sample from :func:`column_quantiles`; NaN if it has too few values.
     """
     edges: FloatArray = np.concatenate(list(quantiles))
-    edges = edges[np.isfinite(edges)]
-    if not len(edges):
-        return edges
-    scale = np.maximum(np.abs(edges), np.ptp(edges) / 1000)
-    with np.errstate(divide="ignore"):
-        digits = np.where(scale > 0, _DIGITS - 1 - np.floor(np.log10(np.maximum(scale, 1e-300))), 0.0)
-    return np.unique([round(float(edge), int(d)) for edge, d in zip(edges, digits, strict=True)])
+    return np.unique(edges[np.isfinite(edges)])
 
 
 def _quantiles(values: FloatArray) -> FloatArray:
     """Quantiles of the values, and of the values that are not repeated among them."""
-    shares = np.array(RANGE_SHARES)
     there = values[~np.isnan(values)]
-    if not len(there):
-        return np.full(2 * len(shares), np.nan)
-    first = np.quantile(there, shares)
+    first = _smooth_quantiles(there)
     repeated = first[1:][first[1:] == first[:-1]]
     others = there[~np.isin(there, repeated)] if len(repeated) else there[:0]
-    second = np.quantile(others, shares) if len(others) else np.full(len(shares), np.nan)
-    return np.concatenate([first, second])
+    return np.concatenate([first, _smooth_quantiles(others)])
+
+
+def _smooth_quantiles(values: FloatArray) -> FloatArray:
+    """Means of the six values around each quantile; NaN if there are fewer values."""
+    n, shares = len(values), np.array(RANGE_SHARES)
+    if n < NEIGHBOURS:
+        return np.full(len(shares), np.nan)
+    start = np.ceil(shares * (n - 1)).astype(np.int64) - NEIGHBOURS // 2
+    around = np.clip(start, 0, n - NEIGHBOURS)[:, None] + np.arange(NEIGHBOURS)
+    return mean_of_neighbours(np.partition(values, np.unique(around))[around])
+
+
+def mean_of_neighbours(near: FloatArray) -> FloatArray:
+    """Means of rows of ascending values; equal values are a frequent value, which is kept exactly."""
+    return np.where(near[:, 0] == near[:, -1], near[:, 0], (near / near.shape[1]).sum(axis=1))
 
 
 def _thinned(rows: Any) -> Any:

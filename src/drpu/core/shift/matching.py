@@ -179,7 +179,7 @@ def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> f
     reference. They are estimated by the smooth calibration, and q by the previous round.
     Errors in them reduce the efficiency but cause no bias.
     """
-    if train_prior in (0.0, 1.0):
+    if not 1e-300 < train_prior < 1:
         return matching(tails, reference, train_prior)
     ratio = fit_plateau(reference)(normal_scores(reference))
     eta = np.clip(train_prior * ratio, 0.01, 0.99)  # limit the influence of a single cell
