@@ -212,7 +212,7 @@ class AdaptedClassifier(RatioClassifier):
             self.prior,
             plain_cost(self.cost),
             self.findings.rows,
-            None if budget is None else (budget.log_ratio, budget.score),
+            None if budget is None else budget.rounded(self.fitted_.tails.levels),
             self.findings.shift,
             self.findings.labels_at,
             self.findings.sources,
@@ -261,6 +261,7 @@ class AdaptedRecord(RatioRecord):
     map: LogOddsMap | None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.cost, float):
             check_cost("cost", self.cost)
 

@@ -32,6 +32,8 @@ class BudgetThreshold:
     score : float
         Held-out positive score at the same depth of the counts. It is a separate value because a row is
         labelled by the mean of the fold models, whereas the counts are of the scores of single models.
+    gap : tuple of float, or None
+        The log-ratios below and above the threshold, between which it may be moved; None if not known.
     outlook : Budget or None
         Expected precision, recall and lift of the rows that are checked; None after loading.
     """
@@ -39,6 +41,26 @@ class BudgetThreshold:
     log_ratio: float
     score: float
     outlook: Budget | None = None
+    gap: tuple[float, float] | None = None
+
+    def rounded(self, levels: FloatArray) -> tuple[float, float]:
+        """Log-ratio and score with as few digits as give the same labels and counts.
+
+        The exact values are those of single rows, or lie in the middle between two.
+        """
+        log_ratio = self.log_ratio if self.gap is None else _shortest(*self.gap)
+        k = int(np.searchsorted(levels, self.score))
+        if k == len(levels):
+            return log_ratio, self.score
+        below = float(levels[k - 1]) if k > 0 else self.score - 1.0
+        return log_ratio, _shortest(below, float(levels[k]))
+
+
+def _shortest(low: float, high: float) -> float:
+    """The middle between two numbers with the fewest digits, at least four, that keep it between them."""
+    middle = low + (high - low) / 2
+    found = (round(middle, digits) for digits in range(4, 17))
+    return next((number for number in found if low < number < high), middle)
 
 
 def budget_threshold(classifier: RatioClassifier, rows: Any, of: Any, share: Any) -> BudgetThreshold:
@@ -109,8 +131,7 @@ def _by_rows(classifier: RatioClassifier, X: Any, rows: Any, share: Any) -> Budg
     order: IntArray = np.argsort(-log_ratio, kind="stable")
     first = float(log_ratio[order[wanted - 1]])
     after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
-    cut = first - (first - after) / 2
-    return _by_counts(classifier, scored.counts, wanted, depth, cut=cut, positions=order[:wanted])
+    return _by_counts(classifier, scored.counts, wanted, depth, gap=(after, first), positions=order[:wanted])
 
 
 def _by_counts(
@@ -119,29 +140,31 @@ def _by_counts(
     rows: int | None,
     depth: float,
     *,
-    cut: float | None = None,
+    gap: tuple[float, float] | None = None,
     positions: IntArray | None = None,
 ) -> BudgetThreshold:
     """The threshold at a level of the counts: those of new rows, or those expected at the prior.
 
-    ``cut`` is the log-ratio between two rows, if the rows are known.
+    ``gap`` are the log-ratios of two rows, if the rows are known; the threshold is between them.
     """
     fitted, prior = classifier.fitted_, classifier.test_prior_
     gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
     k = int(within[0]) if within.size else len(fitted.tails.levels)  # the first level that keeps the depth
     score = float(fitted.tails.levels[k]) if within.size else float("inf")
-    log_ratio = _between_levels(fitted.level_log_ratios(), k) if cut is None else cut
+    log_ratios = fitted.level_log_ratios()
+    gap = _around(log_ratios, k) if gap is None else gap
+    log_ratio = float(log_ratios[-1]) if gap is None else gap[1] - (gap[1] - gap[0]) / 2
     budget = budget_outlook(
         float(np.interp(depth, gain.share, gain.recall)), fitted.tails.n_positive, prior, depth,
         float(np.exp(log_ratio)), rows=rows, positions=positions,
     )  # fmt: skip
-    return BudgetThreshold(log_ratio, score, budget)
+    return BudgetThreshold(log_ratio, score, budget, gap)
 
 
-def _between_levels(log_ratios: FloatArray, k: int) -> float:
-    """Log-ratio between level ``k`` and the one below it."""
+def _around(log_ratios: FloatArray, k: int) -> tuple[float, float] | None:
+    """Log-ratios of the level below level ``k`` and of this level; None above the highest level."""
     if k == len(log_ratios):  # more rows than the budget lie above the highest level
-        return float(log_ratios[-1])
+        return None
     below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
-    return (below + float(log_ratios[k])) / 2
+    return below, float(log_ratios[k])
