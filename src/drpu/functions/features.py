@@ -76,7 +76,7 @@ def _bits(terms: int) -> int:
 def _rounded(A: FloatArray, bits: int, axis: int) -> FloatArray:
     """``A`` in fixed point: ``bits`` bits below the largest absolute value along ``axis``."""
     _, exponent = np.frexp(np.abs(A).max(axis=axis, keepdims=True, initial=0.0))
-    unit = np.ldexp(1.0, exponent - bits)
+    unit = np.ldexp(1.0, np.maximum(exponent - bits, -1000))  # which is not 0
     return np.asarray(np.rint(A / unit) * unit, dtype=np.float64)
 
 
