@@ -78,8 +78,17 @@ def print_result(result: Result, *, in_json: bool) -> None:
 
 def position(classifier: Any) -> dict[str, Any]:
     """The current prior, cost and threshold of the classifier."""
-    names = ("train_prior", "test_prior", "cost", "threshold")
-    return {name.removeprefix("test_"): getattr(classifier, f"{name}_") for name in names}
+    names = ("train_prior", "test_prior", "cost", "threshold", "shift")
+    known = [name for name in names if hasattr(classifier, f"{name}_")]
+    return {name.removeprefix("test_"): getattr(classifier, f"{name}_") for name in known}
+
+
+SHIFTS = {
+    "prior": "only the share of positives; labels follow it",
+    "other": "more than the share of positives; labels move only as far as there is support for it",
+    "answers": "labels follow the answers",
+    "none": "nothing was adapted",
+}
 
 
 def standing(classifier: Any) -> dict[str, Any]:
@@ -106,7 +115,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
     columns = getattr(classifier, "feature_names_in_", None)
     return {
         "kind": type(classifier).__name__,
-        "model": f"{len(fitted.model.functions)} x {fitted.model.functions[0].kind}",
+        "model": fitted.model.describe(),
         "n_columns": classifier.n_features_in_,
         "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,

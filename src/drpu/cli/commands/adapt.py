@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from drpu.cli.options import Answers, Data, Decision, Level, Reading, Saved, Saving
-from drpu.cli.show import Result, about, decision_lines, prior_line, standing
+from drpu.cli.show import SHIFTS, Result, about, decision_lines, prior_line, standing
 
 __all__ = ["adapt"]
 
@@ -18,6 +18,13 @@ def adapt(
     data: Data,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")] = None,
     level: Level = 0.95,
+    shift: Annotated[
+        str, typer.Option(help="auto: decide what moved. prior: assume that only the share of positives did.")
+    ] = "auto",
+    label: Annotated[
+        str | None, typer.Option(help="Column of labels that have arrived for these rows.")
+    ] = None,
+    label_delay: Annotated[int, typer.Option(help="Above 0 if more of these labels are to come.")] = 0,
     *,
     decision: Decision,
     answers: Answers,
@@ -36,6 +43,8 @@ def adapt(
 
     drpu adapt fraud.drpu june.parquet --budget 200
 
+    drpu adapt fraud.drpu june.parquet --label fraud
+
     drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
     """
     from drpu.classifier.fitted import score_once
@@ -44,15 +53,19 @@ def adapt(
     check_out(out, [saved.artifact, data, answers.audit])
     cost, depth = decision.stated, decision.depth
     classifier = saved.load()
-    if depth or answers.audit is not None:
-        rows = reading.rows(classifier, reading.read(data))
+    if depth or answers.audit is not None or label is not None:
+        loaded = reading.read(data)
+        rows = reading.rows(classifier, loaded, used=label)
         with about(data):
             X = score_once(classifier, rows)
             audit = answers.read(classifier, X, reading)
-            adapted = classifier.adapt(X, cost=cost, level=level, audit=audit)
+            y = None if label is None else loaded.column(label)
+            adapted = classifier.adapt(
+                X, y, cost=cost, level=level, audit=audit, shift=shift, label_delay=label_delay
+            )
             adapted = adapted.at_budget(**depth, of=X) if depth else adapted
     else:
-        adapted = reading.adapt(classifier, data, cost=cost, level=level)
+        adapted = reading.adapt(classifier, data, cost=cost, level=level, shift=shift)
     if out is not None:
         saving.save(adapted, out)
     values = standing(adapted) | {
@@ -64,6 +77,7 @@ def adapt(
         {
             "share of positives": prior_line(adapted.prior_),
             "in training": prior_line(adapted.train_prior_),
+            "what moved": SHIFTS[adapted.shift_],
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
         }
         | decision_lines(values)

@@ -40,6 +40,11 @@ def fit(
         ),
     ] = "case-control",
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
+    period: Annotated[
+        str | None,
+        typer.Option(help="Column of periods, such as months: past ones are read as a test; no feature."),
+    ] = None,
+    label_delay: Annotated[int, typer.Option(help="Last periods whose labels are not complete yet.")] = 0,
     seed: Seed = 0,
     jobs: Annotated[int, typer.Option(help="Folds fitted at the same time; -1 takes all cores.")] = 1,
     costs: Costs,
@@ -56,6 +61,8 @@ def fit(
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
 
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
+
+    drpu fit two-years.csv --label fraud --period month --scenario single-sample --out fraud.drpu
     """
     if (label is None) == (unlabeled is None):
         raise typer.BadParameter("give a column of labels (--label y) or a second file (--unlabeled u.csv).")
@@ -74,11 +81,12 @@ def fit(
     loaded = reading.read(train)
     if label is not None:
         X, w = reading.training_rows(loaded, weight, without=label)
+        history = {} if period is None else {"periods": period, "label_delay": label_delay}
         y = loaded.column(label)
         with about(f"{train}, column {label!r}"):
             classifier.set_params(pos_label=_positive_label(y, pos_label))
         with about(train):
-            _fitted(classifier.fit, X, y, sample_weight=w)
+            _fitted(classifier.fit, X, y, sample_weight=w, **history)
     else:
         assert unlabeled is not None
         sides = [reading.training_rows(side, weight) for side in (loaded, reading.read(unlabeled))]
