@@ -7,10 +7,13 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 
 from drpu._arrays import as_numpy
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
+
+LARGEST = 1e100  # largest absolute value of data, so that sums and products of a few numbers are finite
 
 __all__ = [
     "check_choice",
@@ -97,11 +100,34 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
         raise DataTypeError(f"{name} must hold numbers: {error}") from error
     if weight.shape != (n,):
         raise DataError(f"{name} must have shape ({n},), one weight per row, got {weight.shape}.")
+    refuse_mask(name, values)
     if not np.isfinite(weight).all() or (weight < 0).any():
         raise DataError(f"{name} must be finite and not negative.")
+    check_size(name, weight)
     if n and not allow_zero and weight.sum() <= 0:
         raise DataError(f"{name} must not be zero for every row.")
     return weight
+
+
+def check_size(name: str, values: Any) -> None:
+    """Raise if a number in an array or sparse matrix is extreme; missing values are none."""
+    numbers = values.data if sparse.issparse(values) else values
+    if numbers.dtype.kind == "f" and numbers.size:
+        most = max(-float(np.fmin.reduce(numbers, axis=None)), float(np.fmax.reduce(numbers, axis=None)))
+        if most > LARGEST:
+            raise DataError(
+                f"{name} must have values of at most {LARGEST:g}, got {most:.3g}: their squares cannot be "
+                "computed. Divide such a column by a constant, or leave it out."
+            )
+
+
+def refuse_mask(name: str, values: Any) -> None:
+    """Raise if ``values`` has masked entries, which would be read as if they were not masked."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise DataError(
+            f"{name} has masked values, whose mask would be lost: pass {name}.filled(np.nan), which marks "
+            "them as missing."
+        )
 
 
 def unit_weights(weight: FloatArray) -> FloatArray:

@@ -44,6 +44,7 @@ from typing import (
 
 import numpy as np
 
+from drpu._checks import LARGEST
 from drpu.exceptions import ArtifactError
 
 __all__ = [
@@ -51,7 +52,6 @@ __all__ = [
     "decode", "encode", "kept", "kind_of", "rules_of",
 ]  # fmt: skip
 
-LARGEST = 1e100  # largest absolute value, so that sums and products of a few numbers are finite
 MOST_ITEMS = 10_000_000
 MOST_TEXT = 100_000
 MOST_DEPTH = 100

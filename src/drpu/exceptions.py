@@ -163,6 +163,7 @@ class DRPUWarning(UserWarning):
 
 
 _SILENT: ContextVar[bool] = ContextVar("silent", default=False)
+_HEARD: ContextVar[list[DRPUWarning] | None] = ContextVar("heard", default=None)
 
 
 @contextmanager
@@ -175,9 +176,24 @@ def silent() -> Iterator[None]:
         _SILENT.reset(token)
 
 
+@contextmanager
+def heard() -> Iterator[list[DRPUWarning]]:
+    """Collect the warnings of drpu inside the block, in this thread only, instead of issuing them."""
+    found: list[DRPUWarning] = []
+    token = _HEARD.set(found)
+    try:
+        yield found
+    finally:
+        _HEARD.reset(token)
+
+
 def warn(warning: DRPUWarning) -> None:
     """Issue a warning that points to the first line outside of drpu, which is the caller's."""
     if _SILENT.get():
+        return
+    listening = _HEARD.get()
+    if listening is not None:
+        listening.append(warning)
         return
     frame, level = sys._getframe(1), 2
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "drpu":

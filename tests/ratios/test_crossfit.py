@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from codec_laws import round_trip
 from drpu._samples import Sample, SamplePair
-from drpu.exceptions import DataError, ImputationWarning, ParameterError
+from drpu.exceptions import DataError, ImputationWarning, ParameterError, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
@@ -247,7 +247,7 @@ def test_a_share_of_one_row_cannot_be_kept_out(sizes):
 def test_a_warning_of_every_fold_is_given_once():
     class Warner(Spy):
         def fit_checked(self, pair, holdout=None):
-            warnings.warn("the rows have missing values", ImputationWarning, stacklevel=2)
+            warn(ImputationWarning("the rows have missing values"))
             return super().fit_checked(pair, holdout)
 
     with warnings.catch_warnings(record=True) as caught:

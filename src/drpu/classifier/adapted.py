@@ -261,6 +261,7 @@ class AdaptedRecord(RatioRecord):
     map: LogOddsMap | None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.cost, float):
             check_cost("cost", self.cost)
 

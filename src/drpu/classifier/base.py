@@ -706,6 +706,9 @@ class RatioRecord(Record):
     columns: Columns
     fitted: FittedRecord
 
+    def __post_init__(self) -> None:
+        self.columns.check_model(self.fitted.model)
+
     def facts(self) -> dict[str, Any]:
         """What the file keeps of the training rows."""
         return self.fitted.facts() | self.columns.facts()

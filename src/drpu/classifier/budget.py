@@ -30,8 +30,8 @@ class BudgetThreshold:
     log_ratio : float
         Log of the ratio above which rows are checked.
     score : float
-        Held-out positive score at the same depth of the counts. It is a separate value because a row is
-        labelled by the mean of the fold models, whereas the counts are of the scores of single models.
+        Score at the same depth of the counts. It is a separate value because a row is labelled by the mean
+        of the fold models, whereas the counts are of the scores of single models.
     outlook : Budget or None
         Expected precision, recall and lift of the rows that are checked; None after loading.
     """
@@ -39,6 +39,13 @@ class BudgetThreshold:
     log_ratio: float
     score: float
     outlook: Budget | None = None
+
+
+def _shortest(low: float, high: float) -> float:
+    """The middle between two numbers with the fewest digits, at least four, that keep it between them."""
+    middle = low + (high - low) / 2
+    found = (round(middle, digits) for digits in range(4, 17))
+    return next((number for number in found if low < number < high), middle)
 
 
 def budget_threshold(classifier: RatioClassifier, rows: Any, of: Any, share: Any) -> BudgetThreshold:
@@ -109,8 +116,7 @@ def _by_rows(classifier: RatioClassifier, X: Any, rows: Any, share: Any) -> Budg
     order: IntArray = np.argsort(-log_ratio, kind="stable")
     first = float(log_ratio[order[wanted - 1]])
     after = float(log_ratio[order[wanted]]) if wanted < len(order) else first - 1.0
-    cut = first - (first - after) / 2
-    return _by_counts(classifier, scored.counts, wanted, depth, cut=cut, positions=order[:wanted])
+    return _by_counts(classifier, scored.counts, wanted, depth, gap=(after, first), positions=order[:wanted])
 
 
 def _by_counts(
@@ -119,19 +125,23 @@ def _by_counts(
     rows: int | None,
     depth: float,
     *,
-    cut: float | None = None,
+    gap: tuple[float, float] | None = None,
     positions: IntArray | None = None,
 ) -> BudgetThreshold:
     """The threshold at a level of the counts: those of new rows, or those expected at the prior.
 
-    ``cut`` is the log-ratio between two rows, if the rows are known.
+    ``gap`` are the log-ratios of two rows, if the rows are known; the threshold is between them.
     """
     fitted, prior = classifier.fitted_, classifier.test_prior_
     gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
     k = int(within[0]) if within.size else len(fitted.tails.levels)  # the first level that keeps the depth
-    score = float(fitted.tails.levels[k]) if within.size else float("inf")
-    log_ratio = _between_levels(fitted.level_log_ratios(), k) if cut is None else cut
+    # Both are rounded, because a file keeps them, and the exact values are those of single rows.
+    around = _around(fitted.tails.levels, k)
+    score = float("inf") if around is None else _shortest(*around)
+    log_ratios = fitted.level_log_ratios()
+    gap = _around(log_ratios, k) if gap is None else gap
+    log_ratio = float(log_ratios[-1]) if gap is None else _shortest(*gap)
     budget = budget_outlook(
         float(np.interp(depth, gain.share, gain.recall)), fitted.tails.n_positive, prior, depth,
         float(np.exp(log_ratio)), rows=rows, positions=positions,
@@ -139,9 +149,9 @@ def _by_counts(
     return BudgetThreshold(log_ratio, score, budget)
 
 
-def _between_levels(log_ratios: FloatArray, k: int) -> float:
-    """Log-ratio between level ``k`` and the one below it."""
-    if k == len(log_ratios):  # more rows than the budget lie above the highest level
-        return float(log_ratios[-1])
-    below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
-    return (below + float(log_ratios[k])) / 2
+def _around(values: FloatArray, k: int) -> tuple[float, float] | None:
+    """Values of the level below level ``k`` and of this level; None above the highest level."""
+    if k == len(values):  # more rows than the budget lie above the highest level
+        return None
+    below = float(values[k - 1]) if k > 0 else float(values[0]) - 1.0
+    return below, float(values[k])

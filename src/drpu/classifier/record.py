@@ -191,6 +191,12 @@ class Columns(Kept):
         if self.names is not None:
             classifier.feature_names_in_ = np.array(self.names, dtype=object)
 
+    def check_model(self, model: Function) -> None:
+        """Raise unless ``model`` scores rows with these columns."""
+        width = self.n if self.table is None else self.table.width
+        if model.n_columns != width:
+            raise DataError(f"the model must have {width} columns, as the rows do, got {model.n_columns}.")
+
     def reduced(self, reduction: Reduction) -> Columns:
         """The columns with fewer values of the training rows."""
         return replace(self, table=reduction.table(self.table))

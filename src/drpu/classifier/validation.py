@@ -13,7 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import check_choice, check_weights, one_line, unit_weights
+from drpu._checks import (
+    LARGEST,
+    check_choice,
+    check_size,
+    check_weights,
+    one_line,
+    refuse_mask,
+    unit_weights,
+)
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import (
@@ -242,13 +250,15 @@ def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
 
 def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
     try:
-        return check_array(
+        found: Rows = check_array(
             matrix,
             dtype=(np.float64, np.float32),
             ensure_all_finite="allow-nan" if model.accepts_nan else True,
             estimator=estimator,
             input_name="X",
         )
+        check_size("X", found)
+        return found
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
     except ValueError as error:
@@ -391,6 +401,7 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
             "or choose a model that supports it (kernel, linear, boosted)."
         )
     X = as_numpy(X)
+    refuse_mask(name, X)
     images = model.accepts_nd and is_images(X)  # the model converts images batch by batch
     if reset:
         estimator.table_ = None
@@ -410,6 +421,7 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
         raise DataTypeError(one_line(error)) from error
     except ValueError as error:
         raise DataError(one_line(error)) from error
+    check_size(name, X)
     return without_repeats(X) if table is None else table.transform_array(X)
 
 
@@ -423,7 +435,7 @@ def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
         and X.shape[1] == estimator.n_features_in_
         and not hasattr(estimator, "feature_names_in_")
         and getattr(estimator, "table_", None) is None
-        and not (np.isinf(X).any() if model.accepts_nan else not np.isfinite(X).all())
+        and not ((np.abs(X) > LARGEST).any() if model.accepts_nan else not (np.abs(X) <= LARGEST).all())
     )
 
 

@@ -112,6 +112,7 @@ def save(
     the rows and written unchanged.
     """
     reduction = Reduction(column_values, rare_values, column_profiles, levels)
+    _know_kinds()  # among them are those that record_of needs
     whole = record_of(classifier)
     record = whole.reduced(reduction)
     facts = record.facts()
@@ -315,8 +316,7 @@ class _File:
         return self.record(self.archive.blobs)
 
     def record(self, blobs: Mapping[str, bytes]) -> Record:
-        for module in KIND_MODULES:
-            import_module(module)
+        _know_kinds()
         record: Record = decode(self.archive.tree, self.archive.arrays, blobs, Record)
         return record
 
@@ -345,6 +345,11 @@ class _File:
                 raise
             start = f"{self.name!r} cannot be read as a drpu artifact"
             raise ArtifactError(f"{start}: {error!s:.500}{newer}") from error
+
+
+def _know_kinds() -> None:
+    for module in KIND_MODULES:
+        import_module(module)
 
 
 def _read(

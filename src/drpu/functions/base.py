@@ -11,6 +11,7 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from drpu._arrays import as_numpy
+from drpu._checks import check_size, refuse_mask
 from drpu._codec import Kept
 from drpu._samples import without_repeats
 from drpu._typing import FloatArray, Rows
@@ -174,23 +175,24 @@ def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, 
     if sparse.issparse(X) and not sparse_ok:
         raise DataTypeError(f"{name} is sparse, which this model does not support: pass {name}.toarray().")
     X = as_numpy(X)
+    refuse_mask(name, X)
     if nd_ok and is_images(X):
         return np.ascontiguousarray(X)
     try:
-        return without_repeats(
-            check_array(
-                X,
-                accept_sparse="csr" if sparse_ok else False,
-                dtype=(np.float64, np.float32),
-                ensure_all_finite="allow-nan" if nan_ok else True,
-                allow_nd=nd_ok,
-                input_name=name,
-            )
+        found = check_array(
+            X,
+            accept_sparse="csr" if sparse_ok else False,
+            dtype=(np.float64, np.float32),
+            ensure_all_finite="allow-nan" if nan_ok else True,
+            allow_nd=nd_ok,
+            input_name=name,
         )
     except TypeError as error:
         raise DataTypeError(f"{name}: {error}") from error
     except ValueError as error:
         raise DataError(f"{name}: {error}") from error
+    check_size(name, found)
+    return without_repeats(found)
 
 
 def is_images(X: Any) -> bool:

@@ -6,6 +6,8 @@ trusted, and an archive is opened on first use, after that decision.
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -151,6 +153,8 @@ def log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArr
 
 # -- archives -------------------------------------------------------------------------------------
 
+_SHARED = 2**24  # bytes by which an archive may expand where estimators share an array
+
 
 def write_estimators(estimators: Sequence[Any]) -> bytes:
     """An archive of fitted estimators."""
@@ -172,6 +176,7 @@ def read_estimators(archive: bytes) -> list[Any]:
     from skops import io as skops
 
     try:
+        _check_expanded(archive)
         found = skops.loads(archive, trusted=skops.get_untrusted_types(data=archive))
     except Exception as error:  # depends on the archive
         raise ArtifactError(f"the estimators of the artifact cannot be read: {error!s:.300}") from error
@@ -183,19 +188,34 @@ def read_estimators(archive: bytes) -> list[Any]:
     return found
 
 
+def _check_expanded(archive: bytes) -> None:
+    """Raise unless the archive holds what its bytes hold: nothing compressed, and each array used once."""
+    with zipfile.ZipFile(io.BytesIO(archive)) as opened:
+        parts = opened.infolist()
+        if any(part.compress_type != zipfile.ZIP_STORED for part in parts):
+            raise ArtifactError("an archive must not be compressed.")
+        if sum(part.file_size for part in parts) > len(archive):
+            raise ArtifactError("an archive must not have parts in common.")
+        schema = opened.read("schema.json").decode()
+    expanded = sum(schema.count(f'"{part.filename}"') * part.file_size for part in parts)
+    if expanded > len(archive) + _SHARED:
+        raise ArtifactError(f"an archive of {len(archive)} bytes must not expand to {expanded}.")
+
+
 # -- values of rows -------------------------------------------------------------------------------
 
-# Types of scikit-learn that keep coefficients, splits, and statistics over many rows.
+# Types of scikit-learn that keep coefficients, splits, and statistics over many rows. Others keep exact
+# values: limits of bins (HistGradientBoostingClassifier), medians and frequent values (SimpleImputer,
+# RobustScaler), thresholds at scores (IsotonicRegression), ranges (MinMaxScaler, VarianceThreshold).
 _ROW_FREE = {
     "AdaBoostClassifier", "BaggingClassifier", "Binarizer", "CalibratedClassifierCV", "ColumnTransformer",
     "DecisionTreeClassifier", "DecisionTreeRegressor", "DummyClassifier", "ExtraTreeClassifier",
     "ExtraTreesClassifier", "FeatureUnion", "FunctionTransformer", "GradientBoostingClassifier",
-    "HistGradientBoostingClassifier", "IsotonicRegression", "LabelBinarizer", "LabelEncoder", "LinearSVC",
-    "LogisticRegression", "LogisticRegressionCV", "MLPClassifier", "MissingIndicator", "Normalizer", "PCA",
-    "Pipeline", "PolynomialFeatures", "PowerTransformer", "RBFSampler", "RandomForestClassifier",
-    "RidgeClassifier", "RobustScaler", "SGDClassifier", "SelectFromModel", "SelectKBest", "SimpleImputer",
-    "StackingClassifier", "StandardScaler", "TruncatedSVD", "VarianceThreshold", "VotingClassifier",
-    "_BinMapper", "_SigmoidCalibration",
+    "LabelBinarizer", "LabelEncoder", "LinearSVC", "LogisticRegression", "LogisticRegressionCV",
+    "MLPClassifier", "MissingIndicator", "Normalizer", "PCA", "Pipeline", "PolynomialFeatures",
+    "PowerTransformer", "RBFSampler", "RandomForestClassifier", "RidgeClassifier", "SGDClassifier",
+    "SelectFromModel", "SelectKBest", "StackingClassifier", "StandardScaler", "TruncatedSVD",
+    "VotingClassifier", "_SigmoidCalibration",
 }  # fmt: skip
 # Types that keep a mean for each class, which reveals no row if the class has several.
 _MEANS = {
@@ -221,15 +241,17 @@ def kept_values(estimators: Sequence[Any], fewest: float = np.inf) -> dict[str, 
 
 def _parts(thing: Any) -> Iterator[BaseEstimator]:
     """Every estimator inside ``thing``, fitted or not, at any depth."""
-    waiting, seen = [thing], set()
+    waiting, seen = [thing], dict[int, Any]()  # with the objects, so that no other gets the same id
     while waiting:
         part = waiting.pop()
         if id(part) in seen:
             continue
-        seen.add(id(part))
+        seen[id(part)] = part
         if isinstance(part, dict):
             waiting.extend(part.values())
-        elif isinstance(part, (list, tuple, set)) or (isinstance(part, np.ndarray) and part.dtype == object):
+        elif isinstance(part, np.ndarray):
+            waiting.extend(part.ravel() if part.dtype == object else ())
+        elif isinstance(part, (list, tuple, set)):
             waiting.extend(part)
         elif hasattr(part, "__dict__") and not isinstance(part, type):
             if isinstance(part, BaseEstimator):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -11,7 +10,6 @@ from typing import Annotated, Any, ClassVar, Literal
 import numpy as np
 from scipy import sparse
 from sklearn.cluster import KMeans
-from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
@@ -78,7 +76,7 @@ def _bits(terms: int) -> int:
 def _rounded(A: FloatArray, bits: int, axis: int) -> FloatArray:
     """``A`` in fixed point: ``bits`` bits below the largest absolute value along ``axis``."""
     _, exponent = np.frexp(np.abs(A).max(axis=axis, keepdims=True, initial=0.0))
-    unit = np.ldexp(1.0, exponent - bits)
+    unit = np.ldexp(1.0, np.maximum(exponent - bits, -1000))  # which is not 0
     return np.asarray(np.rint(A / unit) * unit, dtype=np.float64)
 
 
@@ -246,10 +244,15 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
 
 
 def _clusters(Z: Rows, size: int, seed: int) -> IntArray:
-    with warnings.catch_warnings():  # fewer distinct rows than clusters: drop the empty ones
-        warnings.simplefilter("ignore", ConvergenceWarning)
-        groups = KMeans(size, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
+    size = min(size, _n_distinct(Z))  # KMeans warns of empty clusters
+    groups = KMeans(size, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
     return np.asarray(groups, dtype=np.int64)
+
+
+def _n_distinct(Z: Rows) -> int:
+    """Number of distinct rows, found as the number of distinct values of a random combination of columns."""
+    weights = np.random.default_rng(0).normal(size=Z.shape[1])
+    return len(np.unique(Z @ weights if is_sparse(Z) else (Z * weights).sum(axis=1)))
 
 
 def _standardised(X: Rows, scaling: Scaling) -> tuple[Rows, FloatArray]:

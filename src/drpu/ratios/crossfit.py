@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -18,7 +15,7 @@ from drpu._optional import progress
 from drpu._samples import SamplePair, take_rows
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ParameterError
+from drpu.exceptions import ParameterError, heard, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
@@ -117,8 +114,10 @@ def cross_fit(
         work.insert(0, (of_all, pair, None, None))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
-    with _each_warning_once():
+    with heard() as warnings:  # given once, after the last fold, so that none interrupts a progress bar
         fits = list(progress(done, total=len(work), label="folds", show=verbose > 0))
+    for warning in {(type(warning), str(warning)): warning for warning in warnings}.values():
+        warn(warning)
     whole = None if of_all is None else fits.pop(0)[0]
 
     held = []
@@ -127,16 +126,6 @@ def cross_fit(
         places = places.take(np.concatenate([split[at][1] for split in splits]))
         held.append(replace(places, rows=np.concatenate([fit[1 + at] for fit in fits])))
     return Folds(tuple(fit[0] for fit in fits), whole), SamplePair(*held)
-
-
-@contextmanager
-def _each_warning_once() -> Iterator[None]:
-    """Give each warning of the folds once, after the last fold, so that none interrupts a progress bar."""
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        yield
-    for message in {(w.category, str(w.message)): w for w in caught}.values():
-        warnings.warn_explicit(message.message, message.category, message.filename, message.lineno)
 
 
 def _fit_split(

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from contextvars import copy_context
 from dataclasses import dataclass
 from typing import Any
 
@@ -196,7 +197,11 @@ def run_jobs(
         work = work[1:]
         if _saved(wall, busy, len(work), jobs) < PROCESS_START:
             jobs = 1
-    calls = (delayed(function)(*arguments) for arguments in work)
+    # Threads get the context of this one, so that its listener hears their warnings.
+    calls = (
+        delayed(copy_context().run)(function, *given) if threads else delayed(function)(*given)
+        for given in work
+    )
     backend = "threading" if threads else None
     with _one_matrix_thread() if threads and len(work) > 1 else nullcontext():
         yield from Parallel(n_jobs=jobs, backend=backend, return_as="generator")(calls)

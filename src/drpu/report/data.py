@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
@@ -21,7 +20,7 @@ from drpu.core.performance import PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DRPUWarning, FewPositivesWarning, ParameterError, ShiftWarning
+from drpu.exceptions import DRPUWarning, FewPositivesWarning, ParameterError, ShiftWarning, heard, warn
 from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
 
 __all__ = ["ReportData", "collect"]
@@ -207,8 +206,7 @@ def collect(
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
         return _data(current, within_budget=_with_budget(current, budget, ROWS))
     groups = None
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", DRPUWarning)
+    with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
         scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
         current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
@@ -216,8 +214,8 @@ def collect(
             groups = current.adapt_by(scored, by=values, level=level)
         within_budget = _with_budget(current, budget, scored)
     for warning in caught:
-        warnings.warn(warning.message, stacklevel=4)
-    kept = {str(w.message): w.message for w in caught if isinstance(w.message, DRPUWarning)}
+        warn(warning)
+    kept = {str(warning): warning for warning in caught}
     return _data(
         current,
         new=scored.counts,

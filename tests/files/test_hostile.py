@@ -1,0 +1,319 @@
+"""What a file cannot do: make large things of small numbers, start processes, or write into a page."""
+
+import io
+import json
+import re
+import threading
+import warnings
+import zipfile
+from contextlib import suppress
+
+import numpy as np
+import pytest
+from sklearn.ensemble import (
+    BaggingClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import RobustScaler
+
+from benchmarks._fuzz import repacked, unpacked
+from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, PriorEstimate, load, make_gaussian_pu, save
+from drpu.exceptions import ArtifactError, DRPUError
+from drpu.functions import estimators
+from drpu.functions.estimators import kept_values, read_estimators, write_estimators
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning"),
+    pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # overflow in steps of scikit-learn
+    pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
+]
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "<img src=x onerror=alert(1)>",
+    "&lt;",
+    "'\">",
+    "\x1b[31m",
+    "=1+1",
+    "{0}",
+)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return make_gaussian_pu(60, 200, prior=0.4, separation=3, dimensions=3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def clf(data):
+    model = KernelRatio(width=1.0, ridge=0.1, n_centres=8)
+    return DRPUClassifier(model, holdout=2, random_state=0).fit(*data.X_y())
+
+
+def replaced(tree, old, new):
+    """The tree with every integer ``old`` replaced."""
+    if isinstance(tree, dict):
+        return {key: replaced(value, old, new) for key, value in tree.items()}
+    if isinstance(tree, list):
+        return [replaced(value, old, new) for value in tree]
+    return new if tree == old and type(tree) is int else tree
+
+
+# -- numbers that count something ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [2, 4, 10**6, 2**31, 10**10])
+@pytest.mark.parametrize("model", [KernelRatio(width=1.0, ridge=0.1, n_centres=8), BoostedRatio(n_rounds=2)])
+def test_a_count_is_compared_with_what_it_counts(model, n, data, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(DRPUClassifier(model, holdout=2, random_state=0).fit(*data.X_y()), path)
+    manifest, parts = unpacked(path.read_bytes())
+    manifest["tree"]["fields"]["columns"]["fields"]["n"] = n
+    path.write_bytes(repacked(manifest, parts))
+    with pytest.raises(ArtifactError, match="columns"):
+        load(path)
+
+
+@pytest.mark.parametrize("n", [10**6, 2**31 - 1])
+def test_many_columns_that_agree_with_each_other_make_nothing_large(n, data, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0).fit(*data.X_y()), path)
+    manifest, parts = unpacked(path.read_bytes())
+    manifest["tree"] = replaced(manifest["tree"], 3, n)
+    path.write_bytes(repacked(manifest, parts))
+    with suppress(ArtifactError), warnings.catch_warnings():
+        back = load(path)
+        with pytest.raises(DRPUError, match=r"X has 3 features|columns"):
+            back.predict(data.unlabeled)
+
+
+# -- archives of estimators ----------------------------------------------------------------------
+
+
+def test_estimators_that_are_read_start_no_processes(data):
+    X, y = data.X_y()
+    forest = RandomForestClassifier(2, n_jobs=64, random_state=0)
+    bags = BaggingClassifier(make_pipeline(RobustScaler(), KNeighborsClassifier(n_jobs=64)), 2, n_jobs=64)
+    found = read_estimators(write_estimators([forest.fit(X, y), bags.fit(X, y)]))
+    values = [part.n_jobs for part in estimators._parts(found) if hasattr(part, "n_jobs")]
+    assert len(values) > 4
+    assert set(values) == {None}
+
+
+def test_every_estimator_in_a_list_of_lists_is_found(data):
+    X, y = data.X_y()
+    both = [GradientBoostingClassifier(n_estimators=20, random_state=k).fit(X, y) for k in (0, 1)]
+    found = [type(part).__name__ for part in estimators._parts(both)]
+    assert found.count("DecisionTreeRegressor") == 40
+
+
+def test_an_archive_that_expands_is_not_read():
+    archive = write_estimators([LogisticRegression().fit([[0.0], [1.0]], [0, 1])])
+    out = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(archive)) as old, zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    with pytest.raises(ArtifactError, match="compressed"):
+        read_estimators(out.getvalue())
+
+
+def test_an_array_that_many_nodes_name_is_not_read(monkeypatch):
+    monkeypatch.setattr(estimators, "_SHARED", 0)
+    out, array = io.BytesIO(), io.BytesIO()
+    np.save(array, np.zeros(10_000))
+    with zipfile.ZipFile(out, "w") as archive:
+        archive.writestr("x.npy", array.getvalue())
+        archive.writestr("schema.json", json.dumps([{"file": "x.npy"}] * 100))
+    with pytest.raises(ArtifactError, match="must not expand"):
+        read_estimators(out.getvalue())
+
+
+# -- values of rows ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        HistGradientBoostingClassifier(max_iter=2),
+        make_pipeline(SimpleImputer(strategy="most_frequent"), LogisticRegression()),
+        make_pipeline(SimpleImputer(strategy="median"), LogisticRegression()),
+        make_pipeline(RobustScaler(), LogisticRegression()),
+    ],
+)
+def test_estimators_with_exact_values_are_refused_unless_asked_for(model, data, tmp_path):
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(*data.X_y())
+    assert kept_values([model])
+    with pytest.raises(ArtifactError, match="keep_rows=True"):
+        save(clf, tmp_path / "a.drpu")
+
+
+def all_bytes(path):
+    """The content of a file, with the parts of archives inside it."""
+    found = []
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            part = archive.read(name)
+            found.append(part)
+            if name.endswith(".skops"):
+                with zipfile.ZipFile(io.BytesIO(part)) as inner:
+                    found += [inner.read(each) for each in inner.namelist()]
+    return b"".join(found)
+
+
+def secrets(number, text="Zeugin-4711"):
+    """The forms in which a secret number or text could be written."""
+    forms = [np.float64(number).tobytes(), np.float32(number).tobytes(), repr(number).encode(), text.encode()]
+    return forms
+
+
+@pytest.mark.parametrize("model", ["kernel", "boosted", "auto", "classifier"])
+def test_no_value_of_one_row_is_in_the_file(model, tmp_path):
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    n, number = 400, 123.456789012345
+    frame = pd.DataFrame(
+        {
+            "income": rng.normal(size=n),
+            "count": rng.integers(0, 9, n).astype(float),
+            "ward": rng.choice(["north", "south"], n),
+            "name": [f"Person-{i}" for i in range(n)],
+            "day": pd.to_datetime("2026-01-01") + pd.to_timedelta(rng.integers(0, 90, n), unit="D"),
+        }
+    )
+    frame.loc[7, "income"] = number
+    frame.loc[8, "ward"] = "Zeugin-4711"
+    frame.loc[9, "name"] = "Zeugin-4711"
+    frame.loc[10, "day"] = pd.Timestamp("1931-05-17")
+    labels = (rng.random(n) < 0.2).astype(int)
+    labels[7:11] = [1, 0, 1, 0]
+    if model == "classifier":
+        frame = frame[["income", "count"]]
+    frame["income"] += 2 * labels * (frame["income"] != number)
+    clf = DRPUClassifier(model, holdout=2, random_state=0).fit(frame, labels)
+    save(clf, tmp_path / "a.drpu", column_values="keep")
+    content = all_bytes(tmp_path / "a.drpu")
+    days = float((pd.Timestamp("1931-05-17") - pd.Timestamp("1970-01-01")).days)
+    for form in [*secrets(number), np.float64(days).tobytes(), np.float64(days * 86400).tobytes()]:
+        assert form not in content
+
+
+def test_the_threshold_of_a_saved_budget_is_no_score_of_a_row(clf, data, tmp_path):
+    for budget in (clf.at_budget(20, of=data.unlabeled), clf.at_budget(share=0.1)):
+        save(budget, tmp_path / "a.drpu", levels=20)
+        kept = json.loads(zipfile.ZipFile(tmp_path / "a.drpu").read("manifest.json"))["tree"]["fields"][
+            "budget"
+        ]
+        assert max(len(repr(value)) for value in kept) < 10
+        assert not set(kept) & set(clf.tails_.levels.tolist())
+        save(budget, tmp_path / "b.drpu")
+        back = load(tmp_path / "b.drpu")
+        assert (back.predict(data.unlabeled) == budget.predict(data.unlabeled)).all()
+        assert back.expected_performance() == budget.expected_performance()
+
+
+# -- pages ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_texts_of_files_and_tables_are_escaped_in_notebooks(text, clf, data, tmp_path):
+    prior = PriorEstimate(0.4, 0.3, 0.5, 0.95, text)
+    groups = clf.adapt_by(data.unlabeled, by=np.where(data.unlabeled[:, 0] > 0, text, "b"))
+    columns = clf.adapt(data.unlabeled)
+    shown = [
+        prior._repr_html_(),
+        groups._repr_html_(),
+        clf.at_prior(prior)._repr_html_(),
+        columns._repr_html_(),
+    ]
+    for page in shown:
+        tags = set(re.findall(r"</?([a-z]+)", page))
+        assert tags <= {"p", "b", "table", "caption", "thead", "tbody", "tr", "th", "td", "br"}
+        assert "<script" not in page
+        assert "onerror=alert(1)>" not in page
+
+
+# -- threads -------------------------------------------------------------------------------------
+
+
+def test_fits_and_loads_in_threads_leave_the_filters_of_warnings_alone(data, tmp_path):
+    def work(seed):
+        model = KernelRatio(n_centres=8)
+        clf = DRPUClassifier(model, holdout=3, random_state=seed).fit(*data.X_y())
+        save(clf, tmp_path / f"{seed}.drpu")
+        load(tmp_path / f"{seed}.drpu").adapt(data.unlabeled)
+
+    before = list(warnings.filters)
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert warnings.filters == before
+
+
+# -- extreme tables ------------------------------------------------------------------------------
+
+
+def extremes():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), np.repeat([1, 0], [20, 40])
+    one = np.zeros(60, dtype=int)
+    one[0] = 1
+    yield "huge", np.where(X > 1, 1e308, X), y
+    yield "huge columns", np.clip(X, -1, 1) * [1e308, 1], y
+    yield "both signs", np.sign(X) * 1.7e308, y
+    yield "large", np.clip(X, -1, 1) * 1e100, y
+    yield "tiny", X * 1e-310, y
+    yield "one positive", X, one
+    yield "one unlabeled", X, 1 - one
+    yield "all equal", np.ones((60, 2)), y
+    yield "one row each", X[:2], np.array([1, 0])
+    yield "one row", X[:1], np.array([1])
+    yield "no rows", X[:0], y[:0]
+    yield "few values", np.round(X), y
+
+
+@pytest.mark.parametrize("model", [KernelRatio(n_centres=8), BoostedRatio(n_rounds=5), "classifier"])
+@pytest.mark.parametrize(
+    ("name", "X", "y"), list(extremes()), ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_no_call_on_finite_rows_ends_in_an_untyped_error(name, X, y, model, tmp_path):
+    with np.errstate(all="ignore"):
+        try:
+            clf = DRPUClassifier(model, holdout=2, random_state=0).fit(X, y)
+        except DRPUError:
+            return
+        for call in (
+            lambda: clf.predict(X),
+            lambda: clf.predict_proba(np.full((2, 2), 1e308)),
+            lambda: clf.adapt(X),
+            lambda: clf.adapt(np.full((5, 2), -1e308)),
+            lambda: clf.adapt(X, sample_weight=np.full(len(X), 1e300)),
+            lambda: clf.at_budget(share=0.5).predict(X),
+            lambda: clf.adapt(X, audit=Audit.random(np.arange(5), [1, 0, 1, 0, 1]))._repr_html_(),
+            lambda: save(clf, tmp_path / "a.drpu", keep_rows=True),
+            lambda: load(tmp_path / "a.drpu", trusted=True).predict(X),
+        ):
+            with suppress(DRPUError, FileNotFoundError):
+                call()
+
+
+def test_many_levels_are_read(tmp_path):
+    pd = pytest.importorskip("pandas")
+    n = 100_000
+    frame = pd.DataFrame({"a": np.arange(n) % 7 * 1.0, "level": [f"l{i}" for i in range(n)]})
+    clf = DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0).fit(
+        frame, np.arange(n) % 10 == 0
+    )
+    assert len(clf.predict(frame[:10])) == 10
+
+
+def test_masks_are_not_ignored(clf, data):
+    X = np.ma.masked_greater(data.unlabeled, 1.0)
+    with pytest.raises(DRPUError, match="mask"):
+        clf.predict(X)
