@@ -23,7 +23,7 @@ test-all: lint  ## the same with the tests marked "slow"
 lint: $(READY)  ## ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
+	$(BIN)/mypy --num-workers auto
 	$(BIN)/lint-imports
 
 docs: $(READY)  ## build the documentation site in site/; a warning is an error

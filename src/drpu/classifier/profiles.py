@@ -118,7 +118,7 @@ def warn_of_other_shift(
         columns = ""
     untested = not moved and not test.degrees
     if untested:
-        seen = "there are too few labelled positives to test whether only the prior has changed"
+        seen = "there are too few labelled positives or new rows to test whether only the prior has changed"
     else:
         seen = f"{seen}: more than the prior has changed"
     warn((FewPositivesWarning if untested else ShiftWarning)(f"{seen}.{columns} {_DONE[done]} {_HELP}"))
