@@ -138,7 +138,8 @@ def read_month_tables(folder: Path, names: Sequence[str] | None = None) -> Itera
 
 def labels_of(name: str, y: np.ndarray, rate: float, seed: int) -> np.ndarray:
     """1 for labelled positives; the rows labelled at one rate are among those of every higher rate."""
-    return ((y == 1) & (generator(name, "labels", seed).random(len(y)) < rate)).astype(int)
+    chosen = generator(name, "labels", seed).random(len(y)) < rate
+    return np.asarray((y == 1) & chosen, dtype=int)
 
 
 def periods_in_order(period: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -230,7 +231,7 @@ def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) ->
     truth = float(old.y.mean())
     given = with_prior(clf, truth)
     tails, seen, checked = clf.tails_, clf.count(new.X), clf._checked_rows(new.X)
-    arrays = {
+    arrays: dict[str, Any] = {
         "y": new.y.astype(np.int8),
         "label": new.label.astype(np.int8),
         "probability": clf.predict_proba(new.X)[:, 1],
@@ -282,14 +283,12 @@ def resampled(table: Table, protocol: str, seed: int, rate: float) -> Iterator[C
 
 def cell_probability(clf: DRPUClassifier) -> np.ndarray:
     """Calibrated probability in each cell of the tails: the mean of the step and of the curve."""
-    calibration = clf.fitted_.calibration
-    parts = [calibration._in_population(part) for part in (calibration.steps, calibration.curve)]
-    return np.clip(clf.train_prior_.value * (parts[0] + parts[1]) / 2, 0, 1)
+    return clf.fitted_.cell_probability()
 
 
 def reading(clf: DRPUClassifier, rows: pd.DataFrame) -> dict[str, Any]:
     """Priors and tests of one adaptation, as it is without a guard."""
-    adapted = clf.adapt(rows)
+    adapted = clf.adapt(rows, shift="prior")
     test = adapted.shift_test_
     return {
         "train": asdict(clf.train_prior_),
@@ -303,12 +302,12 @@ def reading(clf: DRPUClassifier, rows: pd.DataFrame) -> dict[str, Any]:
 
 def supervised(old: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
     """P(positive) of the rows ``new`` by boosted trees trained with true labels."""
-    coded = {True: {}, False: {}}
+    coded: dict[bool, dict[str, Any]] = {True: {}, False: {}}
     text = []
     for name in old.columns:
         numeric = pd.api.types.is_numeric_dtype(old[name]) or pd.api.types.is_bool_dtype(old[name])
         text.append(not numeric)
-        levels = None if numeric else old[name].astype(str).value_counts().index[:200]
+        levels: Any = None if numeric else old[name].astype(str).value_counts().index[:200]
         for is_new, frame in ((False, old), (True, new)):
             column = frame[name]
             if numeric:
@@ -335,7 +334,8 @@ def write_cell(path: Path, cell: Cell) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     (path.parent / ".gitignore").write_text("*\n")
     part = path.with_name(f".{path.name}.{os.getpid()}.npz")
-    np.savez_compressed(part, facts=np.array(json.dumps(cell.facts)), **cell.arrays)
+    everything: dict[str, Any] = {"facts": np.array(json.dumps(cell.facts)), **cell.arrays}
+    np.savez_compressed(part, **everything)
     part.replace(path)
 
 

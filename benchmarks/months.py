@@ -136,7 +136,7 @@ def guarded(
 def labels_at(cell: Cell, kind: str, train_prior: float, prior: float) -> np.ndarray:
     """Labels of the period's rows by the trained classifier at another prior."""
     probability = cell["probability" if kind == "estimated" else "probability_given"]
-    return _log_odds(probability) + odds_move(train_prior, prior) > 0
+    return np.asarray(_log_odds(probability) + odds_move(train_prior, prior) > 0)
 
 
 def as_trained(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
@@ -380,7 +380,7 @@ def _interval_score(row: Row, reading: Reading) -> float:
         margin = float(ndtri(1 - alpha / 2)) * spread
         low, high = (float(expit(start + reading.move + side)) for side in (-margin, margin))
         score += alpha / 2 * (high - low) + max(low - q, 0.0) + max(q - high, 0.0)
-    return score / 3.5
+    return float(score / 3.5)
 
 
 def choose(cells: Sequence[Cell]) -> Row:

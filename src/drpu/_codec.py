@@ -521,6 +521,8 @@ def _rule(hint: Any) -> _Rule:
         if more:
             raise TypeError(f"one rule is allowed, got {given} and {more}")
     origin, args = get_origin(hint) or hint, get_args(hint)
+    alias = getattr(origin, "__value__", None)  # newer versions of NumPy declare NDArray as a type alias
+    origin = origin if alias is None else get_origin(alias) or alias
     expected = Array if origin is np.ndarray else type(_DEFAULTS.get(origin))
     if not isinstance(given, expected):
         if given is not None or expected is Array:
