@@ -281,11 +281,55 @@ def hardening() -> str:
     return _table(["what", "how many", "what could go wrong", "found"], lines, source)
 
 
+def months() -> str:
+    """Priors and labels in real periods, means over tables."""
+    source = _read("months")
+    lines = []
+    for protocol, rates in source["protocols"].items():
+        for rate, kinds in rates.items():
+            if rate == "all":
+                continue
+            for rule, found in kinds["estimated"].items():
+                lines.append([protocol, rate, rule, *_month_figures(found["all"])])
+    head = [
+        "protocol",
+        "labelled",
+        "rule",
+        "accuracy",
+        "error of the prior",
+        "limits hold",
+        "lose more than .05",
+    ]
+    return _table(head, lines, source)
+
+
+def months_by_table() -> str:
+    """The same for each table, with 30 % of the positives labelled."""
+    source = _read("months")
+    found = source["protocols"]["next"]["30%"]["estimated"]
+    names = [name for name in found["auto"] if name not in ("all", "left out")]
+    rules = ["majority class", "as trained", "prior shift", "auto", "auto, periods", "auto, labels"]
+    lines = [[name, *(f"{found[rule][name]['accuracy']:.3f}" for rule in rules)] for name in names]
+    return _table(["accuracy", *rules], lines, source)
+
+
+def _month_figures(found: dict[str, Any]) -> list[str]:
+    error, holds = found["error"], found["cells_hold"]
+    return [
+        f"{found['accuracy']:.3f}",
+        "" if error is None else f"{error:.3f}",
+        "" if holds is None else f"{holds:.0%}",
+        f"{found['losing']:.0%}",
+    ]
+
+
 TABLES = {
     "choice": choice,
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,
+    "months": months,
+    "months_by_table": months_by_table,
     "shift": shift,
     "teaching": teaching,
     "intervals": intervals,
