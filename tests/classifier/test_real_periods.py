@@ -207,3 +207,30 @@ def test_answers_of_two_months_add_up(audited):
     assert again.map_.n == pytest.approx(100)  # old answers count at most as much as the new ones
     assert alone.map_.n == pytest.approx(50)
     assert again.map_.covariance[0] < alone.map_.covariance[0]
+
+
+# -- labels that are no fair sample ----------------------------------------------------------------
+
+
+def test_known_propensities_correct_for_labels_that_are_no_fair_sample():
+    rng = np.random.default_rng(11)
+    X, y = rows(rng, 6000, 0.4)
+    chance = np.where(X[:, 1] > 1, 0.6, 0.1)  # the rate depends on a column
+    labels = (y & (rng.random(len(y)) < chance)).astype(int)
+    clf = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    fair = clf.fit(X, labels, propensity=chance).ratio(X)
+    true = np.exp(2.5 * (X[:, 0] - 1.25) + (X[:, 1] - 0.5))
+    true = true / (0.4 * true + 0.6)
+    biased = clf.fit(X, labels).ratio(X)
+    assert np.mean(np.abs(fair - true)) < 0.8 * np.mean(np.abs(biased - true))
+    with pytest.raises(DataError, match="propensity must lie in"):
+        clf.fit(X, labels, propensity=np.full(len(y), 2.0))
+
+
+def test_bounds_of_the_prior_widen_with_the_factor(clf):
+    one, two = clf.sensitivity(1.0), clf.sensitivity(2.0)
+    assert one.prior == one.prior_low == one.prior_high
+    assert two.prior_low < one.prior < two.prior_high
+    assert two.flagged_low <= one.flagged <= two.flagged_high
+    with pytest.raises(ParameterError, match="k must"):
+        clf.sensitivity(0.5)

@@ -23,6 +23,7 @@ from drpu.classifier.groups import priors_by_group
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, PUClassifier, Record, Reduction, try_rows
 from drpu.classifier.validation import check_rows
+from drpu.core.audit.labelling import Sensitivity, sensitivity
 from drpu.core.audit.recalibration import MEMORY, LogOddsMap, bounded_log_odds
 from drpu.core.audit.results import Evaluation
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
@@ -317,6 +318,30 @@ class RatioClassifier(PUClassifier):
         """
         self._check_fitted()
         return self.at_budget(share=share_for_precision(self, precision))
+
+    def sensitivity(self, k: float) -> Sensitivity:
+        """Bounds of the training prior and of the flagged rows if some positives are labelled more often.
+
+        Parameters
+        ----------
+        k : float
+            At least 1: the rate at which any positive is labelled differs from the mean rate by a factor
+            from 1/k to k.
+
+        Returns
+        -------
+        sensitivity : Sensitivity
+            Both figures as estimated, and their bounds over all such rates.
+        """
+        fitted = self._checked()
+        share, prior = fitted.labelled_fraction, fitted.train_prior.value
+        return sensitivity(
+            fitted.cell_probability(),
+            k=check_real("k", k, low=1.0, high=1e6),
+            weight=np.asarray(fitted.tails.counts, dtype=np.float64),
+            rate=min(share / prior, 1.0) if prior > 0 else 0.0,
+            cost=float(self.cost_),
+        )
 
     def adapt_by(self, X: Rows, *, by: Any, level: float = 0.95) -> GroupPriors:
         """Prior of each group of rows, with limits that hold for all groups together.

@@ -31,6 +31,7 @@ from drpu.classifier.validation import (
     split_pu,
     warn_of_guess,
     warn_of_more_positives,
+    weigh_labelled,
     with_categories,
 )
 from drpu.core.calibration import Calibration, calibrate
@@ -199,6 +200,7 @@ class DRPUClassifier(RatioClassifier):
         periods: Any = None,
         label_delay: int = 0,
         backtest: bool = True,
+        propensity: Any = None,
     ) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
 
@@ -226,6 +228,9 @@ class DRPUClassifier(RatioClassifier):
             Number of last periods whose labels are not complete yet.
         backtest : bool, default=True
             Whether to make the backtest, which costs at most six more fits.
+        propensity : array-like of shape (n,), optional
+            Probability that a positive like each row is labelled, if positives are labelled at different,
+            known rates. Labelled rows get weights in inverse proportion; values of other rows are not used.
 
         Returns
         -------
@@ -246,6 +251,9 @@ class DRPUClassifier(RatioClassifier):
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
         X, periods = without_periods(X, periods)
+        if propensity is not None:
+            labelled, _ = read_labels(y, self.pos_label, warn=False)
+            sample_weight = weigh_labelled(labelled, propensity, sample_weight)
         self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
         if self.scenario == "single-sample":
             labelled, _ = read_labels(y, self.pos_label, warn=False)

@@ -24,6 +24,7 @@ from drpu._checks import (
 )
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.core.audit.labelling import inverse_weights
 from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
@@ -55,6 +56,7 @@ __all__ = [
     "split_pu",
     "warn_of_guess",
     "warn_of_more_positives",
+    "weigh_labelled",
     "with_categories",
 ]
 
@@ -531,3 +533,24 @@ def _keys(rows: Rows) -> np.ndarray[Any, Any]:
         return np.array([hash(part) for part in parts], dtype=np.int64)
     flat = np.ascontiguousarray(np.asarray(rows).reshape(rows.shape[0], -1))
     return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
+
+
+def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
+    """Weights of all rows in which labelled rows represent all positives.
+
+    Parameters
+    ----------
+    labelled : ndarray of bool
+        Which rows are labelled.
+    propensity : array-like of shape (n,)
+        Probability that a positive like each row is labelled.
+    sample_weight : array-like of shape (n,) or None
+        Weights that the user gave.
+    """
+    n = len(labelled)
+    chance = check_weights("propensity", propensity, n)
+    if (chance[labelled] <= 0).any() or (chance[labelled] > 1).any():
+        raise DataError("propensity must lie in (0, 1] for labelled rows: it is a probability.")
+    weight = np.ones(n) if sample_weight is None else check_weights("sample_weight", sample_weight, n).copy()
+    weight[labelled] *= inverse_weights(chance[labelled])
+    return weight
