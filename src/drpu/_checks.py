@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from numbers import Integral, Real
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -111,7 +111,7 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
 
 def check_size(name: str, values: Any) -> None:
     """Raise if a number in an array or sparse matrix is extreme; missing values are none."""
-    numbers: Any = cast(Any, values).data if sparse.issparse(values) else values
+    numbers: Any = values.data if sparse.issparse(values) else values  # type: ignore[attr-defined]
     if numbers.dtype.kind == "f" and numbers.size:
         most = max(-float(np.fmin.reduce(numbers, axis=None)), float(np.fmax.reduce(numbers, axis=None)))
         if most > LARGEST:

@@ -212,7 +212,7 @@ class AdaptedClassifier(RatioClassifier):
             self.prior,
             plain_cost(self.cost),
             self.findings.rows,
-            None if budget is None else (budget.log_ratio, budget.score),
+            None if budget is None else budget.rounded(self.fitted_.tails.levels),
             self.findings.shift,
             self.findings.labels_at,
             self.findings.sources,

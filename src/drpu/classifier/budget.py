@@ -30,8 +30,10 @@ class BudgetThreshold:
     log_ratio : float
         Log of the ratio above which rows are checked.
     score : float
-        Score at the same depth of the counts. It is a separate value because a row is labelled by the mean
-        of the fold models, whereas the counts are of the scores of single models.
+        Held-out positive score at the same depth of the counts. It is a separate value because a row is
+        labelled by the mean of the fold models, whereas the counts are of the scores of single models.
+    gap : tuple of float, or None
+        The log-ratios below and above the threshold, between which it may be moved; None if not known.
     outlook : Budget or None
         Expected precision, recall and lift of the rows that are checked; None after loading.
     """
@@ -39,6 +41,21 @@ class BudgetThreshold:
     log_ratio: float
     score: float
     outlook: Budget | None = None
+    gap: tuple[float, float] | None = None
+
+    def rounded(self, levels: FloatArray) -> tuple[float, float]:
+        """Log-ratio and score as a file keeps them, with few digits.
+
+        The exact values are those of single rows, or lie in the middle between two. The rows that the budget
+        was made for keep their labels, and the counts stay as they are; only other rows that lie within the
+        rounding, at most 0.00005, may change sides.
+        """
+        log_ratio = self.log_ratio if self.gap is None else _shortest(*self.gap)
+        k = int(np.searchsorted(levels, self.score))
+        if k == len(levels):
+            return log_ratio, self.score
+        below = float(levels[k - 1]) if k > 0 else self.score - 1.0
+        return log_ratio, _shortest(below, float(levels[k]))
 
 
 def _shortest(low: float, high: float) -> float:
@@ -136,22 +153,23 @@ def _by_counts(
     gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
     k = int(within[0]) if within.size else len(fitted.tails.levels)  # the first level that keeps the depth
-    # Both are rounded, because a file keeps them, and the exact values are those of single rows.
-    around = _around(fitted.tails.levels, k)
-    score = float("inf") if around is None else _shortest(*around)
+    score = float(fitted.tails.levels[k]) if within.size else float("inf")
     log_ratios = fitted.level_log_ratios()
-    gap = _around(log_ratios, k) if gap is None else gap
-    log_ratio = float(log_ratios[-1]) if gap is None else _shortest(*gap)
+    if gap is not None:
+        log_ratio = gap[1] - (gap[1] - gap[0]) / 2
+    else:
+        gap = _around(log_ratios, k)
+        log_ratio = float(log_ratios[-1]) if gap is None else (gap[0] + gap[1]) / 2
     budget = budget_outlook(
         float(np.interp(depth, gain.share, gain.recall)), fitted.tails.n_positive, prior, depth,
         float(np.exp(log_ratio)), rows=rows, positions=positions,
     )  # fmt: skip
-    return BudgetThreshold(log_ratio, score, budget)
+    return BudgetThreshold(log_ratio, score, budget, gap)
 
 
-def _around(values: FloatArray, k: int) -> tuple[float, float] | None:
-    """Values of the level below level ``k`` and of this level; None above the highest level."""
-    if k == len(values):  # more rows than the budget lie above the highest level
+def _around(log_ratios: FloatArray, k: int) -> tuple[float, float] | None:
+    """Log-ratios of the level below level ``k`` and of this level; None above the highest level."""
+    if k == len(log_ratios):  # more rows than the budget lie above the highest level
         return None
-    below = float(values[k - 1]) if k > 0 else float(values[0]) - 1.0
-    return below, float(values[k])
+    below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
+    return below, float(log_ratios[k])
