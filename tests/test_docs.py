@@ -148,7 +148,7 @@ def test_the_design_names_every_package_and_numbers_its_decisions():
         assert all(f"*{part}.*" in record for part in ("Context", "Choice", "Consequence")), record
 
 
-RESULT_PAGES = ("benchmarks", "comparison", "how-to/cluster")
+RESULT_PAGES = ("benchmarks", "comparison", "how-to/cluster", "months")
 
 
 def test_result_tables_come_from_result_files():

@@ -42,6 +42,8 @@ MADE_OF_ROWS = [
     GaussianProcessClassifier(),
     make_pipeline(StandardScaler(), Nystroem(n_components=10), LogisticRegression()),
     make_pipeline(KNNImputer(), LogisticRegression()),
+    make_pipeline(SimpleImputer(), LogisticRegression()),  # medians are values of rows
+    HistGradientBoostingClassifier(max_iter=3),  # and so are the limits of its bins
     BaggingClassifier(KNeighborsClassifier(), n_estimators=2),
     VotingClassifier([("a", LogisticRegression()), ("b", KNeighborsClassifier())], voting="soft"),
 ]
@@ -49,13 +51,11 @@ NOT_OF_ROWS = [
     None,
     GaussianNB(),
     make_pipeline(StandardScaler(), RBFSampler(random_state=0), LogisticRegression()),
-    make_pipeline(SimpleImputer(), LogisticRegression()),
     CalibratedClassifierCV(LinearSVC(), cv=2),
     DecisionTreeClassifier(max_depth=2),
     RandomForestClassifier(5),
     ExtraTreesClassifier(5),
     GradientBoostingClassifier(n_estimators=3),
-    HistGradientBoostingClassifier(max_iter=3),
     MLPClassifier((3,), max_iter=400, tol=1e-2),
     VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
     StackingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], cv=2),
