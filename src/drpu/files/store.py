@@ -57,6 +57,7 @@ KIND_MODULES = (
     "drpu.networks.generative",
     "drpu.ratios.feature_means",
     "drpu.rivals.base",
+    "drpu.tables.columns",
     "drpu.tables.encoder",
 )
 
