@@ -251,8 +251,9 @@ def edited(artifact: bytes, seed: int) -> bytes:
     manifest, parts = unpacked(artifact)
     names = sorted(name for name in parts if not name.endswith(".skops"))
     for _ in range(rng.choice([1, 1, 2, 3])):
-        if rng.random() < 0.5 or not isinstance(manifest.get("tree"), dict):
-            _edit_json(manifest["tree"] if "tree" in manifest and rng.random() < 0.95 else manifest, rng)
+        whole = isinstance(manifest.get("tree"), dict)  # an earlier edit may have replaced it
+        if rng.random() < 0.5:
+            _edit_json(manifest["tree"] if whole and rng.random() < 0.95 else manifest, rng)
         else:
             name = rng.choice(names)
             parts[name] = _edit_part(name, parts[name], rng)
