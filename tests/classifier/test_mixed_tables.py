@@ -10,14 +10,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NNPUClassifier
+from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NNPUClassifier, export_onnx, load, save
 from drpu.exceptions import (
+    ArtifactError,
     DataError,
     DataTypeError,
     IdColumnWarning,
@@ -161,18 +162,20 @@ def test_other_classifiers_take_mixed_tables(train, june):
     assert np.mean(clf.predict(june[0][["day", "ward", "smoker", "temperature"]]) == june[1]) > 0.75
 
 
-def test_free_text_is_refused_with_a_recipe_that_works():
+def test_free_text_is_learnt_from_and_kept_in_files(tmp_path):
     rng = np.random.default_rng(0)
-    words = np.array(["refund", "stolen", "card", "parcel", "thanks", "address", "invoice", "order"])
-    notes = [" ".join(rng.choice(words[:5] if i < 60 else words, 6)) for i in range(260)]
-    X, y = pd.DataFrame({"note": notes, "amount": rng.normal(size=260)}), np.repeat([1, 0], [60, 200])
-    with pytest.raises(DataTypeError, match="free text"):
-        small().fit(X, y)
-    encode = make_column_transformer((TfidfVectorizer(), "note"), remainder="passthrough")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        clf = small(make_pipeline(encode, LogisticRegression())).fit(X, y)
-    assert clf.predict_proba(X).shape == (260, 2)
+    words = np.array(["refund", "stolen", "card", "fraud", "parcel", "thanks", "address", "invoice"])
+    truth = np.repeat([1, 1, 0], [120, 120, 280])
+    notes = [" ".join(rng.choice(words[:5] if t else words[3:], 6)) for t in truth]
+    X, y = pd.DataFrame({"note": notes, "amount": rng.normal(size=520)}), np.repeat([1, 0], [120, 400])
+    clf = small("boosted").fit(X, y)
+    assert clf.table_.columns[0].kind == "text"
+    assert roc_auc_score(truth[120:], clf.decision_function(X[120:])) > 0.9
+    assert clf.contributions(X[:9]).shape == (9, 3)
+    save(clf, tmp_path / "text.drpu", column_values="hash")
+    assert_array_equal(load(tmp_path / "text.drpu").predict_proba(X), clf.predict_proba(X))
+    with pytest.raises(ArtifactError, match="'note' is free text"):
+        export_onnx(clf, tmp_path / "text.onnx")
 
 
 # -- preprocessing by the user ---------------------------------------------------------------------

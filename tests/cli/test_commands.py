@@ -237,14 +237,12 @@ def test_wrong_usage_is_exit_code_two(run, line):
     assert "Traceback" not in err
 
 
-def test_free_text_is_refused_with_the_way_out(run, folder):
+def test_free_text_is_accepted(run, folder):
     lines = "".join(f"{k % 7},claim number {k} was late,{k % 3 == 0:d}\n" for k in range(60))
     (folder / "text.csv").write_text("a,story,y\n" + lines)
-    code, _, err = run("fit text.csv --label y --model kernel --out x.drpu")
-    assert code == 1
-    assert "text.csv: free text" in err
-    assert "--drop" in err
-    code, _, _ = run("fit text.csv --label y --model kernel --drop story --out x.drpu")
+    code, _, _ = run("fit text.csv --label y --model boosted --out x.drpu")
+    assert code == 0
+    code, _, _ = run("predict x.drpu text.csv --out x.csv")
     assert code == 0
 
 

@@ -9,8 +9,10 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics import roc_auc_score
 
 from drpu import BoostedRatio, DaskBoosted, DRPUClassifier, SparkBoosted, load, save
-from drpu.exceptions import DataTypeError, IdColumnWarning, PositiveLabelWarning, ShiftWarning
+from drpu.exceptions import IdColumnWarning, PositiveLabelWarning, ShiftWarning
 from drpu.functions.trees import BoostedFunction
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.frames import read_frame
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"
@@ -93,9 +95,10 @@ def test_a_guessed_label_is_told_with_the_rows_of_the_cluster(client):
     assert clf.classes_.tolist() == ["maybe", "sure"]
 
 
-def test_free_text_is_refused_by_name(client):
+def test_free_text_is_read_as_in_memory(client):
     dd = pytest.importorskip("dask.dataframe")
-    text = ROWS[COLUMNS].assign(label=LABEL, note=[f"call {k} again" for k in range(N)])
-    clf = DRPUClassifier(DaskBoosted(n_rounds=5, client=client))
-    with pytest.raises(DataTypeError, match=r"free text.*'note'.*before the fit"):
-        clf.fit(dd.from_pandas(text, npartitions=2), y="label")
+    notes = [f"call {k} again, {'gladly' if k % 2 else 'please'}" for k in range(N)]
+    text = ROWS[["amount"]].assign(note=notes)
+    clf = DRPUClassifier(DaskBoosted(n_rounds=5, client=client), holdout=0.2, **SETTINGS)
+    clf.fit(dd.from_pandas(text.assign(label=LABEL), npartitions=2), y="label")
+    assert clf.table_ == TableEncoder.fit([read_frame(text)])[0]

@@ -170,7 +170,7 @@ def test_the_kind_of_strings_and_objects_follows_from_all_values(values, kind):
     assert rows.shape == (len(values), 2)
 
 
-# -- identifiers and text -------------------------------------------------------------------------
+# -- identifiers ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -211,14 +211,6 @@ def test_identifiers_that_count_up_in_both_samples_are_found():
         encoder, rows = TableEncoder.fit(parts)
     assert encoder.left_out == ("id",)
     assert len(rows) == 340
-
-
-def test_free_text_is_refused_with_a_recipe():
-    frame = pd.DataFrame({"note": [f"call {i} again" for i in range(40)], "x": 0.0})
-    with pytest.raises(DataTypeError, match=r"free text.*'note'.*make_pipeline.*TfidfVectorizer"):
-        fit(frame)
-    encoder, _ = fit(pd.DataFrame({"city": ["New York", "San Jose"] * 20}))
-    assert encoder.used[0].kind == "category"
 
 
 # -- tables that cannot be read --------------------------------------------------------------------

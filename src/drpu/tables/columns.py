@@ -1,7 +1,7 @@
 """Types of columns: how a column is recognised, and how its values become numbers or category codes.
 
 A type of column is one class: it recognises a column from its summary, is kept in files, and encodes rows.
-A new type is a new class in :data:`COLUMN_TYPES`.
+:data:`drpu.tables.encoder.COLUMN_TYPES` lists them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,6 @@ from drpu.tables.values import (
 )
 
 __all__ = [
-    "COLUMN_TYPES",
     "FIRST",
     "LEFT_OUT",
     "MISSING",
@@ -50,7 +49,7 @@ __all__ = [
     "DateColumn",
     "LeftOutColumn",
     "NumberColumn",
-    "plan_of",
+    "string_shares",
 ]
 
 # Codes of a missing value, of rare and unseen levels, and of the most frequent level.
@@ -60,7 +59,6 @@ FEWEST_ROWS = 5  # a level with fewer rows is rare
 MOST_LEVELS = 255  # maximum number of levels of a column; the others count as rare
 FREQUENT = 50  # minimum number of training rows of a level for its share to be compared
 ID_SHARE = 0.95  # strings with at least this share of different values are identifiers
-TEXT_SHARE = 0.5  # the same for strings with spaces, which are free text
 
 
 @dataclass(frozen=True)
@@ -211,13 +209,6 @@ class CategoryColumn(ColumnPlan):
         """
         if summary.sources == {VALUES} and summary.example is not None:
             raise unusable(name, summary.example)
-        share, spaced = string_shares(summary)
-        if share >= TEXT_SHARE and spaced > 0.5:
-            raise DataTypeError(
-                f"free text (different strings with spaces) in {name!r} is not a category: drop it, or turn "
-                "it into numbers before the fit, DRPUClassifier(make_pipeline(make_column_transformer("
-                f"(TfidfVectorizer(), {name!r}), remainder='passthrough'), LogisticRegression()))."
-            )
         levels = Counter(summary.levels)
         if not summary.texts:  # strings beside numbers: "1.0" is the number 1
             levels = Counter()
@@ -322,16 +313,3 @@ class CategoryColumn(ColumnPlan):
 def _digest(salt: str | None, level: str) -> str:
     """The digest of a level, or the level itself without a salt."""
     return level if salt is None else hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
-
-
-# A column is of the first type that recognises it.
-COLUMN_TYPES: tuple[type[ColumnPlan], ...] = (LeftOutColumn, NumberColumn, DateColumn, CategoryColumn)
-
-
-def plan_of(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> ColumnPlan:
-    """The plan of a column; ``leave_out`` is whether it may be left out."""
-    if len(summary.sources) > 1:
-        kinds = " and ".join(sorted(summary.sources))
-        raise DataTypeError(f"column {name!r} holds {kinds} in different partitions: give it one type first.")
-    found = (kind.of(name, summary) for kind in COLUMN_TYPES if leave_out or kind is not LeftOutColumn)
-    return next(plan for plan in found if plan is not None)

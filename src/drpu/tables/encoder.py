@@ -20,14 +20,24 @@ from drpu.tables.columns import (
     OTHER,
     CategoryColumn,
     ColumnPlan,
+    DateColumn,
     LeftOutColumn,
     NumberColumn,
-    plan_of,
 )
 from drpu.tables.frames import Frame, aligned, columns_named
 from drpu.tables.summaries import ColumnSummary, TableSummary
+from drpu.tables.text import TextColumn
 
-__all__ = ["MOST_INDICATORS", "Indicators", "TableEncoder", "fixed_cells"]
+__all__ = ["COLUMN_TYPES", "MOST_INDICATORS", "Indicators", "TableEncoder", "fixed_cells"]
+
+# A column is of the first type that recognises it.
+COLUMN_TYPES: tuple[type[ColumnPlan], ...] = (
+    LeftOutColumn,
+    NumberColumn,
+    DateColumn,
+    TextColumn,
+    CategoryColumn,
+)
 
 MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes share one more
 
@@ -169,10 +179,10 @@ class TableEncoder(Kept):
         cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False, named: bool = True
     ) -> Self:
         """The encoder of a training table from the summaries of its columns."""
-        plans = [plan_of(name, summary) for name, summary in summaries.items()]
+        plans = [_plan(name, summary) for name, summary in summaries.items()]
         if all(isinstance(plan, LeftOutColumn) for plan in plans):  # one column is always kept
             last = plans[-1].name
-            plans[-1] = plan_of(last, summaries[last], leave_out=False)
+            plans[-1] = _plan(last, summaries[last], leave_out=False)
         encoder = cls(tuple(plans), named)
         if encoder.left_out:
             _warn_of_ids(encoder.left_out)
@@ -270,8 +280,8 @@ class TableEncoder(Kept):
         others = [plan.name for plan in self.used if not isinstance(plan, NumberColumn)]
         if others:
             raise DataTypeError(
-                f"X must be a table, not an array: training read {columns_named(others)} as categories or "
-                "dates."
+                f"X must be a table, not an array: training read {columns_named(others)} as categories, "
+                "dates or texts."
             )
 
     def transform_array(self, X: Any) -> Any:
@@ -313,6 +323,15 @@ class TableEncoder(Kept):
                     "as rare levels. Check whether the coding of the column has changed."
                 )
             )
+
+
+def _plan(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> ColumnPlan:
+    """The plan of a column; ``leave_out`` is whether it may be left out."""
+    if len(summary.sources) > 1:
+        kinds = " and ".join(sorted(summary.sources))
+        raise DataTypeError(f"column {name!r} holds {kinds} in different partitions: give it one type first.")
+    found = (kind.of(name, summary) for kind in COLUMN_TYPES if leave_out or kind is not LeftOutColumn)
+    return next(plan for plan in found if plan is not None)
 
 
 def _warn_of_ids(names: Sequence[str]) -> None:
