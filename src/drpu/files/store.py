@@ -58,6 +58,7 @@ KIND_MODULES = (
     "drpu.ratios.feature_means",
     "drpu.rivals.base",
     "drpu.tables.columns",
+    "drpu.tables.text",
     "drpu.tables.encoder",
 )
 

@@ -95,7 +95,7 @@ class TextColumn(ColumnPlan):
 
     @property
     def width(self) -> int:  # noqa: D102
-        return self.directions.shape[1] + _SHAPES
+        return int(self.directions.shape[1] + _SHAPES)
 
     def cells(self) -> list[Cells | None]:
         """Ranges between quantiles for the first directions and the shape; the others are not compared."""
