@@ -193,6 +193,8 @@ def outcome(kind: str, content: bytes, folder: Path) -> str:
     except ArtifactError:
         return "refused"
     except Exception as error:
+        if kind == "monitor" and isinstance(error, DRPUError):  # it may belong to another classifier
+            return "refused"
         return f"{done} raised {type(error).__name__}: {error!s:.200}"
     return "works"
 

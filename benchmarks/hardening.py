@@ -345,7 +345,7 @@ def main() -> None:
     found = {name: work[name]() for name in options.parts}
     if options.dry:
         total = found["edits"]["total"]
-        print(total)
+        print(*found["edits"]["faults"], total, sep="\n")
         bad = sum(total[name] for name in ("crashes", "hangs", "other_errors", "large_allocations"))
         sys.exit(f"{bad} faults" if bad else 0)
     before = read_results("hardening") if (RESULTS / "hardening.json").exists() else {}

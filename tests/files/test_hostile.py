@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import safetensors.numpy
 from sklearn.ensemble import (
     BaggingClassifier,
     GradientBoostingClassifier,
@@ -321,3 +322,20 @@ def test_masks_are_not_ignored(clf, data):
     X = np.ma.masked_greater(data.unlabeled, 1.0)
     with pytest.raises(DRPUError, match="mask"):
         clf.predict(X)
+
+
+def test_expectations_of_billions_of_rows_are_computed(clf, data, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(clf, path)
+    manifest, parts = unpacked(path.read_bytes())
+    arrays = {
+        name: array.copy() for name, array in safetensors.numpy.load(parts["arrays.safetensors"]).items()
+    }
+    counts = next(name for name in arrays if name.endswith("fitted.tails.counts"))
+    arrays[counts] *= 10**8
+    parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
+    path.write_bytes(repacked(manifest, parts))
+    many = load(path)
+    assert many.tails_.n > 1e9
+    assert abs(many.expected_performance().recall - clf.expected_performance().recall) < 0.2
+    many.adapt(data.unlabeled)._repr_html_()

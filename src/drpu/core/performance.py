@@ -29,6 +29,7 @@ __all__ = [
 
 _FOLDS = 5
 _SEED = 0  # a fixed seed of the folds, so that figures are reproducible
+_MOST_DIVIDED = 500_000_000  # rows that NumPy divides at random; more rows keep their shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,12 @@ def _above_in_folds(counts: IntArray, cell: int) -> float:
 
 def _whole(counts: IntArray | FloatArray, n: float) -> IntArray:
     """Counts as integers whose sum is the rounded effective size."""
-    if counts.dtype == np.int64:
+    if counts.dtype == np.int64 and counts.sum() <= _MOST_DIVIDED:
         return np.asarray(counts, dtype=np.int64)
-    share = counts / counts.sum() * max(2, round(n))
+    total = min(max(2, round(n)), _MOST_DIVIDED)
+    share = counts / counts.sum() * total
     whole = np.floor(share).astype(np.int64)
-    missing = max(2, round(n)) - int(whole.sum())
+    missing = total - int(whole.sum())
     whole[np.argsort(whole - share)[:missing]] += 1
     return np.asarray(whole, dtype=np.int64)
 
