@@ -32,31 +32,16 @@ __all__ = ["EstimatorFunction", "kept_values", "log_odds", "read_estimators", "w
 class EstimatorFunction(Function):
     """Mean over classifiers of their log-odds plus an offset.
 
-    Attributes
-    ----------
-    name : str
-        The type of the classifiers.
-    offsets : ndarray of shape (n_classifiers,)
-        From log-odds to log-ratios.
-    n_seen : int
-        Number of training rows of a classifier.
-    smoothed : bool
-        Whether probabilities p are replaced by (n_seen p + 1/2) / (n_seen + 1), because some were 0 or 1.
-    columns : int
-        Number of columns.
-    sparse, gaps, frames : bool
-        Whether rows may be sparse, have missing values, or be data frames.
-    row_values : dict of str to str
-        Parts of the classifiers that contain values of training rows, and what they contain.
-    archive : bytes
-        The classifiers, empty if they were fitted in this process.
-    live : tuple of classifiers
-        The classifiers that were fitted in this process.
+    ``smoothed``: Whether probabilities p are replaced by (n_seen p + 1/2) / (n_seen + 1), because some
+    were 0 or 1.
+    ``sparse``, ``gaps``, ``frames``: Whether rows may be sparse, have missing values, or be data frames.
+    ``row_values``: Parts of the classifiers that contain values of training rows, and what they contain.
+    ``archive``: The classifiers, empty if they were fitted in this process.
     """
 
-    name: Annotated[str, Text(most=1000)]
-    offsets: Annotated[FloatArray, Array("k", low=-1e3, high=1e3)]
-    n_seen: Annotated[int, Whole(1)]
+    name: Annotated[str, Text(most=1000)]  # the type of the classifiers
+    offsets: Annotated[FloatArray, Array("k", low=-1e3, high=1e3)]  # from log-odds to log-ratios
+    n_seen: Annotated[int, Whole(1)]  # number of training rows of a classifier
     smoothed: bool
     columns: Annotated[int, Whole(1, 2**31)]
     sparse: bool = True
@@ -64,7 +49,7 @@ class EstimatorFunction(Function):
     frames: bool = False
     row_values: dict[str, str] = field(default_factory=dict)
     archive: Annotated[bytes, Blob("estimators-{}.skops")] = b""
-    live: Annotated[tuple[Any, ...], NotKept] = ()
+    live: Annotated[tuple[Any, ...], NotKept] = ()  # the classifiers that were fitted in this process
 
     @property
     def statistics(self) -> tuple[str, ...]:

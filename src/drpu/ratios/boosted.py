@@ -93,7 +93,7 @@ class BoostedRisk:
         """B, the part of the risk that is non-negative in the population."""
         n = len(self.positive_weight)
         f, r = get_generator(self.generator), LINKS[self.link].ratio(g)
-        lifted = f.conjugate(r) - f.conjugate_at_zero
+        lifted = f.conjugate(r)
         return float(self.unlabeled_weight @ lifted[n:] - self.alpha * (self.positive_weight @ lifted[:n]))
 
     def _reward(self, g: FloatArray) -> Derivatives:

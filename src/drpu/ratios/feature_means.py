@@ -23,7 +23,7 @@ __all__ = ["KERNEL_MATCHING", "FeatureMeans"]
 
 KERNEL_MATCHING = "kernel-matching"
 _FEATURES = 1000
-_SEED = 0  # the features do not depend on the random state of the fit
+_SEED = 0 do not depend on the random state of the fit
 _CHUNK = 1 << 14
 
 
@@ -32,14 +32,8 @@ _CHUNK = 1 << 14
 class FeatureMeans:
     """Means of random features over the two training samples.
 
-    Attributes
-    ----------
-    basis : Basis
-        The features.
-    width : float
-        Width of the Gaussian kernel: the median distance of two unlabeled rows.
-    positive, unlabeled : ndarray of shape (n_features,)
-        Means over the labelled positives and over the unlabeled training rows.
+    ``width``: Width of the Gaussian kernel: the median distance of two unlabeled rows.
+    ``positive``, ``unlabeled``: Means over the labelled positives and over the unlabeled training rows.
     """
 
     basis: Basis

@@ -19,25 +19,6 @@ __all__ = ["ForestRatio"]
 class ForestRatio(RatioLearner):
     """Odds of positive against unlabeled rows, averaged over trees with random splits (LightGBM).
 
-    Parameters
-    ----------
-    n_trees : int, default=150
-        Number of trees.
-    min_leaf : int, optional
-        Minimum number of rows of a leaf: by default 2, or 1/500 of the rows if that is more.
-    most_leaves : int, optional
-        Maximum number of leaves of a tree; the default is no limit besides ``min_leaf``.
-    categories : sequence of int, default=()
-        Positions of the columns with category codes, as in :class:`drpu.BoostedRatio`.
-    most_rows : int, optional
-        Maximum number of rows of either sample; of more, a random sample is used. The default is all rows.
-    n_jobs : int, default=1
-        Threads; -1 is one for each core.
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Notes
-    -----
     The prediction of a leaf is its share of positives, and predictions are averaged over the trees. A mean
     of 0 or 1 is moved inwards by 1/4 of the weight of one tree, so that odds are finite.
     """

@@ -40,18 +40,6 @@ class FourierRatio(RatioLearner):
     distance between rows, so that no width has to be chosen. Above 40,000 unlabeled rows
     up to eight samples of 20,000 rows are fitted, and their coefficients are averaged.
     Random numbers and coefficients are kept, but no rows.
-
-    Parameters
-    ----------
-    n_features : int, default=1000
-        Number of cosines.
-    C : float, default=0.1
-        Inverse strength of the shrinkage.
-    linear : bool, default=False
-        Whether the columns themselves are features, too. They are used if there are at most 300. With
-        few rows, their coefficients can increase the error.
-    random_state : int, RandomState or None, default=None
-        Seed of the directions.
     """
 
     accepts_sparse: ClassVar[bool] = False
@@ -105,12 +93,6 @@ class LinearRatio(RatioLearner):
     """Log-ratio linear in the columns, by logistic regression of P against U; for sparse rows.
 
     Columns are divided by their standard deviations. Those of sparse rows are not centred.
-
-    Parameters
-    ----------
-    C : float, default=0.1
-        Inverse strength of the shrinkage. With many columns and few positives weaker shrinkage gives
-        extreme ratios.
     """
 
     fits_in_threads: ClassVar[bool] = True

@@ -14,7 +14,7 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
 from drpu.core.prior.estimate import PriorEstimate, as_prior
-from drpu.core.risks import ShiftedRisk, get_loss
+from drpu.core.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.functions.base import Accepts
 from drpu.networks.generative import ClassGenerators, Game
@@ -25,7 +25,7 @@ __all__ = ["GenPUClassifier"]
 MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": fewer steps for few rows, to avoid overfitting
 LARGEST_BATCH = 128
 RIDGE = 1e-3  # of the named models; it cannot be chosen on generated rows
-_LOSS = get_loss("logistic")
+_LOSS = LOSSES["logistic"]
 
 
 class GenPUClassifier(ScoredRival):
@@ -159,7 +159,7 @@ class GenPUClassifier(ScoredRival):
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class, in the order of ``classes_``, for the generated distributions."""
-        posterior = _LOSS.posterior(self._scores(X))
+        posterior = np.asarray(sigmoid(self._scores(X)))
         return np.column_stack([1 - posterior, posterior])
 
     def at_prior(self, prior: float | PriorEstimate, *, random_state: Any = None) -> Self:

@@ -28,7 +28,7 @@ NETWORK = {"early_stopping": False, "learning_rate": 1e-3, "weight_decay": 2.0}
 
 
 def _has_posterior(classifier: _RiskClassifier) -> bool:
-    if not get_loss(classifier.loss).has_posterior:
+    if get_loss(classifier.loss).posterior is None:
         raise AttributeError(
             f"{type(classifier).__name__} has no predict_proba with loss={classifier.loss!r}, "
             "whose scores are not probabilities: use loss='logistic'."
@@ -48,7 +48,9 @@ class _RiskClassifier(ScoredRival):
     @available_if(_has_posterior)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class, in the order of ``classes_``."""
-        posterior = get_loss(self.loss).posterior(self._scores(X))
+        posterior_of = get_loss(self.loss).posterior
+        assert posterior_of is not None
+        posterior = posterior_of(self._scores(X))
         return np.column_stack([1 - posterior, posterior])
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
@@ -61,7 +63,7 @@ class _RiskClassifier(ScoredRival):
         """Fit the score for rows whose prior is ``target``."""
         loss = get_loss(self.loss)
         # With a posterior, the cost is a threshold on it. Otherwise the cost is part of the risk.
-        cost = 0.5 if loss.has_posterior else self.cost
+        cost = self.cost if loss.posterior is None else 0.5
         objective = ShiftedRisk(population.unlabeled_prior, target, loss, cost, **self._correction())
         self.model_ = self._seeded(rng).fit_score(pair, objective)
         self.prior_ = population.prior
