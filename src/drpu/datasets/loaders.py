@@ -69,9 +69,9 @@ IMAGE_SETS: dict[str, _Source] = {
 def load_image_set(name: str, *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
     """MNIST, Fashion-MNIST, Kuzushiji-MNIST or CIFAR-10 ("mnist", "fashion_mnist", "kmnist", "cifar10").
 
-    ``NAME.npz`` is read from the folder ``data_dir``, by default the environment variable ``DRPU_DATA``. A data
-    set that is not there is fetched from OpenML with scikit-learn, which caches it. A digest verifies the
-    values; none is known for ``kmnist``, so only shapes are checked. ``DataError`` is raised otherwise.
+    ``NAME.npz`` is read from the folder ``data_dir``, by default the environment variable ``DRPU_DATA``. A
+    data set that is not there is fetched from OpenML with scikit-learn, which caches it. A digest verifies
+    the values; none is known for ``kmnist``, so only shapes are checked. ``DataError`` is raised otherwise.
     """
     source = IMAGE_SETS[check_choice("name", name, IMAGE_SETS)]
     folder = data_dir if data_dir is not None else os.environ.get("DRPU_DATA")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,6 +27,7 @@ from drpu.tables.frames import FrameRows, native_rows
 __all__ = ["ClassifierRatio"]
 
 
+@dataclass(eq=False, repr=False)
 class ClassifierRatio(RatioLearner):
     r"""Density ratio from a classifier of positive against unlabeled rows.
 
@@ -65,10 +67,10 @@ class ClassifierRatio(RatioLearner):
     True
     """
 
-    def __init__(self, classifier: Any = None, *, folds: int = 1, random_state: Any = None) -> None:
-        self.classifier = classifier
-        self.folds = folds
-        self.random_state = random_state
+    classifier: Any = None
+    _: KW_ONLY
+    folds: int = 1
+    random_state: Any = None
 
     @property
     def accepts_frames(self) -> bool:

@@ -23,7 +23,7 @@ __all__ = ["KERNEL_MATCHING", "FeatureMeans"]
 
 KERNEL_MATCHING = "kernel-matching"
 _FEATURES = 1000
-_SEED = 0 do not depend on the random state of the fit
+_SEED = 0  # the features do not depend on the random state of the fit
 _CHUNK = 1 << 14
 
 

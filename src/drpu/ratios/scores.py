@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -134,12 +134,13 @@ MOST_ROWS = 50_000  # more unlabeled rows do not improve a fit of a few hundred 
 NARROW, WIDE = 0.4, 1.0  # kernel widths, in median distances between rows
 
 
+@dataclass(eq=False, repr=False)
 class LinearScore(ScoreLearner):
     """Learns a score that is linear in the standardised columns."""
 
-    def __init__(self, ridge: float | str = "auto", *, random_state: Any = None) -> None:
-        self.ridge = ridge
-        self.random_state = random_state
+    _: KW_ONLY
+    ridge: float | str = "auto"  # "auto": chosen by the criterion of the objective on held-out rows
+    random_state: Any = None
 
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> LinearFunction:
         """The score that minimises the objective for checked samples."""
@@ -171,6 +172,7 @@ class LinearScore(ScoreLearner):
         return choose_ridge(objective, positive, unlabeled, RIDGES, rng)
 
 
+@dataclass(eq=False, repr=False)
 class KernelScore(LinearScore):
     """Learns a smooth score: linear in random Fourier features, which approximate Gaussian kernels.
 
@@ -178,11 +180,7 @@ class KernelScore(LinearScore):
     no width has to be chosen. The function contains random numbers and coefficients, no rows.
     """
 
-    def __init__(
-        self, n_features: int = 500, *, ridge: float | str = "auto", random_state: Any = None
-    ) -> None:
-        super().__init__(ridge, random_state=random_state)
-        self.n_features = n_features
+    n_features: int = 500
 
     def _features(self, unlabeled: Sample, rng: np.random.Generator) -> Basis:
         scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
