@@ -105,7 +105,7 @@ CODINGS = {
 
 @pytest.mark.parametrize("coding", CODINGS)
 def test_a_missing_label_is_scored_as_not_positive(world, coding):
-    clf, (X, y), _ = world
+    _, (X, y), _ = world
     labels = CODINGS[coding](y)
     same = DRPUClassifier("classifier", prior=PRIOR, random_state=0).fit(X[3600:5000], labels[3600:5000])
     plain = DRPUClassifier("classifier", prior=PRIOR, random_state=0).fit(X[3600:5000], y[3600:5000])
