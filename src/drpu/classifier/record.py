@@ -166,7 +166,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """What a file keeps of the fitted classifier."""
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Accuracy of the labels of ``predict`` against ``y``, in which a missing label means not positive."""
+        """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
         rest, positive = self.classes_
         if not is_missing(rest) and not any(map(is_missing, listed(y, "y"))):
             return float(super().score(X, y, sample_weight))
