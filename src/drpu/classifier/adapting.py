@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
     from drpu.classifier.base import RatioClassifier
 
-__all__ = ["SHIFTS", "adapt_to_counts", "arrived_labels", "evidence_of", "moved_map", "read_counts"]
+__all__ = [
+    "SHIFTS",
+    "adapt_to_counts",
+    "arrived_labels",
+    "evidence_of",
+    "labels_of_training",
+    "moved_map",
+    "read_counts",
+]
 
 SHIFTS = ("auto", "prior", "none")
 
@@ -130,15 +138,20 @@ def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, m
 
 def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int) -> Arrived:
     """Labels of new rows that have arrived, and those of training."""
-    before = classifier.fitted_.label_count
-    if before is None:
-        raise ParameterError(
-            "y must be None in adapt with scenario='case-control', where the share of labelled rows says "
-            "nothing about the prior: fit with scenario='single-sample' if labelled rows are part of the "
-            "sample."
-        )
+    before = labels_of_training(classifier.fitted_, "y")
     positive = labelled_flags(y, classifier.classes_)
     if len(positive) != n:
         raise DataError(f"X and y must have the same number of rows, got {n} and {len(positive)}.")
     delay = check_integer("label_delay", label_delay, low=0)
     return Arrived(LabelCount(float(positive.sum()), float(n)), before, complete=delay == 0)
+
+
+def labels_of_training(fitted: FittedRatio, argument: str) -> LabelCount:
+    """Labels of the training sample, with which labels given as ``argument`` are compared."""
+    if fitted.label_count is None:
+        raise ParameterError(
+            f"{argument} must be None with scenario='case-control', where the share of labelled rows says "
+            "nothing about the prior: fit with scenario='single-sample' if labelled rows are part of the "
+            "sample."
+        )
+    return fitted.label_count
