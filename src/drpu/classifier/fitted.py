@@ -65,6 +65,10 @@ class ScoredRows:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def take(self, index: Any) -> ScoredRows:
+        """The rows at ``index``, with the counts of all rows."""
+        return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
+
 
 def score_once(classifier: RatioClassifier, X: Rows | ScoredRows) -> ScoredRows:
     """``X``, checked and scored by ``classifier``."""
