@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drpu._checks import check_choice, check_integer
-from drpu.classifier.audit import listed
+from drpu.classifier.audit import labelled_flags
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
@@ -18,8 +18,7 @@ from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, Evidence, LabelCount, PeriodDecision, decide, what_moved
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, LabelError, ParameterError
-from drpu.tables.values import is_missing
+from drpu.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -156,15 +155,3 @@ def labels_of_training(fitted: FittedRatio, argument: str) -> LabelCount:
             "sample."
         )
     return fitted.label_count
-
-
-def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> Any:
-    """Which rows have the label of the positives; all others, also missing ones, have not."""
-    values, positive = listed(y, "y"), classes[1]
-    flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
-    strange = [v for v in values if not is_missing(v) and v != positive and v != classes[0]]
-    if strange:
-        raise LabelError(
-            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}."
-        )
-    return flags
