@@ -30,8 +30,8 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import Risk, nonnegative_bregman_risk
 from drpu.core.risks import ShiftedRisk
-from drpu.datasets.loaders import load_image_set
 from drpu.networks.learner import NetworkScore
+from paper.image_sets import load_image_set
 
 BATCH = 500
 PRIOR = 0.5

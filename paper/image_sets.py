@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drpu._checks import check_choice
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, ParameterError
 
 __all__ = ["IMAGE_SETS", "ImageSet", "image_digest", "load_image_set"]
 
@@ -73,7 +72,9 @@ def load_image_set(name: str, *, data_dir: str | os.PathLike[str] | None = None)
     data set that is not there is fetched from OpenML with scikit-learn, which caches it. A digest verifies
     the values; none is known for ``kmnist``, so only shapes are checked. ``DataError`` is raised otherwise.
     """
-    source = IMAGE_SETS[check_choice("name", name, IMAGE_SETS)]
+    if name not in IMAGE_SETS:
+        raise ParameterError(f"name must be one of {', '.join(map(repr, IMAGE_SETS))}, got {name!r}.")
+    source = IMAGE_SETS[name]
     folder = data_dir if data_dir is not None else os.environ.get("DRPU_DATA")
     path = None if not folder else Path(folder) / f"{name}.npz"
     if path is not None and path.is_file():
