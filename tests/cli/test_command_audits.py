@@ -61,7 +61,8 @@ def test_a_shuffled_and_partly_filled_file_is_read(run, folder):
     order = np.random.default_rng(0).permutation(80)
     pa.csv.write_csv(table.take(order), folder / "shuffled.csv")
     whole = answer(run("adapt toy.drpu june.csv --audit answers.csv --json"))
-    assert answer(run("adapt toy.drpu june.csv --audit shuffled.csv --json"))["prior"] == whole["prior"]
+    shuffled = answer(run("adapt toy.drpu june.csv --audit shuffled.csv --json"))
+    assert shuffled["prior"]["value"] == pytest.approx(whole["prior"]["value"])
     pa.csv.write_csv(table.take(order[:60]), folder / "partly.csv")
     code, _, err = run("adapt toy.drpu june.csv --audit partly.csv")
     assert code == 0

@@ -156,9 +156,7 @@ def test_sparse_archives_and_weights_are_read(run, folder):
     assert plain["n_columns"] == 2
     table = pa.parquet.read_table(folder / "train.parquet").append_column("w", pa.array(1.0 + (y == 1)))
     pa.parquet.write_table(table, folder / "weighted.parquet")
-    words = (
-        "fit weighted.parquet --label y --weight w --drop id --model kernel --out weighted.drpu --json"
-    )
+    words = "fit weighted.parquet --label y --weight w --drop id --model kernel --out weighted.drpu --json"
     weighted = answer(run(words))
     assert weighted["columns"] == ["a", "b"]
 
@@ -187,7 +185,7 @@ def test_people_are_told_what_was_found(run):
     assert "training prior" in out
     assert "200 positives" in out
     _, out, _ = run("adapt toy.drpu june.csv")
-    assert "95% interval" in out
+    assert "at 95%)" in out
 
 
 # -- errors -----------------------------------------------------------------------------------------
@@ -197,7 +195,7 @@ def test_people_are_told_what_was_found(run):
     ("line", "words"),
     [
         ("adapt absent.drpu june.csv", "absent.drpu: no such file"),
-        ("adapt june.csv june.csv", "june.csv: the file is not a complete artifact"),
+        ("adapt june.csv june.csv", "june.csv: this file was not written by drpu.save"),
         ("adapt toy.drpu absent.csv", "absent.csv: no such file"),
         ("adapt toy.drpu june.csv --out absent/june.drpu", "there is no folder absent"),
         ("fit train.csv --label y --out absent/x.drpu", "there is no folder absent"),

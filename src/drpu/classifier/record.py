@@ -141,9 +141,11 @@ def _warn_of_values(kept: dict[str, int]) -> None:
     more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
     warn(
         KeptValuesWarning(
-            f"the file keeps values of the data, the levels of the categories {shown}{more}: pass "
-            "column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to leave out "
-            "values of fewer than 20 rows."
+            f"the file keeps values of the data, the levels of the categories {shown}{more}:",
+            advice="pass column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to "
+            "leave out values of fewer than 20 rows.",
+            command="give --column-values keep to accept this, --column-values hash to write digests, "
+            "--rare-values 20 to leave out values of fewer than 20 rows.",
         )
     )
 

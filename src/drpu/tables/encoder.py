@@ -319,7 +319,9 @@ def _warn_of_ids(names: Sequence[str]) -> None:
     warn(
         IdColumnWarning(
             f"{columns_named(names)}: every row has a different value, as in an identifier, which says "
-            "nothing about new rows. It is left out: drop it from X, or declare it a category to keep it."
+            "nothing about new rows. It is left out:",
+            advice="drop it from X, or declare it a category to keep it.",
+            command="name it in --drop and this warning goes away.",
         )
     )
 
