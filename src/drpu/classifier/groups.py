@@ -21,7 +21,7 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError
 from drpu.tables.values import is_missing
 
-__all__ = ["group_values", "priors_by_group"]
+__all__ = ["distinct_groups", "group_values", "priors_by_group"]
 
 MOST_GROUPS = 1000
 
@@ -33,7 +33,7 @@ def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPrio
     n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
     if len(values) != n:
         raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
-    names, member = _distinct(values)
+    names, member = distinct_groups(values)
     fitted, each = classifier.fitted_, joint_level(level, len(names))
     counts = [_count(fitted, rows, np.flatnonzero(member == k)) for k in range(len(names))]
     whole = counts[0].copy()
@@ -94,7 +94,7 @@ def _month(value: Any) -> Any:
     return value.strftime("%Y-%m") if isinstance(value, dt.date) and not is_missing(value) else value
 
 
-def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
+def distinct_groups(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
     """The groups in order, and the group of each row; dates are grouped by calendar month."""
     if len(values) == 0:
         raise DataError("X must hold at least one row, got none.")

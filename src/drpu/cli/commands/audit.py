@@ -101,7 +101,7 @@ def evaluate(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
     classifier, loaded = saved.load(), reading.read(data)
-    X = reading.rows(classifier, loaded, used=label)
+    X = reading.rows(classifier, loaded, used=[label])
     classifier = costs.at(classifier, prior)
     if label is None:
         found = classifier.evaluate(answers.read(classifier, X, reading), level=level)
