@@ -282,6 +282,9 @@ def full_page(classifier, data):
 @pytest.mark.parametrize("width", [320, 400, 820, 1400])
 def test_nothing_scrolls_sideways(open_page, full_page, width):
     tab = open_page(full_page, viewport={"width": width, "height": 800})
+    outside = "!e.closest('svg') && e.getBoundingClientRect().right > innerWidth"
+    wide = f"[...document.querySelectorAll('body *')].filter(e => {outside})"
+    assert tab.evaluate(f"{wide}.map(e => e.outerHTML.slice(0, 80))") == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.complaints == []
 
