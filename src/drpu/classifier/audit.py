@@ -28,6 +28,7 @@ __all__ = [
     "RandomPart",
     "TrainingMark",
     "classifier_mark",
+    "labelled_flags",
     "listed",
     "read_answers",
     "row_digest",
@@ -78,6 +79,18 @@ def read_answers(
     answered = np.array([not is_missing(value) for value in values], dtype=bool)
     given = [value for value, there in zip(values, answered, strict=True) if there]
     return answered, np.array(_positive(given, classes, name), dtype=bool)
+
+
+def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
+    """Which rows have the label of the positives; all others, also missing ones, have not."""
+    values, positive = listed(y, "y"), classes[1]
+    flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
+    strange = [v for v in values if not is_missing(v) and v != positive and v != classes[0]]
+    if strange:
+        raise LabelError(
+            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}."
+        )
+    return flags
 
 
 def _positive(given: list[Any], classes: np.ndarray[Any, Any], name: str) -> list[bool]:

@@ -10,13 +10,14 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
-from drpu._checks import check_fraction, check_real, check_weights
+from drpu._checks import check_fraction, check_integer, check_real, check_weights
 from drpu._samples import Sample, n_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
 from drpu.classifier.audit import Audit, AuditPlan, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
 from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
+from drpu.classifier.explain import Reasons, contribution_table, reasons_of
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
 from drpu.classifier.groups import priors_by_group
@@ -394,7 +395,7 @@ class RatioClassifier(PUClassifier):
         )
         return Figure(value, min(low, value), max(high, value))
 
-    def contributions(self, X: Rows) -> FloatArray:
+    def contributions(self, X: Rows) -> Any:
         """How much each column adds to the score of each row, for models with trees.
 
         These are the contributions that LightGBM computes (Shapley values of its trees). For the
@@ -407,10 +408,10 @@ class RatioClassifier(PUClassifier):
 
         Returns
         -------
-        contributions : ndarray of shape (n, d + 1)
+        contributions : ndarray of shape (n, d + 1), or a frame like ``X``
             One column for each column of ``X`` in the order of training (zeros for identifiers, which
-            were left out), and a last column with everything else. For ``model="boosted"`` that is the
-            score of an average row. For the default, it also contains the score of the smooth
+            were left out), and a last column with everything else, ``(rest)``. For ``model="boosted"``
+            that is the score of an average row. For the default, it also contains the score of the smooth
             member, which cannot be divided among the columns. The sum of a row is its score: the
             log-ratio before calibration. Where the log-ratio is not
             linear in the output of the trees, as for a forest, contributions are scaled to it.
@@ -429,8 +430,33 @@ class RatioClassifier(PUClassifier):
         (3, 2)
         """
         self._check_fitted()
-        found: FloatArray = self.fitted_.model.contributions(self._checked_rows(X))
-        return found if self.table_ is None else self.table_.by_column(found)
+        return contribution_table(self, X)
+
+    def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
+        """The columns that speak most for and against each row, from :meth:`contributions`.
+
+        Parameters
+        ----------
+        X : rows of shape (n_rows, d)
+            Rows to explain.
+        n : int, default=3
+            Most columns that are named for each side.
+
+        Returns
+        -------
+        reasons : list of Reasons
+            One for each row, with the attributes ``favour`` and ``against``.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+        >>> clf.reasons(X[:1])[0].favour[0][0]
+        'column 0'
+        """
+        self._check_fitted()
+        return reasons_of(self, X, check_integer("n", n, low=1))
 
     # -- adaptation
 

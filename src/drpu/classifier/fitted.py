@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 
 from drpu._codec import Kept, Number, Text, Whole, kept
-from drpu._samples import Sample, n_rows
+from drpu._samples import Sample, n_rows, take_rows
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.profiles import count_in_ranges, moved_columns
@@ -64,6 +64,10 @@ class ScoredRows:
 
     def __len__(self) -> int:
         return len(self.scores)
+
+    def take(self, index: Any) -> ScoredRows:
+        """The rows at ``index``, with the counts of all rows."""
+        return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
 
 
 def score_once(classifier: RatioClassifier, X: Rows) -> ScoredRows:
