@@ -173,17 +173,15 @@ def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     page = render_report(clf, new, budget=30, beside={"id": ids})
     link = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', page).group(1)
     rows = list(csv.reader(io.StringIO(unquote(html.unescape(link)))))
-    assert rows[0] == ["row", "probability", "columns that speak for it", "id"]
+    assert rows[0] == ["row", "probability", "for it", "against it", "id"]
     june = clf.adapt(new)
     top = june.at_budget(rows=30, of=new).budget_.positions
     assert [int(row[0]) for row in rows[1:]] == (top + 1).tolist()
-    assert [row[3] for row in rows[1:]] == [ids[k] for k in top]
+    assert [row[4] for row in rows[1:]] == [ids[k] for k in top]
     np.testing.assert_allclose(
         [float(row[1]) for row in rows[1:]], june.predict_proba(new)[top, 1], rtol=1e-5
     )
-    parts = clf.contributions(new.iloc[top])[:, :-1]
-    for row, part in zip(rows[1:], parts, strict=True):
-        assert row[2] == ", ".join(frame.columns[j] for j in np.argsort(-part) if part[j] > 0)
+    assert [tuple(row[2:4]) for row in rows[1:]] == [r.texts() for r in clf.reasons(new.iloc[top])]
     assert page.count("id-") < 2 * 30 + 11  # the page shows ten of them
     assert "and the columns id of the rows to check" in page
 

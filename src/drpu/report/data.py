@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from drpu._samples import take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
 from drpu.classifier.groups import distinct_groups, group_values
@@ -28,7 +27,7 @@ __all__ = ["Period", "ReportData", "RowList", "collect"]
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 LISTED = 1000  # most rows in the list of rows to check
-REASONS = 3  # columns that are named for a row
+REASONS = 3  # columns that are named for and against a row
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,15 +71,15 @@ class RowList:
         Their positions in the new rows, from 0 on.
     probability : ndarray
         Their probability of being positive.
-    reasons : list of str or None
-        Names of the columns that raise their scores most; None if the model cannot tell.
+    reasons : list of two str, or None
+        The columns that speak most for and against them; None if the model cannot tell.
     columns : dict of str to list
         Values that the user wants to see beside them.
     """
 
     position: IntArray
     probability: FloatArray
-    reasons: list[str] | None
+    reasons: list[tuple[str, str]] | None
     columns: dict[str, list[Any]]
 
 
@@ -314,21 +313,17 @@ def _listed(current: Any, scored: ScoredRows, top: IntArray, beside: Mapping[str
             raise DataError(
                 f"beside must have one value per row, {len(scored)}, got {len(values)} in {name!r}."
             )
-    some = ScoredRows(take_rows(scored.rows, top), scored.scores[top], scored.counts)
+    some = scored.take(top)
     columns = {name: [values[i] for i in top.tolist()] for name, values in beside.items()}
-    return RowList(top, current.outputs(some)["probability"], _reasons(current, some.rows), columns)
+    return RowList(top, current.outputs(some)["probability"], _reasons(current, some), columns)
 
 
-def _reasons(current: Any, rows: Rows) -> list[str] | None:
-    """Names of the columns that raise the score of each row most, the largest part first."""
+def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
+    """What speaks for and against each row; None if the model has no trees."""
     try:
-        found = current.fitted_.model.contributions(rows)
-    except ParameterError:  # the model has no trees
+        return [reason.texts() for reason in current.reasons(rows, REASONS)]
+    except ParameterError:
         return None
-    found = (found if current.table_ is None else current.table_.by_column(found))[:, :-1]
-    names = getattr(current, "feature_names_in_", [f"column {k + 1}" for k in range(found.shape[1])])
-    order = np.argsort(-found, axis=1, kind="stable")[:, :REASONS]
-    return [", ".join(str(names[j]) for j in line if found[i, j] > 0) for i, line in enumerate(order)]
 
 
 def _with_budget(current: Any, budget: Any, of: Any) -> Any:

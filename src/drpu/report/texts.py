@@ -280,7 +280,7 @@ def rows_table(data: ReportData) -> TextTable | None:
         return None
     head, rows = _listed(data)
     shown = [(row[0], share(row[1]), *map(str, row[2:])) for row in rows[:LISTED]]
-    return TextTable(head, shown, (1,))
+    return TextTable(head, shown, (1,), (3,) if data.listed.reasons is not None else ())
 
 
 def rows_csv(data: ReportData) -> str:
@@ -299,7 +299,7 @@ def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     head: tuple[str, ...] = ("row", "probability")
     columns: list[Any] = [(found.position + 1).tolist(), found.probability.tolist()]
     if found.reasons is not None:
-        head, columns = (*head, "columns that speak for it"), [*columns, found.reasons]
+        head, columns = (*head, "for it", "against it"), [*columns, *zip(*found.reasons, strict=True)]
     return (*head, *found.columns), list(zip(*columns, *found.columns.values(), strict=True))
 
 
