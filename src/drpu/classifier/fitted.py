@@ -10,7 +10,7 @@ import numpy as np
 
 from drpu._codec import Kept, Number, Text, Whole, kept
 from drpu._samples import Sample, n_rows, take_rows
-from drpu._typing import FloatArray, Rows
+from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.profiles import count_in_ranges, moved_columns
 from drpu.classifier.record import Labels, Reduction
@@ -70,11 +70,9 @@ class ScoredRows:
         return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
 
 
-def score_once(classifier: RatioClassifier, X: Rows) -> ScoredRows:
+def score_once(classifier: RatioClassifier, X: Rows | ScoredRows) -> ScoredRows:
     """``X``, checked and scored by ``classifier``."""
-    rows, fitted = classifier._checked_rows(X), classifier.fitted_
-    scores = fitted.scores(rows)
-    return ScoredRows(rows, scores, fitted.count_scores(scores, rows=rows))
+    return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
 
 
 ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
@@ -197,6 +195,15 @@ class FittedRatio:
     def scores(self, X: Rows) -> FloatArray:
         """Score of each row by each model, (rows, models), for labels and counts."""
         return np.concatenate([self.model.scores(rows) for _, rows in _chunks(X)])
+
+    def scored(self, rows: Rows, scores: FloatArray | None = None) -> ScoredRows:
+        """Checked rows with their scores, which may be known, and counts."""
+        scores = self.scores(rows) if scores is None else scores
+        return ScoredRows(rows, scores, self.count_scores(scores, rows=rows))
+
+    def some(self, whole: ScoredRows, at: IntArray) -> ScoredRows:
+        """Some of the scored rows, with their own counts."""
+        return self.scored(take_rows(whole.rows, at), whole.scores[at])
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row is counted once per fold model."""

@@ -196,12 +196,14 @@ class Decision(Costs):
 class Answers:
     """True labels of some rows."""
 
-    audit: Annotated[str | None, option(help="File that drpu audit wrote for these rows, filled in.")] = None
+    audit: Annotated[
+        str | None, option(help="File that drpu audit wrote for these rows, filled in: yes or no, 1 or 0.")
+    ] = None
     audit_label: Annotated[str, typer.Option(help="Column of that file with the answers.")] = "drpu_label"
 
-    def read(self, classifier: Any, X: Any, reading: Reading) -> Any:
-        """The audit in the filled-in file, if one was given."""
-        from drpu.classifier.audit_file import audit_from_columns
+    def read(self, classifier: Any, X: Any, reading: Reading, by: Any = None) -> Any:
+        """The audit in the filled-in file, or that of each group, if a file was given."""
+        from drpu.classifier.audit_file import audit_from_columns, audits_by_group
 
         if self.audit is None:
             return None
@@ -210,6 +212,8 @@ class Answers:
             if loaded.table is None:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
+            if by is not None:
+                return audits_by_group(classifier, X, columns, by=by, label=self.audit_label)
             return audit_from_columns(classifier, X, columns, label=self.audit_label)
 
 

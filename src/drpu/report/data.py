@@ -11,7 +11,7 @@ import numpy as np
 
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import distinct_groups, group_values
+from drpu.classifier.groups import group_members, group_values
 from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.decision import Costs, ratio_threshold
 from drpu.core.diagnostics import Performance
@@ -286,7 +286,7 @@ def collect(
     top = order[: data.to_check]
     periods: tuple[Period, ...] = ()
     if groups is not None and values is not None:
-        periods = _periods(current, groups, distinct_groups(values)[1], log_ratio, top)
+        periods = _periods(current, groups, group_members(current, scored, values)[1], log_ratio, top)
     whole = None if groups is None else groups.whole
     return replace(data, whole=whole, periods=periods, listed=_listed(current, scored, top, beside or {}))
 

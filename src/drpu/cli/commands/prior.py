@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import By, Level, Reading, Saved
+from drpu.cli.options import Answers, By, Level, Reading, Saved
 from drpu.cli.show import Result, about
 from drpu.report.texts import share
 
@@ -19,19 +19,25 @@ def prior(
     by: By = None,
     level: Level = 0.95,
     *,
+    answers: Answers,
     reading: Reading,
 ) -> Result:
     """Share of positives in new rows, file by file or group by group, with intervals.
 
     With --by, the intervals hold for all groups of a file together, and the values of small groups
-    are shrunk towards the share of all rows.
+    are shrunk towards the share of all rows. With --audit, the shares come from answers: give the file that
+    drpu audit --by wrote, filled in.
 
     Examples
     --------
     drpu prior fraud.drpu april.csv may.csv june.csv
 
     drpu prior fraud.drpu year.parquet --by month --json
+
+    drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
     """
+    if answers.audit is not None and (by is None or len(data) > 1):
+        raise typer.BadParameter("--audit needs one file and the column of its groups (--by month).")
     classifier = saved.load()
     found: list[dict[str, Any]] = []
     for path in data:
@@ -43,7 +49,8 @@ def prior(
         loaded = reading.read(path)
         X, values = reading.rows(classifier, loaded, used=[by]), loaded.groups(by)
         with about(path):
-            groups = classifier.adapt_by(X, by=values, level=level)
+            audit = answers.read(classifier, X, reading, by=values)
+            groups = classifier.adapt_by(X, by=values, level=level, audit=audit)
         for group in groups:
             facts = {name: getattr(group, name) for name in ("prior", "alone", "weight", "p_value", "shift")}
             found.append({"data": f"{by}={group.name}", "rows": group.n} | facts)

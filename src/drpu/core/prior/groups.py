@@ -209,3 +209,24 @@ def shrink(
         shrunk = replace(prior, value=min(max(value, prior.low), prior.high))
         groups.append(GroupPrior(name, int(n), shrunk, prior, weight, float(p_value), shift))
     return GroupPriors(tuple(groups), whole, level, float(np.sqrt(tau2)))
+
+
+def with_answers(found: GroupPriors, answered: dict[Any, PriorEstimate]) -> GroupPriors:
+    """The priors with those of groups that have answers, which are not shrunk.
+
+    If all groups have answers, the prior of all rows is the mean of theirs, weighted by their rows.
+    """
+    groups = tuple(
+        group
+        if (own := answered.get(group.name)) is None
+        else replace(group, prior=own, alone=own, weight=1.0, shift="answers")
+        for group in found
+    )
+    if len(answered) < len(groups):
+        return replace(found, groups=groups)
+    share = np.array([group.n for group in groups]) / sum(group.n for group in groups)
+    value = float(share @ [group.prior.value for group in groups])
+    error = float(np.sqrt(share**2 @ np.square([standard_error(group.prior) for group in groups])))
+    far = error * float(ndtri((1 + found.level) / 2))
+    whole = PriorEstimate(value, max(value - far, 0.0), min(value + far, 1.0), found.level, "audit")
+    return replace(found, groups=groups, whole=whole)
