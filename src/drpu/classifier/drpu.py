@@ -69,7 +69,7 @@ class Learnt:
     classes: Classes
     labelled_fraction: float
     columns: tuple[ColumnProfile, ...]
-    sizes: tuple[int, int]
+    sizes: tuple[int, int] = (0, 0)
 
 
 class DRPUClassifier(RatioClassifier):
