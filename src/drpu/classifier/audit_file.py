@@ -160,13 +160,15 @@ def _read_token(row: Any, text: str) -> _Token:
         pairs = [tuple(map(int, pair.split("of"))) for pair in strata.split("_")]
         if version != _VERSION or population not in (*POPULATIONS, *SEEN):
             raise ValueError
-    except ValueError:
+        if not all(0 <= n <= size < 2**53 for n, size in pairs) or not 0 <= int(stratum) < len(pairs):
+            raise ValueError
+        design = _Design(classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs))
+        return _Token(position, design, int(stratum), float(score))
+    except (ValueError, TypeError, OverflowError):
         raise DataError(
-            f"the audit file was changed at {ROW} = {row!r}: its position and its design do not belong "
+            f"the audit file was changed at {ROW} = {row!r:.100}: its position and its design do not belong "
             f"together. Restore the columns {ROW} and {DESIGN} as 'drpu audit' wrote them."
         ) from None
-    design = _Design(classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs))
-    return _Token(position, design, int(stratum), float(score))
 
 
 def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: int) -> None:
