@@ -376,7 +376,6 @@ def boosted_full() -> dict[str, Any]:
         "default": None,
         "logistic": LogisticRegression(),
         "pipeline": make_pipeline(StandardScaler(), LogisticRegression(C=0.1)),
-        "folds": ClassifierRatio(LogisticRegression(), folds=3),
     }
 )
 def classifier(model: Any) -> dict[str, Any]:

@@ -99,10 +99,11 @@ def run_backtest(
         return None
     late = late_periods(past)
     if late:
-        _warn(
+        reason = (
             f"the last {late} periods have far fewer labels than their rows suggest, as if labels arrive "
-            f"late, and are left out: give label_delay={late}"
+            "late, and are left out"
         )
+        _warn(reason, advice=f"Give label_delay={late}.", command=f"Give --label-delay {late}.")
         past = [*past[:-late], *(replace(period, used=False) for period in past[-late:])]
     return backtest_of(past)
 
@@ -165,9 +166,6 @@ def _values(periods: Any, n: int) -> list[Any]:
     return values
 
 
-def _warn(reason: str) -> None:
-    warn(
-        BacktestWarning(
-            f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
-        )
-    )
+def _warn(reason: str, *, advice: str = "", command: str = "") -> None:
+    finding = f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
+    warn(BacktestWarning(finding, advice=advice, command=command))
