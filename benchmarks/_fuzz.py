@@ -130,8 +130,9 @@ def _fitted() -> dict[str, Any]:
     fitted["indicators"] = DRPUClassifier(kernel, **options).fit(table.fillna({"heat": 37.0}), labels)
     fitted["pipeline"] = make_pipeline(StandardScaler(), DRPUClassifier(kernel, **options)).fit(X, y)
     fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled, cost=Costs(5, 200))
-    answers = Audit.random(np.arange(40), (data.unlabeled[:40, 0] > 1).astype(int))
-    fitted["audited"] = fitted["centroids"].adapt(data.unlabeled, audit=answers)
+    fresh = np.random.default_rng(2).normal(0.5, 1.5, size=(120, COLUMNS))
+    answers = Audit.random(np.arange(40), (fresh[:40, 0] > 1).astype(int))
+    fitted["audited"] = fitted["centroids"].adapt(fresh, audit=answers)
     fitted["budget"] = fitted["centroids"].at_budget(20, of=data.unlabeled)
     return fitted | _rivals(X, y)
 
