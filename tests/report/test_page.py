@@ -14,6 +14,7 @@ from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.exceptions import DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.plots import GainDisplay
 from drpu.report import render_report, write_report
+from drpu.report.texts import prior_text
 
 
 class Links(HTMLParser):
@@ -125,10 +126,11 @@ def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, 
     assert "ccuracy" not in head
 
 
-def test_a_prior_that_is_not_identified_is_a_bound(classifier):
-    bound = PriorEstimate(0.52, 0.1, 0.71, 0.95, "matching", identified=False)
-    page = render_report(classifier.at_prior(bound))
-    assert "upper bound only" in page
+def test_a_prior_that_is_not_identified_is_a_central_value_with_its_upper_reading(classifier):
+    central = PriorEstimate(0.31, 0.1, 0.71, 0.95, "central", identified=False, upper=0.52)
+    page = render_report(classifier.at_prior(central))
+    assert "not sure: 10.0% to 71.0%" in page
+    assert prior_text(central) == "about 31.0%, at most 52.0% (not identified: 10.0% to 71.0% at 95%)"
 
 
 def test_nothing_but_the_page_itself_may_run(page):

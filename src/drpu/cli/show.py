@@ -155,7 +155,7 @@ def _expected(values: dict[str, Any], name: str) -> str:
 
 
 def prior_line(estimate: Any) -> str:
-    """The prior as text: share, interval, and whether it is an upper bound only."""
+    """The prior as text: share, interval, and whether it is identified."""
     if estimate.method == "given" or not estimate.identified:
         return prior_text(estimate)
     return (

@@ -182,7 +182,7 @@ def _groups(data: ReportData) -> plots.Display:
 def _prior_limits(data: ReportData) -> str:
     if data.prior.identified and data.train.identified:
         return "The upper end is a bound; the lower end assumes that the best scores belong to positives."
-    return "If the data give an upper bound only, the lower end has no meaning."
+    return "A share that is not identified has a central value and a lower end that needs no assumption."
 
 
 def _gain(data: ReportData) -> plots.Display:

@@ -74,12 +74,19 @@ def figure_text(figure: Any, form: Any = share) -> str:
 
 
 def prior_text(prior: PriorEstimate) -> str:
-    """A prior as text: its value and limits, or the bound if it is not identified."""
+    """A prior as text: its value and limits, and the upper reading if it is not identified."""
     if prior.method == "given":
         return f"{share(prior.value)} (given)"
-    if not prior.identified:
-        return f"at most {share(prior.high)}; {share(prior.value)} if the best-scored rows are all positive"
-    return f"{share(prior.value)} ({share_range(prior.low, prior.high)} at {prior.level:.0%})"
+    limits = f"{share_range(prior.low, prior.high)} at {prior.level:.0%}"
+    if prior.identified:
+        return f"{share(prior.value)} ({limits})"
+    return f"{_about(prior)} (not identified: {limits})"
+
+
+def _about(prior: PriorEstimate) -> str:
+    """The value of a prior that is not identified, and its upper reading if there is one."""
+    most = "" if prior.upper is None else f", at most {share(prior.upper)}"
+    return f"about {share(prior.value)}{most}"
 
 
 # -- main results ----------------------------------------------------------------------------------
@@ -90,10 +97,8 @@ def lead(data: ReportData) -> str:
     if data.new is None:
         return f"The share of positives in training was {prior_text(data.train)}."
     if not data.prior.identified:
-        return (
-            f"At most {share(data.prior.high)} of the {data.rows:,} new rows are positive; "
-            f"{share(data.prior.value)} if the best-scored rows are all positive."
-        )
+        found = _about(data.prior)
+        return f"{found[0].upper()}{found[1:]} of the {data.rows:,} new rows are positive: not identified."
     trained = share(data.train.value)
     found = f"About {_rows(data, data.prior.value)} of the {data.rows:,} new rows are positive"
     if data.change is None:
@@ -111,8 +116,8 @@ def _how_many(data: ReportData) -> tuple[str, str, str]:
     if data.new is None:
         return question, share(prior.value), "of the rows, at the prior that this classifier works at."
     if not prior.identified:
-        sentence = f"{share(prior.high)} of {data.rows:,} new rows; fewer are possible."
-        return question, f"at most {_rows(data, prior.high)}", sentence
+        sentence = f"{_about(prior)[6:]} of {data.rows:,} new rows; the data do not identify the share."
+        return question, f"about {_rows(data, prior.value)}", sentence
     sentence = f"{share(prior.value)} of {data.rows:,} new rows; {share(data.train.value)} in training."
     return question, f"about {_rows(data, prior.value)}", sentence
 
@@ -124,9 +129,9 @@ def _how_sure(data: ReportData) -> tuple[str, str, str]:
     if not prior.identified:
         sentence = (
             "The data do not show how many of the rows with the highest scores are negative. "
-            "True labels of about 100 rows show it: see drpu audit."
+            "True labels of about 50 rows show it: see drpu audit."
         )
-        return question, "upper bound only", sentence
+        return question, f"not sure: {share_range(prior.low, prior.high)}", sentence
     sentence = f"with {prior.level:.0%} confidence"
     if data.new is not None:
         sentence += f": {_rows(data, prior.low)} to {_rows(data, prior.high)} rows"
@@ -175,8 +180,7 @@ def cautions(data: ReportData) -> list[str]:
         )
     if not data.train.identified:
         said.append(
-            f"The training share is known as an upper bound only: {prior_text(data.train)}. "
-            "Expected numbers depend on it."
+            f"The training share is not identified: {prior_text(data.train)}. Expected numbers depend on it."
         )
     if data.train.value >= 0.995:
         said.append("Nearly all training rows are estimated to be positive: check the labels first.")
