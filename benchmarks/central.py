@@ -7,7 +7,7 @@
     python -m benchmarks.central --cache CACHE --quick-cache QUICK     # measure, write the result file
 
 POOL and MONTHS are folders of Parquet files with a target ``y`` (MONTHS also with a column ``period``). A fit
-of the default takes two seconds, a quick one 40 ms. The constants of :mod:`drpu.core.central` are chosen on
+of the default takes two seconds, a quick one 40 ms. The constants of :mod:`drpu.core.prior.central` are chosen on
 quick fits: ``--choose`` leaves out one table after the other and reports the errors on the tables
 left out. Figures are measured on fits of the default. The share of labelled positives is 5 to 70 % in both.
 """
@@ -17,6 +17,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,8 +30,11 @@ from benchmarks._fits import Fit, make_fits, read_fits
 from benchmarks._results import write_results
 from drpu.core.calibration import calibrate, fit_plateau
 from drpu.core.decision import ratio_threshold
+from drpu.core.limits.evidence import ENOUGH
+from drpu.core.limits.interval import ratio_limits
 from drpu.core.prior import central
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
+from drpu.core.prior.mixture import adaptive
 from drpu.exceptions import DRPUWarning
 
 NEAR, FAR = 0.03, 0.10
@@ -43,10 +47,20 @@ Row = dict[str, Any]
 # -- measuring -------------------------------------------------------------------------------------
 
 
-def training(fit: Fit) -> Row:
-    """The training prior of one fit: today's reading and limits, and the central ones."""
+def found_and_before(fit: Fit) -> tuple[PriorEstimate, PriorEstimate]:
+    """The training prior of one fit, and the upper reading with its limits, which was the value before."""
     share = fit.labelled if fit.scenario == "single-sample" else None
-    found, before = central_prior(fit.tails, labelled_share=share), prior_from_tails(fit.tails)
+    limits = ratio_limits(fit.tails, 0.95)
+    reading = min(max(adaptive(fit.tails), limits.low), limits.high)
+    before = PriorEstimate(
+        reading, limits.low, limits.high, 0.95, "adaptive", limits.separation >= ENOUGH, reading
+    )
+    return prior_from_tails(fit.tails, labelled_share=share), before
+
+
+def training(fit: Fit) -> Row:
+    """The training prior of one fit: the upper reading with its limits, and the central value."""
+    found, before = found_and_before(fit)
 
     def whole(prior: float) -> float:
         return fit.labelled + (1 - fit.labelled) * prior
@@ -59,12 +73,11 @@ def training(fit: Fit) -> Row:
         "rate": fit.rate,
         "positives": fit.tails.n_positive,
         "prior": fit.prior,
-        "separation": found.separation,
         "identified": found.identified,
         "value": whole(found.value),
         "low": whole(found.low),
         "high": whole(found.high),
-        "upper": whole(found.upper),
+        "upper": whole(found.value if found.upper is None else found.upper),
         "identified_before": before.identified,
         "value_before": whole(before.value),
         "low_before": whole(before.low),
@@ -74,14 +87,14 @@ def training(fit: Fit) -> Row:
 
 def later(fit: Fit) -> Iterator[Row]:
     """Priors of the later samples of one fit, and the accuracy of their labels."""
-    share = fit.labelled if fit.scenario == "single-sample" else None
-    train, before = central_prior(fit.tails, labelled_share=share), prior_from_tails(fit.tails)
+    train, before = found_and_before(fit)
     for name, at in fit.samples.items():
         if name == "next":  # not prior shift alone
             continue
         y, new = fit.y[at], fit.test_tails(name)
-        old = prior_from_tails(new, reference=fit.tails, train_prior=before)
-        now = later_prior(new, fit.tails, train, old.value)
+        carried = replace(before, identified=True)  # so that it is read as it was before
+        old = prior_from_tails(new, reference=fit.tails, train_prior=carried)
+        now = prior_from_tails(new, reference=fit.tails, train_prior=train)
         yield {
             "table": fit.table,
             "set": fit.kind,
@@ -93,7 +106,7 @@ def later(fit: Fit) -> Iterator[Row]:
             "value": now.value,
             "low": now.low,
             "high": now.high,
-            "identified_before": old.identified,
+            "identified_before": before.identified,
             "value_before": old.value,
             "low_before": old.low,
             "high_before": old.high,
@@ -105,7 +118,7 @@ def later(fit: Fit) -> Iterator[Row]:
 
 def windows(fit: Fit) -> Row:
     """Accuracy of the trained labels in the period after a window, and of its majority class."""
-    train, before = central_prior(fit.tails, labelled_share=fit.labelled), prior_from_tails(fit.tails)
+    train, before = found_and_before(fit)
     y = fit.y[fit.samples["next"]]
     at = fit.samples["next"]
 
@@ -251,7 +264,7 @@ def evidence(cache: Path) -> pd.DataFrame:
     """What the constants depend on, for every fit of a cache."""
     rows = []
     for fit in read_fits(cache):
-        design = central.ratio_limits(fit.tails, 0.95)
+        design = ratio_limits(fit.tails, 0.95)
         rows.append(
             {
                 "table": fit.table,
@@ -263,7 +276,7 @@ def evidence(cache: Path) -> pd.DataFrame:
                 "strength": min(max(design.separation, 0.0), 1.0),
                 "n": fit.tails.n_positive,
                 "high": design.high,
-                "upper": min(max(central.adaptive(fit.tails), design.low), design.high),
+                "upper": min(max(adaptive(fit.tails), design.low), design.high),
             }
         )
     return pd.DataFrame(rows)
@@ -272,7 +285,7 @@ def evidence(cache: Path) -> pd.DataFrame:
 def central_values(
     d: pd.DataFrame, usual: tuple[float, float], spread: tuple[float, float, float]
 ) -> np.ndarray:
-    """Central values of the population for all fits at once: :func:`drpu.core.central.prior_distribution`."""
+    """Central values of the population for all fits at once: :func:`drpu.core.prior.central.prior_distribution`."""
     grid = np.linspace(-7.0, 7.0, 71)
     rho, share = expit(grid), d["share"].to_numpy()[:, None]
     prior = share + (1 - share) * rho

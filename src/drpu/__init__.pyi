@@ -13,6 +13,7 @@ from .classifier.pipelines import at_prior as at_prior
 from .classifier.pipelines import expected_performance as expected_performance
 from .classifier.scoring import AUCScorer as AUCScorer
 from .classifier.scoring import CostScorer as CostScorer
+from .classifier.scoring import PUStratifiedKFold as PUStratifiedKFold
 from .classifier.scoring import ratio_risk_scorer as ratio_risk_scorer
 from .core.budget import Budget as Budget
 from .core.calibration import calibrate as calibrate

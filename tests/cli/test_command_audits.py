@@ -84,6 +84,24 @@ def test_an_edited_design_is_one_clear_error(run, folder, old, new, words):
     assert words in err
 
 
+def test_an_audit_by_groups_is_planned_and_read_in_one_file(run, folder, truth):
+    june = read(str(folder / "june.csv")).table
+    half = pa.array(["a" if i < 500 else "b" for i in range(1000)])
+    pa.csv.write_csv(june.append_column("branch", half), folder / "branches.csv")
+    code, out, _ = run("audit toy.drpu branches.csv --by branch --n 40 --out by.csv")
+    assert code == 0
+    assert "80 rows to label" in out
+    table = read(str(folder / "by.csv")).table
+    words = ["yes" if truth.test_labels[row] else "no" for row in table.column("drpu_row").to_pylist()]
+    place = table.column_names.index("drpu_label")
+    pa.csv.write_csv(table.set_column(place, "drpu_label", pa.array(words)), folder / "filled.csv")
+    found = answer(run("prior toy.drpu branches.csv --by branch --audit filled.csv --json"))["found"]
+    for group, truth_there in zip(found, (truth.test_labels[:500], truth.test_labels[500:]), strict=True):
+        assert group["prior"]["method"] == "audit"
+        assert group["prior"]["low"] <= truth_there.mean() <= group["prior"]["high"]
+    assert run("adapt toy.drpu branches.csv --audit filled.csv")[0] == 1
+
+
 def test_an_audit_without_answers_is_refused(run):
     code, _, err = run("adapt toy.drpu june.csv --audit to-label.csv")
     assert code == 1

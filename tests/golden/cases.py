@@ -227,7 +227,7 @@ def auto_beyond_50000_rows() -> dict[str, Any]:
     )
     X, new = np.c_[X * flip[:, None], flip], np.c_[new * new_flip[:, None], new_flip]  # trees find this
     clf = DRPUClassifier(holdout=0.2, random_state=0).fit(X, y)
-    return short(clf, new) | {"contributions": clf.contributions(new[:20])} | kept(clf, new)
+    return short(clf, new) | {"contributions": np.asarray(clf.contributions(new[:20]))} | kept(clf, new)
 
 
 @case("pandas")
@@ -376,7 +376,6 @@ def boosted_full() -> dict[str, Any]:
         "default": None,
         "logistic": LogisticRegression(),
         "pipeline": make_pipeline(StandardScaler(), LogisticRegression(C=0.1)),
-        "folds": ClassifierRatio(LogisticRegression(), folds=3),
     }
 )
 def classifier(model: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ from drpu.classifier.audit import (
     warn_of_missing,
 )
 from drpu.classifier.findings import Findings
-from drpu.classifier.fitted import Anchor, FittedRatio, with_labelled
+from drpu.classifier.fitted import Anchor, FittedRatio, score_once, with_labelled
 from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.design import (
@@ -40,6 +40,7 @@ from drpu.core.audit.design import (
     settled_growth,
 )
 from drpu.core.audit.recalibration import (
+    MEMORY,
     TRAINED,
     DesignedSample,
     LogOddsMap,
@@ -71,6 +72,7 @@ __all__ = [
     "UNFAIR",
     "AuditedPriors",
     "adapt_to_answers",
+    "answered_prior",
     "audited_priors",
     "bound_level",
     "evaluate_rows",
@@ -151,8 +153,11 @@ def audited_priors(
         bounds = alone.high, _test_bound(parts, seen, fitted, alone.high, prior_shift, level)
         if any(step is not None and step.spread > 0 for step in growth):
             unlabeled = leaning_to(unlabeled, alone)
-    prior = with_labelled(_estimate(unlabeled, bounds[0], level), fitted.labelled_fraction)
-    return AuditedPriors(prior if train else fitted.train_prior, _estimate(test, bounds[1], level), fairness)
+    answers = np.concatenate([part.answers.positive for part in parts])
+    half = 0.0 if np.ptp(answers.astype(int)) else 0.5 / (len(answers) + 1)
+    prior = with_labelled(_estimate(unlabeled, bounds[0], level, half), fitted.labelled_fraction)
+    at = _estimate(test, bounds[1], level, half)
+    return AuditedPriors(prior if train else fitted.train_prior, at, fairness)
 
 
 def bound_level(level: float) -> float:
@@ -243,11 +248,15 @@ def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
     return replace(share, value=min(max(value, share.low), share.high))
 
 
-def _estimate(share: Figure, bound: float, level: float) -> PriorEstimate:
-    """The share as a prior; a bound that the answers contradict is not used."""
+def _estimate(share: Figure, bound: float, level: float, half: float = 0.0) -> PriorEstimate:
+    """The share as a prior; a bound that the answers contradict is not used.
+
+    ``half`` is the share of half an answer if all are of one kind: the value stays that far from 0 and 1.
+    """
     high = min(share.high, bound) if bound > share.low else share.high
     low, high = max(share.low, 0.0), min(high, 1.0)
-    return PriorEstimate(min(max(share.value, low), high), low, high, level, "audit")
+    value = min(max(share.value, half), 1 - half)
+    return PriorEstimate(min(max(value, low), high), low, high, level, "audit")
 
 
 def _figure(prior: PriorEstimate) -> Figure:
@@ -297,12 +306,11 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
             f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
             f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
             f"sample of all positives. Then {how[1]}. If you know the probability that a positive is "
-            "labelled, fit with positive_weight = 1 / probability."
+            "labelled,",
+            advice="fit with positive_weight = 1 / probability.",
+            command="fit with --weight, a column that holds 1 / probability for positives and 1 for others.",
         )
     )
-
-
-_CHUNK = 1 << 16
 
 
 def plan_rows(
@@ -323,13 +331,13 @@ def plan_rows(
         raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
     if isinstance(X, ScoreTails):
         raise ParameterError("X must be rows: rows cannot be chosen from counts.")
-    rows = classifier._checked_rows(X)
-    if n is not None and check_integer("n", n, low=1) > n_rows(rows):
-        raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
+    scored = score_once(classifier, X)
+    if n is not None and check_integer("n", n, low=1) > len(scored):
+        raise ParameterError(f"n must be at most the number of rows, {len(scored)}, got {n}.")
     if population == "auto":
         mark = fitted.training
-        population = "auto" if mark is None else mark.population_of(rows)
-    ratio, counts = _scored(fitted, rows)
+        population = "auto" if mark is None else mark.population_of(scored.rows)
+    ratio, counts = np.exp(fitted.log_ratio_of(scored.scores)), scored.counts
     prior = rough_prior(fitted, counts, bound_level(level))
     posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
     # The upper limit without answers helps only if the prior is as high as estimated.
@@ -339,14 +347,14 @@ def plan_rows(
         def reached(n: int) -> float:
             return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
 
-        n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, n_rows(rows))
+        n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, len(scored))
     strata = make_strata(ratio, posterior, n, prior.high)
     chosen = draw_rows(strata, ratio, check_random_state(random_state))
     return AuditPlan(
         rows=chosen,
         strata=strata,
         stratum=strata.of(ratio[chosen]),
-        scores=fitted.model.scores(take_rows(rows, chosen)),
+        scores=scored.scores[chosen],
         counts=counts,
         classes=fitted.classes,
         classifier=mark_of(fitted),
@@ -390,14 +398,7 @@ def adapt_to_answers(
     """The classifier recalibrated by answers; arguments as in ``adapt``."""
     fitted = classifier.fitted_
     check_real("memory", memory, low=0.0, high=1.0)
-    rows, seen = classifier._rows_and_counts(X, None)
-    parts = resolve_audit(classifier, audit, rows, seen)
-    own = [part for part in parts if part.counts == seen]
-    if not own:
-        raise DataError(
-            "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
-            "then adapt the result to new rows, which starts from the answers."
-        )
+    rows, seen, parts, own = _parts_of(classifier, X, audit)
     rough = rough_prior(fitted, seen, level)
     test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
     in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
@@ -428,6 +429,31 @@ def adapt_to_answers(
     return classifier._adapted_at(
         prior, cost=cost, findings=replace(findings, evaluation=measured), fitted=at
     )
+
+
+def answered_prior(
+    classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit, level: float
+) -> PriorEstimate:
+    """The prior of rows from answers about them."""
+    rows, seen, parts, own = _parts_of(classifier, X, check_audit(audit))
+    if any(part.seen_in_training for part in own):
+        return audited_priors(parts, seen, classifier.fitted_, prior_shift=True, level=level).test
+    return _recalibrated(classifier, classifier.fitted_, own, rows, seen, level=level, memory=MEMORY)[1]
+
+
+def _parts_of(
+    classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit
+) -> tuple[Rows | None, ScoreTails, list[AuditPart], list[AuditPart]]:
+    """The rows where there are any, their counts, all parts of the audit, and those about these rows."""
+    rows, seen = classifier._rows_and_counts(X, None)
+    parts = resolve_audit(classifier, audit, rows, seen)
+    own = [part for part in parts if part.counts == seen]
+    if not own:
+        raise DataError(
+            "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
+            "then adapt the result to new rows, which starts from the answers."
+        )
+    return rows, seen, parts, own
 
 
 def _recalibrated(
@@ -510,17 +536,10 @@ def _resolve_random(
     else:
         rows = take_rows(check_rows(classifier, part.rows, model=fitted.model, name="rows"), answered)
     answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
-    return AuditPart(answers, fitted.model.scores(rows), fitted.no_counts() if seen is None else seen, mark)
-
-
-def _scored(fitted: FittedRatio, X: Rows) -> tuple[FloatArray, ScoreTails]:
-    """Ratio of each row, and the counts of all scores, from one pass over the rows."""
-    counts, ratios = fitted.no_counts(), []
-    for start in range(0, n_rows(X), _CHUNK):
-        scores = fitted.model.scores(take_rows(X, slice(start, start + _CHUNK)))
-        fitted.count_scores(scores, tails=counts)
-        ratios.append(np.exp(fitted.log_ratio_of(scores)))
-    return np.concatenate(ratios), counts
+    counts = fitted.no_counts() if seen is None else seen
+    training = fitted.training if part.positions else None  # positions in the training rows are recognised
+    population = "auto" if training is None else training.population_of(X)
+    return AuditPart(answers, fitted.model.scores(rows), counts, mark, population)
 
 
 def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,16 +11,17 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
-from drpu._checks import check_fraction, check_real, check_weights
+from drpu._checks import check_fraction, check_integer, check_real, check_weights
 from drpu._samples import Sample, n_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
-from drpu.classifier.audit import Audit, AuditPlan, check_audit
+from drpu.classifier.audit import Audit, AuditPlan, GroupPlans, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
 from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
+from drpu.classifier.explain import Reasons, contribution_table, reasons_of
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
-from drpu.classifier.groups import priors_by_group
+from drpu.classifier.groups import plans_by_group, priors_by_group
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, PUClassifier, Record, Reduction, try_rows
 from drpu.classifier.validation import check_rows
@@ -343,7 +345,9 @@ class RatioClassifier(PUClassifier):
             cost=float(self.cost_),
         )
 
-    def adapt_by(self, X: Rows, *, by: Any, level: float = 0.95) -> GroupPriors:
+    def adapt_by(
+        self, X: Rows, *, by: Any, level: float = 0.95, audit: Mapping[Any, Audit] | None = None
+    ) -> GroupPriors:
         """Prior of each group of rows, with limits that hold for all groups together.
 
         Parameters
@@ -355,6 +359,9 @@ class RatioClassifier(PUClassifier):
             column need not have been in the training data.
         level : float, default=0.95
             Level at which the limits of all groups hold together.
+        audit : mapping from group to Audit, optional
+            Answers about rows of some or all groups, from ``plan_audit_by(...).answer(labels)``. The priors
+            of these groups come from them.
 
         Returns
         -------
@@ -374,7 +381,7 @@ class RatioClassifier(PUClassifier):
         ['june', 'may']
         """
         self._check_fitted()
-        return priors_by_group(self, X, by, check_fraction("level", level))
+        return priors_by_group(self, X, by, check_fraction("level", level), audit)
 
     def expected_bill(self, rows: float = 1.0) -> Figure:
         """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
@@ -394,7 +401,7 @@ class RatioClassifier(PUClassifier):
         )
         return Figure(value, min(low, value), max(high, value))
 
-    def contributions(self, X: Rows) -> FloatArray:
+    def contributions(self, X: Rows) -> Any:
         """How much each column adds to the score of each row, for models with trees.
 
         These are the contributions that LightGBM computes (Shapley values of its trees). For the
@@ -407,10 +414,10 @@ class RatioClassifier(PUClassifier):
 
         Returns
         -------
-        contributions : ndarray of shape (n, d + 1)
+        contributions : ndarray of shape (n, d + 1), or a frame like ``X``
             One column for each column of ``X`` in the order of training (zeros for identifiers, which
-            were left out), and a last column with everything else. For ``model="boosted"`` that is the
-            score of an average row. For the default, it also contains the score of the smooth
+            were left out), and a last column with everything else, ``(rest)``. For ``model="boosted"``
+            that is the score of an average row. For the default, it also contains the score of the smooth
             member, which cannot be divided among the columns. The sum of a row is its score: the
             log-ratio before calibration. Where the log-ratio is not
             linear in the output of the trees, as for a forest, contributions are scaled to it.
@@ -429,8 +436,33 @@ class RatioClassifier(PUClassifier):
         (3, 2)
         """
         self._check_fitted()
-        found: FloatArray = self.fitted_.model.contributions(self._checked_rows(X))
-        return found if self.table_ is None else self.table_.by_column(found)
+        return contribution_table(self, X)
+
+    def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
+        """The columns that speak most for and against each row, from :meth:`contributions`.
+
+        Parameters
+        ----------
+        X : rows of shape (n_rows, d)
+            Rows to explain.
+        n : int, default=3
+            Most columns that are named for each side.
+
+        Returns
+        -------
+        reasons : list of Reasons
+            One for each row, with the attributes ``favour`` and ``against``.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+        >>> clf.reasons(X[:1])[0].favour[0][0]
+        'column 0'
+        """
+        self._check_fitted()
+        return reasons_of(self, X, check_integer("n", n, low=1))
 
     # -- adaptation
 
@@ -693,6 +725,36 @@ class RatioClassifier(PUClassifier):
             self, X, n=n, width=width, population=population, level=level, random_state=random_state
         )
 
+    def plan_audit_by(
+        self,
+        X: Rows,
+        *,
+        by: Any,
+        n: int | None = None,
+        width: float | None = None,
+        level: float = 0.95,
+        random_state: Any = None,
+    ) -> GroupPlans:
+        """Choose rows to label in each group of rows, such as each month.
+
+        Parameters
+        ----------
+        X, by
+            Rows and their groups, as in :meth:`adapt_by`.
+        n, width, level, random_state
+            As in :meth:`plan_audit`, for each group.
+
+        Returns
+        -------
+        plans : GroupPlans
+            ``plans.rows`` are the positions of the rows to label, and ``plans.answer(labels)`` the audits
+            that :meth:`adapt_by` accepts.
+        """
+        self._check_fitted()
+        return plans_by_group(
+            self, X, by, n=n, width=width, population="auto", level=level, random_state=random_state
+        )
+
     def evaluate(self, X: Rows | Audit, y: Any = None, *, level: float = 0.95) -> Evaluation:
         """Accuracy, precision, recall and cost from true labels, with confidence limits.
 
@@ -702,8 +764,8 @@ class RatioClassifier(PUClassifier):
             An audit, whose answers are weighted by their design; several parts are
             averaged. Or a simple random sample of rows.
         y : array-like of shape (n,), optional
-            The true labels of the rows: True and False, 1 and 0, or values of ``classes_``; None
-            and NaN mean: no answer. Left out with an audit.
+            The true labels of the rows: yes and no, 1 and 0, true and false, or values of ``classes_``;
+            None, NaN and a blank mean: no answer. Left out with an audit.
         level : float, default=0.95
             Confidence level of each interval.
 

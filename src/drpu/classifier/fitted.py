@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Kept, Number, Text, kept
-from drpu._samples import Sample, n_rows
-from drpu._typing import FloatArray, Rows
+from drpu._codec import Kept, Number, Text, Whole, kept
+from drpu._samples import Sample, n_rows, take_rows
+from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.profiles import count_in_ranges, moved_columns
 from drpu.classifier.record import Labels, Reduction
@@ -65,12 +65,14 @@ class ScoredRows:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def take(self, index: Any) -> ScoredRows:
+        """The rows at ``index``, with the counts of all rows."""
+        return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
 
-def score_once(classifier: RatioClassifier, X: Rows) -> ScoredRows:
+
+def score_once(classifier: RatioClassifier, X: Rows | ScoredRows) -> ScoredRows:
     """``X``, checked and scored by ``classifier``."""
-    rows, fitted = classifier._checked_rows(X), classifier.fitted_
-    scores = fitted.scores(rows)
-    return ScoredRows(rows, scores, fitted.count_scores(scores, rows=rows))
+    return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
 
 
 ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
@@ -120,6 +122,8 @@ class FittedRatio:
         Labelled rows among all training rows whose labels are complete; None in a case-control study.
     anchor : Anchor or None
         Rows of an audit, with which later rows are compared instead of the training rows.
+    sizes : tuple of two int
+        Labelled positives and unlabeled rows of the training sample, of which some may have been held out.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -147,6 +151,7 @@ class FittedRatio:
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
     anchor: Anchor | None = None
+    sizes: tuple[int, int] = (0, 0)
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -190,6 +195,15 @@ class FittedRatio:
     def scores(self, X: Rows) -> FloatArray:
         """Score of each row by each model, (rows, models), for labels and counts."""
         return np.concatenate([self.model.scores(rows) for _, rows in _chunks(X)])
+
+    def scored(self, rows: Rows, scores: FloatArray | None = None) -> ScoredRows:
+        """Checked rows with their scores, which may be known, and counts."""
+        scores = self.scores(rows) if scores is None else scores
+        return ScoredRows(rows, scores, self.count_scores(scores, rows=rows))
+
+    def some(self, whole: ScoredRows, at: IntArray) -> ScoredRows:
+        """Some of the scored rows, with their own counts."""
+        return self.scored(take_rows(whole.rows, at), whole.scores[at])
 
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row is counted once per fold model."""
@@ -328,6 +342,7 @@ class FittedRatio:
             self.backtest,
             self.label_count,
             None if self.anchor is None else self.anchor.record(),
+            self.sizes,
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -391,6 +406,7 @@ class FittedRecord(Kept):
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
     anchor: AnchorRecord | None = None
+    sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -415,6 +431,7 @@ class FittedRecord(Kept):
             backtest=self.backtest,
             label_count=self.label_count,
             anchor=None if self.anchor is None else self.anchor.anchor(),
+            sizes=self.sizes,
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:

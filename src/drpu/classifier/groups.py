@@ -4,51 +4,89 @@ from __future__ import annotations
 
 import datetime as dt
 import sys
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import narwhals as nw
 import numpy as np
+from sklearn.utils import check_random_state
 
 from drpu._arrays import as_numpy
 from drpu._samples import n_rows, take_rows
 from drpu._typing import IntArray
 from drpu.classifier.adapting import read_counts
+from drpu.classifier.audit import Audit, GroupPlans
+from drpu.classifier.auditing import answered_prior, plan_rows
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.validation import check_rows
-from drpu.core.prior.groups import GroupPriors, joint_level, shrink
+from drpu.core.prior.groups import GroupPriors, joint_level, shrink, with_answers
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError
 from drpu.tables.values import is_missing
 
-__all__ = ["group_values", "priors_by_group"]
+__all__ = ["group_members", "group_values", "plans_by_group", "priors_by_group"]
 
 MOST_GROUPS = 1000
 
 
-def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPriors:
+def priors_by_group(
+    classifier: Any, X: Any, by: Any, level: float, audit: Mapping[Any, Audit] | None = None
+) -> GroupPriors:
     """Priors of the groups of ``X``; see ``adapt_by``."""
-    values, X = group_values(classifier, X, by)
-    rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
-    n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
-    if len(values) != n:
-        raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
-    names, member = _distinct(values)
+    names, member, rows = group_members(classifier, X, by)
     fitted, each = classifier.fitted_, joint_level(level, len(names))
     counts = [_count(fitted, rows, np.flatnonzero(member == k)) for k in range(len(names))]
     whole = counts[0].copy()
     for part in counts[1:]:
         whole.merge(part)
     readings = [read_counts(fitted, part, fitted.prior_of(part, level=each, warn=False)) for part in counts]
-    return shrink(
+    sizes = np.bincount(member, minlength=len(names))
+    found = shrink(
         names,
-        np.bincount(member, minlength=len(names)).tolist(),
+        sizes.tolist(),
         [reading.decision.prior for reading in readings],
         [reading.test.p_value for reading in readings],
         read_counts(fitted, whole, fitted.prior_of(whole, level=level, warn=False)).decision.prior,
         level,
         [reading.decision.moved for reading in readings],
     )
+    if not audit:
+        return found
+    strange = [name for name in audit if name not in names]
+    if strange:
+        raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
+    scored = rows if isinstance(rows, ScoredRows) else fitted.scored(rows)
+    answered = {}
+    for name, own in audit.items():
+        some = fitted.some(scored, np.flatnonzero(member == names.index(name)))
+        answered[name] = answered_prior(classifier, some, own, each)
+    return with_answers(found, answered)
+
+
+def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, Any]:
+    """The names of the groups, the group of each row, and the checked rows."""
+    values, X = group_values(classifier, X, by)
+    rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
+    n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
+    if len(values) != n:
+        raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
+    names, member = _distinct(values)
+    return names, member, rows
+
+
+def plans_by_group(classifier: Any, X: Any, by: Any, **options: Any) -> GroupPlans:
+    """One plan for each group of ``X``; see ``plan_audit_by``."""
+    names, member, rows = group_members(classifier, X, by)
+    scored = rows if isinstance(rows, ScoredRows) else classifier.fitted_.scored(rows)
+    rng, n, plans = check_random_state(options.pop("random_state")), options.pop("n"), {}
+    for k, name in enumerate(names):
+        at = np.flatnonzero(member == k)
+        most = None if n is None else min(n, len(at))  # a small group is answered as a whole
+        some = classifier.fitted_.some(scored, at)
+        plan = plan_rows(classifier, some, n=most, random_state=rng, **options)
+        plans[name] = replace(plan, rows=at[plan.rows])
+    return GroupPlans(plans)
 
 
 def _count(fitted: FittedRatio, rows: Any, members: IntArray) -> ScoreTails:

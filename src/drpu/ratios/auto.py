@@ -50,22 +50,13 @@ class Size:
     They are made once for all folds and for the function of all rows, because the scores of all of them are
     compared.
 
-    Attributes
-    ----------
-    trees : bool
-        Whether there are enough positives for trees, and not too many columns.
-    weighted : bool
-        Whether there are enough positives to determine the weights of the members.
-    many_rows : bool
-        Whether there are so many rows that trees have to be small.
-    linear : bool
-        Whether the smooth member also has a linear part. With fewer rows it is fitted to one sample, whose
-        error is larger than the gain.
+    ``linear``: Whether the smooth member also has a linear part. With fewer rows it is fitted to one
+    sample, whose error is larger than the gain.
     """
 
-    trees: bool
-    weighted: bool
-    many_rows: bool
+    trees: bool  # whether there are enough positives for trees, and not too many columns
+    weighted: bool  # whether there are enough positives to determine the weights of the members
+    many_rows: bool  # whether there are so many rows that trees have to be small
     linear: bool
 
     @classmethod

@@ -11,6 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.core.tails import ScoreTails
@@ -110,6 +111,7 @@ class RowsOnCluster(Protocol):
         """Rows in the cells of all columns; unlabeled, positive."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the ways to learn a density ratio from a distributed data frame.
 
@@ -124,8 +126,13 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     accepts_sparse: ClassVar[bool] = False
     engine: ClassVar[str]
 
-    most_levels: int
-    random_state: Any
+    n_rounds: int = 200
+    learning_rate: float = 0.1
+    leaves: int = 31
+    l2: float = 20.0
+    key: str | None = None
+    most_levels: int = 100_000
+    random_state: Any = None
 
     @abstractmethod
     def open(
@@ -174,6 +181,12 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
             rows.table,
             ranges,
         )
+
+    def _check_parameters(self) -> None:
+        for name, low in (("n_rounds", 1), ("leaves", 2), ("most_levels", 1)):
+            check_integer(name, getattr(self, name), low=low)
+        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
+        check_real("l2", self.l2, low=0)
 
     def salt(self) -> int:
         """A number that changes the folds with the seed."""

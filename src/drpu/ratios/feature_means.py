@@ -32,14 +32,8 @@ _CHUNK = 1 << 14
 class FeatureMeans:
     """Means of random features over the two training samples.
 
-    Attributes
-    ----------
-    basis : Basis
-        The features.
-    width : float
-        Width of the Gaussian kernel: the median distance of two unlabeled rows.
-    positive, unlabeled : ndarray of shape (n_features,)
-        Means over the labelled positives and over the unlabeled training rows.
+    ``width``: Width of the Gaussian kernel: the median distance of two unlabeled rows.
+    ``positive``, ``unlabeled``: Means over the labelled positives and over the unlabeled training rows.
     """
 
     basis: Basis

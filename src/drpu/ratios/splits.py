@@ -173,19 +173,6 @@ def run_jobs(
     More jobs are used only if they are expected to save time. Threads, which share the rows, are used if
     there are enough of them. Processes are started only if the first result, which is computed
     here, took so long that the others are finished earlier with them.
-
-    Parameters
-    ----------
-    function : callable
-        The function to call.
-    work : sequence of tuples
-        Arguments of each call.
-    jobs : int
-        Maximum number of calls at the same time; there are not more than processors.
-    threads : bool
-        Whether the function may run in threads.
-    rows : int
-        Number of rows that each call uses.
     """
     jobs = min(jobs, len(work), cpu_count())
     if threads:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_integer
 from drpu._optional import require
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import Cells
@@ -28,6 +29,7 @@ __all__ = ["DaskBoosted"]
 FAN = 16  # results added in one task
 
 
+@dataclass(eq=False, repr=False)
 class DaskBoosted(FrameLearner):
     """Density ratio of boosted trees (LightGBM), fitted on the workers that hold a Dask data frame.
 
@@ -41,56 +43,22 @@ class DaskBoosted(FrameLearner):
 
     Parameters
     ----------
-    n_rounds : int, default=200
-        Number of trees.
-    learning_rate : float, default=0.1
-        Fraction of each tree that is added.
-    leaves : int, default=31
-        Maximum number of leaves of a tree.
+    n_rounds, learning_rate, leaves, l2, key, most_levels, random_state
+        As in :class:`drpu.SparkBoosted`.
     min_leaf : int, default=20
         Minimum number of rows of a leaf.
-    l2 : float, default=20.0
-        Added to the hessian of each leaf, which shrinks its value.
-    key : str, optional
-        Column that identifies a row. Its hash determines the fold of the row, and it is not a feature.
-        By default all features are hashed, so equal rows are in the same fold.
-    most_levels : int, default=100000
-        Maximum number of held-out positives whose scores are kept as levels of the counts. If there are more,
-        a random sample of them is kept.
     retries : int, default=2
         How often a fit is repeated after a worker was lost.
     client : distributed.Client, optional
         The Dask client; by default the current one.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the trees.
     """
 
     engine = "Dask"
 
-    def __init__(
-        self,
-        *,
-        n_rounds: int = 200,
-        learning_rate: float = 0.1,
-        leaves: int = 31,
-        min_leaf: int = 20,
-        l2: float = 20.0,
-        key: str | None = None,
-        most_levels: int = 100_000,
-        retries: int = 2,
-        client: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_leaf = min_leaf
-        self.l2 = l2
-        self.key = key
-        self.most_levels = most_levels
-        self.retries = retries
-        self.client = client
-        self.random_state = random_state
+    _: KW_ONLY
+    min_leaf: int = 20
+    retries: int = 2
+    client: Any = None
 
     def __sklearn_clone__(self) -> DaskBoosted:
         return type(self)(**self.get_params(deep=False))  # a client is shared, never copied
@@ -131,16 +99,9 @@ class DaskBoosted(FrameLearner):
         }
 
     def _check_parameters(self) -> None:
-        for name, low in (
-            ("n_rounds", 1),
-            ("leaves", 2),
-            ("min_leaf", 1),
-            ("most_levels", 1),
-            ("retries", 0),
-        ):
-            check_integer(name, getattr(self, name), low=low)
-        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
-        check_real("l2", self.l2, low=0)
+        super()._check_parameters()
+        check_integer("min_leaf", self.min_leaf, low=1)
+        check_integer("retries", self.retries, low=0)
 
 
 class DaskRows:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -38,6 +39,7 @@ TEXTS = {"string", "char", "varchar"}
 _one_at_a_time = threading.Lock()  # one fit per driver, because executors run barrier stages one by one
 
 
+@dataclass(eq=False, repr=False)
 class SparkBoosted(FrameLearner):
     """Density ratio of boosted trees (XGBoost), fitted on the executors of a Spark cluster.
 
@@ -54,7 +56,7 @@ class SparkBoosted(FrameLearner):
     learning_rate : float, default=0.1
         Fraction of each tree that is added.
     leaves : int, default=31
-        Most leaves of a tree.
+        Maximum number of leaves of a tree.
     min_mass : float, default=5.0
         Minimum sum of the hessian in a leaf. A row with probability 1/2 contributes 1/4.
     l2 : float, default=20.0
@@ -74,28 +76,9 @@ class SparkBoosted(FrameLearner):
 
     engine = "Spark"
 
-    def __init__(
-        self,
-        *,
-        n_rounds: int = 200,
-        learning_rate: float = 0.1,
-        leaves: int = 31,
-        min_mass: float = 5.0,
-        l2: float = 20.0,
-        key: str | None = None,
-        n_workers: int | None = None,
-        most_levels: int = 100_000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_mass = min_mass
-        self.l2 = l2
-        self.key = key
-        self.n_workers = n_workers
-        self.most_levels = most_levels
-        self.random_state = random_state
+    _: KW_ONLY
+    min_mass: float = 5.0
+    n_workers: int | None = None
 
     def open(  # noqa: D102
         self,
@@ -141,12 +124,9 @@ class SparkBoosted(FrameLearner):
         }
 
     def _check_parameters(self) -> None:
-        for name, low in (("n_rounds", 1), ("leaves", 2), ("most_levels", 1)):
-            check_integer(name, getattr(self, name), low=low)
+        super()._check_parameters()
         if self.n_workers is not None:
             check_integer("n_workers", self.n_workers, low=1)
-        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
-        check_real("l2", self.l2, low=0)
         check_real("min_mass", self.min_mass, low=0)
 
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Answers, Costs, Data, Keep, Level, Prior, Reading, Saved, Seed
+from drpu.cli.options import Answers, By, Costs, Data, Keep, Level, Prior, Reading, Saved, Seed
 from drpu.cli.show import Result, about, standing
 from drpu.report.texts import figure_text, number, share
 
@@ -20,7 +20,9 @@ def audit(
     data: Data,
     out: Annotated[str, typer.Option("--out", "-o", help="The file to fill in, such as to-label.csv.")],
     *,
-    n: Annotated[int | None, typer.Option("--n", "-n", help="Number of rows to label.")] = None,
+    n: Annotated[
+        int | None, typer.Option("--n", "-n", help="Number of rows to label; with --by, in each group.")
+    ] = None,
     width: Annotated[
         float | None, typer.Option(help="Instead of --n: width that the interval of the prior should have.")
     ] = None,
@@ -28,6 +30,7 @@ def audit(
         str,
         typer.Option(help="auto or new: rows of any time; training: new rows of the training population."),
     ] = "auto",
+    by: By = None,
     keep: Keep = None,
     level: Level = 0.95,
     seed: Seed = 0,
@@ -35,14 +38,17 @@ def audit(
 ) -> Result:
     """Choose the rows whose true labels are most informative, and write them with a column to fill in.
 
-    Fill in the column drpu_label with 1 and 0, or with the labels of training; leave it empty where there is
-    no answer. Then give the file to drpu adapt --audit.
+    Fill in the column drpu_label with yes and no, 1 and 0, or the labels of training, and leave it blank
+    where there is no answer. Lines may be sorted or deleted. Then give the file to drpu adapt --audit, or
+    to drpu prior --by --audit if it was planned by groups.
 
     Examples
     --------
     drpu audit fraud.drpu june.parquet --n 100 --out to-label.csv
 
     drpu audit fraud.drpu june.parquet --width 0.04 --keep id,amount --out to-label.csv
+
+    drpu audit fraud.drpu year.parquet --by month --n 50 --out to-label.csv
     """
     if (n is None) == (width is None):
         raise typer.BadParameter(
@@ -52,21 +58,29 @@ def audit(
 
     check_out(out, [saved.artifact, data], table=True)
     classifier, loaded = saved.load(), reading.read(data)
-    kept, X = loaded.kept(keep), reading.rows(classifier, loaded)
+    kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[by])
+    options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
     with about(data):
-        plan = classifier.plan_audit(
-            X, n=n, width=width, population=population, level=level, random_state=seed
-        )
+        if by is None:
+            plan = classifier.plan_audit(X, population=population, **options)
+        else:
+            plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
     rows = None if kept is None else kept.take(plan.rows)
     write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data])
-    names = ("n", "rows", "expected_width", "population", "level")
+    if by is None:
+        names = ("n", "rows", "expected_width", "population", "level")
+        facts = {name: getattr(plan, name) for name in names}
+        how = f"the interval of the prior is expected to be {share(plan.expected_width)} wide"
+    else:
+        facts = {"n": plan.n, "rows": plan.rows, "groups": {str(name): own.n for name, own in plan.items()}}
+        how = f"{len(plan)} groups of {by}"
+    then = "adapt" if by is None else "prior"
     return Result(
-        {"out": out} | {name: getattr(plan, name) for name in names},
+        {"out": out} | facts,
         [
-            f"{plan.n:,} rows to label; the interval of the prior is expected to be "
-            f"{share(plan.expected_width)} wide",
-            f"fill in the column drpu_label of {out}, then run: "
-            f"drpu adapt {saved.artifact} {data} --audit {out}",
+            f"{plan.n:,} rows to label; {how}",
+            f"fill in the column drpu_label of {out} with yes or no, then run: drpu {then} {saved.artifact} "
+            f"{data}{'' if by is None else f' --by {by}'} --audit {out}",
         ],
         aside=out == PIPE,
     )
@@ -101,7 +115,7 @@ def evaluate(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
     classifier, loaded = saved.load(), reading.read(data)
-    X = reading.rows(classifier, loaded, used=label)
+    X = reading.rows(classifier, loaded, used=[label])
     classifier = costs.at(classifier, prior)
     if label is None:
         found = classifier.evaluate(answers.read(classifier, X, reading), level=level)

@@ -188,6 +188,9 @@ class LabelCount(Kept):
         if self.labels > self.rows:
             raise DataError(f"there must not be more labels than rows, got {self.labels:g} of {self.rows:g}.")
 
+    def __add__(self, other: LabelCount) -> LabelCount:
+        return LabelCount(self.labels + other.labels, self.rows + other.rows)
+
     @property
     def share(self) -> float:
         """Share of labelled rows, with half a label added so that it is not zero."""
