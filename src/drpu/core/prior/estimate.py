@@ -7,6 +7,9 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Annotated, Any, Self, TypeAlias
 
+import numpy as np
+from scipy.special import expit, logit
+
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._codec import Number, Text, kept
 from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
@@ -203,7 +206,7 @@ def prior_from_tails(
         found = central_prior(tails, level, labelled_share=labelled_share)
         if method == "auto":
             name = "adaptive" if found.limits.identified else "central"
-            return _estimate(found.value, found.limits, level, name, upper=found.upper, warn=warn)
+            return _estimate(found.value, found.limits, level, name, found.upper, warn=warn)
         if callable(method):
             value, name = method(tails), getattr(method, "__name__", "callable")
         else:
@@ -233,14 +236,28 @@ def _shifted(
         limits = shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
     else:
         limits = later_limits(tails, reference, (base.value, base.low, base.identified), level)
-    if method == "auto":
-        method = "blended" if base.identified else "efficient"
+    upper = None if limits.identified or base.upper is None else efficient(tails, reference, base.upper)
+    if method == "auto" and not limits.identified:
+        return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper, warn=warn)
+    method = "blended" if method == "auto" else method
     if method == "blended":
         value = _blended(tails, reference, base)
     else:
         value = SHIFTS[method](tails, reference, base.value)
-    upper = None if limits.identified or base.upper is None else efficient(tails, reference, base.upper)
-    return _estimate(value, limits, level, method, upper=upper, warn=warn)
+    return _estimate(value, limits, level, method, upper, warn=warn)
+
+
+def _carried(tails: ScoreTails, reference: ScoreTails, base: PriorEstimate, upper: float | None) -> float:
+    """A central training prior, carried to later rows by the growth of the negatives.
+
+    If the prior has decreased, an error of the training prior would grow with it. The log-odds of the result
+    are therefore not further below those of the upper reading than they were in training.
+    """
+    value = efficient(tails, reference, base.value)
+    if upper is None or base.upper is None:
+        return value
+    ends = np.clip([upper, base.value, base.upper], 1e-6, 1 - 1e-6)
+    return max(value, float(expit(logit(ends) @ [1, 1, -1])))
 
 
 def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
@@ -268,8 +285,8 @@ def _estimate(
     limits: Limits,
     level: float,
     method: str,
-    *,
     upper: float | None = None,
+    *,
     warn: bool = True,
 ) -> PriorEstimate:
     """The estimate with its value clipped to the limits; may warn if the data give an upper bound only."""
