@@ -44,6 +44,7 @@ PLANS = tuple(  # a table gets half of them
     for drawn in ("own", "half")
     for scenario in ("single-sample", "case-control")
 )
+_FACTS = ("table", "kind", "scenario", "drawn", "rate", "prior", "labelled")
 _ARRAYS = ("levels", "positive_counts", "counts", "scores", "label_scores", "y")
 
 
@@ -250,9 +251,10 @@ def _scored(
     union = np.unique(np.concatenate(list(samples.values())))
     counted, labels = model.scores(_rows(X, union))
     tails = model.tails
+    named: dict[str, Any] = dict(zip(_FACTS, facts, strict=True))
     arrays = (tails.levels, tails.positive_counts, tails.counts, counted, labels, y[union])
     kept = {name: np.searchsorted(union, at) for name, at in samples.items()}
-    return Fit(*facts, *arrays, samples=kept)
+    return Fit(**named, **dict(zip(_ARRAYS, arrays, strict=True)), samples=kept)
 
 
 # -- windows of tables with periods ----------------------------------------------------------------
