@@ -507,18 +507,6 @@ def train_priors() -> dict[str, Any]:
     return found
 
 
-@case()
-def adapt_methods() -> dict[str, Any]:
-    data, found = toy(100, 250, 3.0), {}
-    for name in ("auto", *METHODS, *SHIFTS, "kernel-matching"):
-        june = fitted("classifier", data, adapt_method=name, holdout=2).adapt(data.test, level=0.9)
-        found[name] = [june.prior_, june.threshold_]
-    for name in ("auto", "matching", "kernel-matching"):
-        clf = fitted("classifier", data, adapt_method=name, holdout=2, scenario="single-sample")
-        found[f"{name} single sample"] = clf.adapt(data.test).prior_
-    return found
-
-
 # -- decisions, groups and audits -----------------------------------------------------------
 
 
