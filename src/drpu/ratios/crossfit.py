@@ -118,18 +118,10 @@ def cross_fit(
 ) -> tuple[Folds, SamplePair]:
     """Fold functions, and the scores of their held-out rows in place of the rows.
 
-    Parameters
-    ----------
-    learner : RatioLearner
-        Cloned and fitted once per fold.
-    pair : SamplePair
-        The two samples, checked.
-    holdout : int or float
-        Number of folds, or a holdout fraction, or 0: one function is fitted to all rows, and
-        its training rows are scored. With several folds, some learners also fit one to all rows.
-    known : Known, optional
-        Rows of known class. Positives join those of training. Negatives give a second function in
-        each fold, which is averaged with the first as far as it ranks held-out positives higher.
+    ``holdout`` is a number of folds, a fraction, or 0: one function is fitted to all rows, and its training
+    rows are scored. With several folds, some learners also fit one to all rows.
+    Rows of ``known`` class: positives join those of training; negatives give a second function in each fold,
+    which is averaged with the first as far as it ranks held-out positives higher.
     """
     if holdout == 0:
         fitted = learner.fit_checked(pair if known is None else known.joined(pair, None, negative=False))
