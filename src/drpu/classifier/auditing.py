@@ -315,8 +315,8 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
             f"sample of all positives. Then {how[1]}.",
             advice="Correct the fit with an audit of the unlabeled training rows: fit(X, y, audits=[audit], "
             "labelled_by=[columns that decide who gets labelled]), or propensity=... if you know the rates.",
-            command="If you know the probability that a positive is labelled, fit with --weight, a column that "
-            "holds 1 / probability for positives and 1 for others; a fit in Python estimates it from answers.",
+            command="If you know the probability that a positive is labelled, fit with --weight, a column "
+            "with 1 / probability for positives and 1 for others; Python can estimate it from answers.",
         )
     )
 
