@@ -48,9 +48,9 @@ class Evidence:
     def impurity(self, low: float, middle: float) -> float:
         r"""Density of negatives over that of positives that the best-scored rows may have, in [0, 1).
 
-        ``low`` and ``middle`` are the lower limit and a rough value of the training prior when the best-scored
-        rows are taken as positive. The result depends on the classes and not on their shares, so the value of a training sample is valid
-        for every later sample.
+        ``low`` and ``middle`` are the lower limit and a rough value of the training prior when the
+        best-scored rows are taken as positive. The result depends on the classes and not on their shares,
+        so the value of a training sample is valid for every later sample.
 
         The plateau's lower limit does not assume that the best-scored rows are positive, and shrinks to 0
         if the score does not separate the classes. Its difference from ``low`` is attributed to negatives:
