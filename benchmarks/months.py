@@ -14,10 +14,12 @@ error of training. Figures are means over tables of the means over their cells.
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -37,29 +39,12 @@ from benchmarks._months import (
     write_resampled,
 )
 from benchmarks._results import read_results, write_results
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.periods import (
-    POOLED,
-    Arrived,
-    Backtest,
-    Evidence,
-    LabelCount,
-    PastPeriod,
-    Pooled,
-    Reading,
-    backtest_of,
-    decide,
-    labelled_reading,
-    mean_probability,
-    odds_move,
-    what_moved,
-)
+from drpu.classifier.backtest import FEWEST_PERIODS, past_period
+from drpu.core.shift.periods import POOLED, PastPeriod, Pooled, Reading, backtest_of, odds_move
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
 KINDS = ("estimated", "given")
 LOSS = 0.05  # a cell loses if its accuracy is this much below that of the trained labels
-FEWEST_LABELS = 3  # a past period with fewer labels is not used
-FEWEST_PERIODS = 2  # fewer past periods are no backtest
 
 Row = dict[str, Any]
 
@@ -78,76 +63,37 @@ class Outcome:
 # -- one cell --------------------------------------------------------------------------------------
 
 
-def evidence_of(cell: Cell, kind: str) -> Evidence:
-    """What the rows of a cell show, with the training prior as estimated or given."""
-    found, share = cell.facts[kind], cell.facts["labelled_fraction"]
-    probability = cell["cell_probability" if kind == "estimated" else "cell_probability_given"]
-    before = (1 - share) * mean_probability(probability, cell["counts"])
-    before += share * mean_probability(probability, cell["positive_counts"])
-    test = found["shift_test"]
-    return Evidence(
-        PriorEstimate(**found["train"]),
-        PriorEstimate(**found["adapt"]),
-        what_moved(test["p_value"], test["degrees"], found["moved"]),
-        probability,
-        before,
-        cell["new_counts"],
-        share,
-    )
-
-
-def label_counts(cell: Cell) -> tuple[LabelCount, LabelCount]:
-    """Labels that arrived in the period, and those of training."""
-    now, before = (LabelCount(float(cell[k].sum()), float(len(cell[k]))) for k in ("label", "train_label"))
-    return now, before
-
-
-def past_of(cell: Cell, kind: str, pooled: Pooled) -> PastPeriod:
+def past_of(cell: Cell, kind: str) -> PastPeriod:
     """A cell as a past period of a later one."""
-    rows, (now, before) = evidence_of(cell, kind), label_counts(cell)
-    seen = labelled_reading(now, before, rows.train.value, pooled=pooled)
-    enough = min(now.labels, before.labels) >= FEWEST_LABELS
-    name, n, labels = cell.facts["period"], int(now.rows), int(now.labels)
-    return PastPeriod(name, n, labels, seen.move, seen.variance, rows.guarded, rows.matched, enough)
-
-
-def backtest(cell: Cell, others: Sequence[Cell], kind: str, pooled: Pooled = POOLED) -> Backtest | None:
-    """The backtest of the periods before a cell; None where there are too few."""
-    past = [past_of(other, kind, pooled) for other in backtest_cells(cell, others)]
-    return backtest_of(past, pooled=pooled) if sum(p.used for p in past) >= FEWEST_PERIODS else None
-
-
-def guarded(
-    cell: Cell, others: Sequence[Cell], kind: str, *, periods: bool, labels: bool, pooled: Pooled = POOLED
-) -> Outcome:
-    """The decision of ``adapt``; the only function that knows how decisions are made."""
-    rows = evidence_of(cell, kind)
-    decision = decide(
-        rows,
-        backtest=backtest(cell, others, kind, pooled) if periods else None,
-        arrived=Arrived(*label_counts(cell)) if labels else None,
-        pooled=pooled,
+    return past_period(
+        cell.facts["period"], cell.classifier(kind).fitted_, cell.rows.counts, cell.label_counts
     )
-    prior = decision.prior
-    at = labels_at(cell, kind, rows.train.value, decision.labels_at)
-    return Outcome(prior.value, prior.low, prior.high, at, decision.moved)
 
 
-def labels_at(cell: Cell, kind: str, train_prior: float, prior: float) -> np.ndarray:
-    """Labels of the period's rows by the trained classifier at another prior."""
-    probability = cell["probability" if kind == "estimated" else "probability_given"]
-    return np.asarray(_log_odds(probability) + odds_move(train_prior, prior) > 0)
+def past_cells(cell: Cell, others: Sequence[Cell], kind: str) -> list[PastPeriod]:
+    """The periods before a cell; none where there are too few for a backtest."""
+    past = [past_of(other, kind) for other in backtest_cells(cell, others)]
+    return past if sum(period.used for period in past) >= FEWEST_PERIODS else []
+
+
+def adapted(
+    cell: Cell, others: Sequence[Cell], kind: str, *, periods: bool, labels: bool, shift: str = "auto"
+) -> Outcome:
+    """The classifier of a cell after ``adapt``."""
+    clf = cell.classifier(kind)
+    past = past_cells(cell, others, kind) if periods else []
+    if past:
+        clf = copy.copy(clf)
+        clf.fitted_ = replace(clf.fitted_, backtest=backtest_of(past))
+    found = clf.adapt(cell.rows, cell["label"] if labels else None, shift=shift)
+    prior = found.prior_
+    return Outcome(prior.value, prior.low, prior.high, found.predict(cell.rows) == 1, found.shift_)
 
 
 def as_trained(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
-    prior = PriorEstimate(**cell.facts[kind]["train"])
-    return Outcome(prior.value, prior.low, prior.high, labels_at(cell, kind, prior.value, prior.value))
-
-
-def prior_shift(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
-    """Adapting as if only the prior had moved, whatever the tests say."""
-    train, prior = (PriorEstimate(**cell.facts[kind][k]) for k in ("train", "adapt"))
-    return Outcome(prior.value, prior.low, prior.high, labels_at(cell, kind, train.value, prior.value))
+    clf = cell.classifier(kind)
+    prior = clf.train_prior_
+    return Outcome(prior.value, prior.low, prior.high, clf.predict(cell.rows) == 1)
 
 
 def majority(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
@@ -172,11 +118,11 @@ RULES: dict[str, Callable[..., Outcome]] = {
     "majority class": majority,
     "supervised, EM": supervised_em,
     "as trained": as_trained,
-    "prior shift": prior_shift,
-    "auto": lambda *cell: guarded(*cell, periods=False, labels=False),
-    "auto, periods": lambda *cell: guarded(*cell, periods=True, labels=False),
-    "auto, labels": lambda *cell: guarded(*cell, periods=False, labels=True),
-    "auto, periods and labels": lambda *cell: guarded(*cell, periods=True, labels=True),
+    "prior shift": partial(adapted, periods=False, labels=False, shift="prior"),
+    "auto": partial(adapted, periods=False, labels=False),
+    "auto, periods": partial(adapted, periods=True, labels=False),
+    "auto, labels": partial(adapted, periods=False, labels=True),
+    "auto, periods and labels": partial(adapted, periods=True, labels=True),
 }
 
 
@@ -326,32 +272,24 @@ def chosen(cells: Sequence[Cell]) -> Pooled:
     return pooled
 
 
-@dataclass(frozen=True)
-class Read:
-    """Readings of a cell, computed once."""
-
-    moved: str
-    guarded: float
-    matched: float
-
-
 def _prepared(cell: Cell, others: Sequence[Cell]) -> list[Row]:
     """What the loss needs of a cell, computed once, with the true training prior given.
 
     There is one row without the past, and one with it where there are past periods.
     """
-    rows = evidence_of(cell, "given")
-    past = [past_of(other, "given", POOLED) for other in backtest_cells(cell, others)]
-    enough = sum(period.used for period in past) >= FEWEST_PERIODS
+    rows, past = past_of(cell, "given"), past_cells(cell, others, "given")
+    clf = cell.classifier("given")
+    moved = clf.adapt(cell.rows).shift_
     return [
         {
             "train_prior": float(cell.facts["train_prior"]),
             "prior": float(cell.facts["prior"]),
-            "rows": Read(rows.moved, rows.guarded, rows.matched),
+            "rows": rows,
+            "moved": moved,
             "past": known,
             "part": (cell.table, cell.facts["protocol"], bool(known)),
         }
-        for known in ([[], past] if enough else [[]])
+        for known in ([[], past] if past else [[]])
     ]
 
 
@@ -366,7 +304,7 @@ def _loss(prepared: Sequence[Row], pooled: Pooled) -> float | None:
     """
     losses: dict[Any, list[float]] = {}
     for row in prepared:
-        if row["rows"].moved == "prior":  # constants take no part
+        if row["moved"] == "prior":  # constants take no part
             continue
         reading = backtest_of(row["past"], pooled=pooled).reading(row["rows"])
         losses.setdefault(row["part"], []).append(_interval_score(row, reading))

@@ -83,7 +83,19 @@ __all__ = [
 
 
 class DRPUError(Exception):
-    """Base class of all errors that drpu raises."""
+    """Base class of all errors that drpu raises.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, and what a Python user can do.
+    command : str, optional
+        The same for a user of the command line, if the way out differs.
+    """
+
+    def __init__(self, *message: object, command: str | None = None, **facts: str) -> None:
+        super().__init__(*message, **facts)
+        self.command = command
 
 
 class ParameterError(DRPUError, ValueError):
@@ -139,9 +151,17 @@ class DRPUWarning(UserWarning):
         The same for a user of the command line; ``advice`` if left out.
     **shares : float
         Numbers between 0 and 1 in ``finding``, which the command line shows in percent.
+
+    Attributes
+    ----------
+    code : str
+        Short name of the class.
+    assumption : bool
+        Whether an assumption may be violated, so that results should be checked.
     """
 
     code: ClassVar[str] = "drpu"
+    assumption: ClassVar[bool] = True  # False where a choice was made for the user
 
     def __init__(
         self, finding: str = "", *, advice: str = "", command: str | None = None, **shares: float
@@ -253,6 +273,7 @@ class CopiedPositivesWarning(DRPUWarning):
     """Labelled positives are listed more than once; copies count once."""
 
     code = "copied-positives"
+    assumption = False
 
 
 class SeenPositivesWarning(DRPUWarning):
@@ -265,12 +286,14 @@ class ImputationWarning(DRPUWarning):
     """Missing values were filled in."""
 
     code = "imputed"
+    assumption = False
 
 
 class PositiveLabelWarning(DRPUWarning):
     """The labels are strings and none of them was named as the positive one."""
 
     code = "positive-label"
+    assumption = False
 
 
 class MorePositivesWarning(DRPUWarning):
@@ -283,12 +306,14 @@ class IdColumnWarning(DRPUWarning):
     """Columns that look like identifiers were left out."""
 
     code = "id-column"
+    assumption = False
 
 
 class ExtraColumnsWarning(DRPUWarning):
     """Columns that training did not have are ignored."""
 
     code = "extra-columns"
+    assumption = False
 
 
 class UnseenLevelsWarning(DRPUWarning):
@@ -301,12 +326,14 @@ class KeptValuesWarning(DRPUWarning):
     """A file contains values of columns: the levels of categories."""
 
     code = "kept-values"
+    assumption = False
 
 
 class CollectedWarning(DRPUWarning):
     """A lazy frame was collected into memory."""
 
     code = "collected"
+    assumption = False
 
 
 class MissingAnswersWarning(DRPUWarning):

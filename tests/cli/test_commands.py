@@ -207,7 +207,7 @@ def test_people_are_told_what_was_found(run):
     assert "training prior" in out
     assert "200 positives" in out
     _, out, _ = run("adapt toy.drpu june.csv")
-    assert "95% interval" in out
+    assert "at 95%)" in out
 
 
 # -- errors -----------------------------------------------------------------------------------------

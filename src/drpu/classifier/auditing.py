@@ -306,7 +306,9 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
             f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
             f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
             f"sample of all positives. Then {how[1]}. If you know the probability that a positive is "
-            "labelled, fit with positive_weight = 1 / probability."
+            "labelled,",
+            advice="fit with positive_weight = 1 / probability.",
+            command="fit with --weight, a column that holds 1 / probability for positives and 1 for others.",
         )
     )
 

@@ -69,6 +69,7 @@ class Learnt:
     classes: Classes
     labelled_fraction: float
     columns: tuple[ColumnProfile, ...]
+    sizes: tuple[int, int] = (0, 0)
 
 
 class DRPUClassifier(RatioClassifier):
@@ -339,6 +340,7 @@ class DRPUClassifier(RatioClassifier):
             classes,
             pair.labelled_fraction,
             profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+            (len(pair.positive), len(pair.unlabeled)),
         )
         return self._settle(learnt, pair, rng)
 
@@ -358,7 +360,8 @@ class DRPUClassifier(RatioClassifier):
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         columns = profiles_of_ranges(self, found.ranges)
-        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns)
+        sizes = found.n_positive, found.n_unlabeled
+        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns, sizes)
         return self._settle(learnt, None, check_random_state(self.random_state))
 
     def _settle(self, learnt: Learnt, pair: SamplePair | None, rng: np.random.RandomState) -> Self:
@@ -379,6 +382,7 @@ class DRPUClassifier(RatioClassifier):
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             means=self._means(pair),
             columns=learnt.columns,
+            sizes=learnt.sizes,
         )
         return self
 
@@ -470,8 +474,12 @@ class DRPUClassifier(RatioClassifier):
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
             warn(
                 PriorBoundaryWarning(
-                    f"the training prior is estimated as {prior}, which does not exclude that one class is "
-                    "absent: check the meaning of the labels, or give the prior if you know it."
+                    "the training prior is estimated as {value} ({low} to {high}), which does not exclude "
+                    "that one class is absent: check the meaning of the labels, or give the prior if you "
+                    "know it.",
+                    value=prior.value,
+                    low=prior.low,
+                    high=prior.high,
                 )
             )
         return prior

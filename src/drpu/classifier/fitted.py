@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Kept, Number, Text, kept
+from drpu._codec import Kept, Number, Text, Whole, kept
 from drpu._samples import Sample, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
@@ -122,6 +122,8 @@ class FittedRatio:
         Labelled rows among all training rows whose labels are complete; None in a case-control study.
     anchor : Anchor or None
         Rows of an audit, with which later rows are compared instead of the training rows.
+    sizes : tuple of two int
+        Labelled positives and unlabeled rows of the training sample, of which some may have been held out.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -149,6 +151,7 @@ class FittedRatio:
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
     anchor: Anchor | None = None
+    sizes: tuple[int, int] = (0, 0)
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -339,6 +342,7 @@ class FittedRatio:
             self.backtest,
             self.label_count,
             None if self.anchor is None else self.anchor.record(),
+            self.sizes,
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -402,6 +406,7 @@ class FittedRecord(Kept):
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
     anchor: AnchorRecord | None = None
+    sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -426,6 +431,7 @@ class FittedRecord(Kept):
             backtest=self.backtest,
             label_count=self.label_count,
             anchor=None if self.anchor is None else self.anchor.anchor(),
+            sizes=self.sizes,
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:

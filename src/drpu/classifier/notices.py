@@ -61,8 +61,9 @@ def warn_of_late_labels() -> None:
     """Warn that fewer labels have arrived than rows and past suggest."""
     warn(
         LateLabelsWarning(
-            "far fewer labels have arrived than the rows suggest: if labels arrive late, give label_delay=1, "
-            "and these labels are used as a lower bound only."
+            "far fewer labels have arrived than the rows suggest: if labels arrive late,",
+            advice="give label_delay=1, and these labels are used as a lower bound only.",
+            command="give --label-delay 1, and these labels are used as a lower bound only.",
         )
     )
 

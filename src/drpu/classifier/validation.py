@@ -168,8 +168,10 @@ def warn_of_guess(classes: Classes, n_positive: int, n_rest: int, *, stacklevel:
         return
     warn(
         PositiveLabelWarning(
-            f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken "
-            f"as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label."
+            f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} rows) is "
+            f"taken as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled.",
+            advice="Set pos_label.",
+            command="Give --pos-label.",
         )
     )
 
@@ -474,8 +476,9 @@ def grouped_copies(pair: SamplePair) -> SamplePair:
     warn(
         CopiedPositivesWarning(
             f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
-            "of others. Copies stay in one fold and count once in intervals. If they are different cases "
-            "with equal values, pass groups with a value for each row."
+            "of others. Copies stay in one fold and count once in intervals.",
+            advice="If they are different cases with equal values, pass groups with a value for each row.",
+            command="",
         )
     )
     return SamplePair(positive, pair.unlabeled)

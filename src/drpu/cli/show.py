@@ -13,20 +13,20 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import figure_text, prior_text, share, share_range
+from drpu.report.texts import figure_text, share, share_range
 
 __all__ = [
     "Result",
     "about",
     "as_json",
     "decision_lines",
+    "doubtful",
     "error_as_json",
     "learnt",
     "message_of",
     "position",
     "print_result",
     "printable",
-    "prior_line",
     "say",
     "shown_warnings",
     "size",
@@ -119,8 +119,10 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "n_columns": classifier.n_features_in_,
         "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,
-        "positives": fitted.tails.n_positive,
-        "unlabeled": fitted.tails.n,
+        "positives": fitted.sizes[0],
+        "unlabeled": fitted.sizes[1],
+        "held_out_positives": fitted.tails.n_positive,
+        "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.labelled_fraction,
     }
 
@@ -133,6 +135,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
         rows = "" if found["rows"] is None else f"{found['rows']:,} rows "
         depth = f"({share(found['share'])})" if rows else share(found["share"])
         lift = figure_text(found["lift"], "{:.3g}".format)
+        lines["decided by"] = "the budget; the cost is used for expected costs only"
         lines["checking"] = (
             f"{rows}{depth}: precision {figure_text(found['precision'])}, "
             f"recall {figure_text(found['recall'])}, lift {lift}"
@@ -154,15 +157,6 @@ def _expected(values: dict[str, Any], name: str) -> str:
     return f"{name} {share(value)} ({share_range(min(low, value), max(high, value))})"
 
 
-def prior_line(estimate: Any) -> str:
-    """The prior as text: share, interval, and whether it is an upper bound only."""
-    if estimate.method == "given" or not estimate.identified:
-        return prior_text(estimate)
-    return (
-        f"{share(estimate.value)}, {estimate.level:.0%} interval {share_range(estimate.low, estimate.high)}"
-    )
-
-
 def size(n_bytes: int) -> str:
     """Size of a file as text."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
@@ -170,7 +164,7 @@ def size(n_bytes: int) -> str:
 
 # -- warnings and errors ---------------------------------------------------------------------------
 
-_seen: list[str] = []  # warnings of the command that is running, for its JSON
+_seen: dict[str, bool] = {}  # warnings of the running command, and whether they are about an assumption
 _subjects: list[str] = []  # names of the files that it works on
 
 
@@ -195,7 +189,7 @@ def message_of(error: BaseException) -> str:
         return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
     if isinstance(error, MemoryError):
         return "not enough memory for this data: read fewer columns (--columns), or a Parquet file."
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join((getattr(error, "command", None) or str(error)).split()) or type(error).__name__
     if not isinstance(error, (DRPUError, OSError)):
         return f"{type(error).__name__}: {text} (run again with --traceback and report it)"
     name = getattr(error, "about", None)
@@ -203,10 +197,11 @@ def message_of(error: BaseException) -> str:
 
 
 @contextmanager
-def shown_warnings() -> Iterator[None]:
+def shown_warnings(*, quiet: bool = False) -> Iterator[None]:
     """Show each warning as one line on the standard error, without repetition.
 
-    Warnings about ignored columns are shown at the end, and not at all if the command fails.
+    Warnings about ignored columns are shown at the end, and not at all if the command fails. With ``quiet``,
+    warnings are in the JSON only.
     """
     _seen.clear()
     ignored = []
@@ -214,20 +209,26 @@ def shown_warnings() -> Iterator[None]:
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
         text = message.for_command_line(share) if isinstance(message, DRPUWarning) else str(message)
         text = " ".join((f"{_subjects[-1]}: {text}" if _subjects else text).split())
-        if text not in _seen:
-            _seen.append(text)
-            if issubclass(category, ExtraColumnsWarning):
-                ignored.append(text)
-            else:
-                say(f"warning: {text}", aside=True)
+        if text in _seen:
+            return
+        _seen[text] = isinstance(message, DRPUWarning) and message.assumption
+        if issubclass(category, ExtraColumnsWarning):
+            ignored.append(text)
+        elif not quiet:
+            say(f"warning: {text}", aside=True)
 
     with warnings.catch_warnings():  # which also puts the function below back
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
-    for text in ignored:
+    for text in ignored if not quiet else ():
         say(f"warning: {text}", aside=True)
+
+
+def doubtful() -> bool:
+    """Whether the last command warned that an assumption may be violated."""
+    return any(_seen.values())
 
 
 # -- for programs ----------------------------------------------------------------------------------

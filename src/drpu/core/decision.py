@@ -21,7 +21,15 @@ __all__ = ["Costs", "check_cost", "ratio_posterior", "ratio_threshold", "shift_p
 
 def check_cost(name: str, cost: Any) -> float:
     """``cost`` as a number strictly between 0 and 1; two amounts stay two amounts."""
-    return cost if isinstance(cost, Costs) else check_fraction(name, cost)
+    if isinstance(cost, Costs):
+        return cost
+    number = check_real(name, cost)
+    if 1 <= number < math.inf:
+        raise ParameterError(
+            f"{name} must lie strictly between 0 and 1, got {cost!r}: if a false positive costs {number:g} "
+            f"and a false negative 1, pass {number / (1 + number):.3g}, or Costs({number:g}, 1)."
+        )
+    return check_fraction(name, cost)
 
 
 class Costs(float):

@@ -312,7 +312,11 @@ class _File:
             raise ArtifactError(
                 f"{self.name!r} contains estimators of scikit-learn, which can harm this process if somebody "
                 "made them for that purpose. If you know who wrote the file, pass its digest "
-                "(expected_sha256=...), its signature and the signer's key (public_key=...), or trusted=True."
+                "(expected_sha256=...), its signature and the signer's key (public_key=...), or "
+                "trusted=True.",
+                command="it contains estimators of scikit-learn, which can harm this process if somebody "
+                "made them for that purpose. If you know who wrote the file, give its digest (--sha256) or "
+                "--trusted.",
             )
         return self.record(self.archive.blobs)
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from drpu._typing import FloatArray, Rows
+from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import group_values
-from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.classifier.groups import group_members, group_values
 from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.decision import Costs, ratio_threshold
 from drpu.core.diagnostics import Performance
@@ -20,12 +20,67 @@ from drpu.core.performance import PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DRPUWarning, FewPositivesWarning, ParameterError, ShiftWarning, heard, warn
+from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
 from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
 
-__all__ = ["ReportData", "collect"]
+__all__ = ["Period", "ReportData", "RowList", "collect"]
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
+LISTED = 1000  # most rows in the list of rows to check
+REASONS = 3  # columns that are named for and against a row
+
+
+@dataclass(frozen=True, slots=True)
+class Period:
+    """A group of the new rows, such as a month.
+
+    Attributes
+    ----------
+    name : str
+        Its value of the column that the rows were grouped by.
+    n : int
+        Number of rows.
+    prior : PriorEstimate
+        Prior of the group, with limits that hold for all groups together.
+    alone : PriorEstimate
+        The same from the rows of the group only.
+    only_prior : bool
+        Whether only the prior has changed; if not, labels stay as trained.
+    flagged : int
+        Rows that are flagged at the prior of the group, or as trained.
+    checked : int
+        Rows of the group among the rows to check.
+    """
+
+    name: str
+    n: int
+    prior: PriorEstimate
+    alone: PriorEstimate
+    only_prior: bool
+    flagged: int
+    checked: int
+
+
+@dataclass(frozen=True, slots=True)
+class RowList:
+    """The rows to check, those with the highest scores first.
+
+    Attributes
+    ----------
+    position : ndarray of int
+        Their positions in the new rows, from 0 on.
+    probability : ndarray
+        Their probability of being positive.
+    reasons : list of two str, or None
+        The columns that speak most for and against them; None if the model cannot tell.
+    columns : dict of str to list
+        Values that the user wants to see beside them.
+    """
+
+    position: IntArray
+    probability: FloatArray
+    reasons: list[tuple[str, str]] | None
+    columns: dict[str, list[Any]]
 
 
 @dataclass(frozen=True)
@@ -46,8 +101,12 @@ class ReportData:
         Number of new rows that are flagged.
     within_budget : classifier or None
         ``current`` with the threshold of a budget, if one was given.
-    groups : GroupPriors or None
-        Priors of groups of the new rows.
+    whole : PriorEstimate or None
+        Prior of all groups together, if the new rows are grouped.
+    periods : tuple of Period
+        Groups of the new rows.
+    listed : RowList or None
+        The rows to check, if there are new rows.
     caught : tuple of DRPUWarning
         Warnings during the adaptation.
     """
@@ -60,7 +119,9 @@ class ReportData:
     log_ratios: FloatArray | None = None
     flagged: int | None = None
     within_budget: Any = None
-    groups: GroupPriors | None = None
+    whole: PriorEstimate | None = None
+    periods: tuple[Period, ...] = ()
+    listed: RowList | None = None
     caught: tuple[DRPUWarning, ...] = ()
 
     @cached_property
@@ -130,7 +191,7 @@ class ReportData:
     @property
     def other_shift(self) -> bool:
         """Whether more than the prior seems to have changed."""
-        return any(isinstance(warning, ShiftWarning) for warning in self.caught)
+        return getattr(self.current, "shift_", "prior") == "other"
 
     @property
     def few_positives(self) -> bool:
@@ -142,8 +203,7 @@ class ReportData:
     def zoom(self) -> float:
         """Largest share that the axes and the slider need to show."""
         top = max(prior.high for prior in (self.train, self.prior))
-        if self.groups is not None:
-            top = max(top, *(group.prior.high for group in self.groups))
+        top = max([top, *(period.prior.high for period in self.periods)])
         sizes = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
         return 1.0 if top > 0.1 else next(size for size in sizes if size > 3 * top)
 
@@ -183,10 +243,6 @@ class ReportData:
         rates = decision_rates(kept, self.fitted.unlabeled_prior.value, self.prepared)
         return expect(kept, self.fitted.unlabeled_prior, self.prior, cost=self.cost, rates=rates)
 
-    def only_prior_changed(self, p_value: float) -> bool:
-        """Whether a p-value of the test for other changes gives no evidence of them."""
-        return p_value >= OTHER_SHIFT
-
 
 def collect(
     classifier: Any,
@@ -197,12 +253,13 @@ def collect(
     by: Any = None,
     audit: Any = None,
     budget: float | None = None,
+    beside: Mapping[str, Any] | None = None,
 ) -> ReportData:
     """The data of a report on a classifier and on new rows, if there are any; each row is scored once."""
     fitted_of(classifier)
     if X is None:
-        if by is not None or audit is not None:
-            raise ParameterError("by and audit are about new rows: pass them as X.")
+        if by is not None or audit is not None or beside is not None:
+            raise ParameterError("by, audit and beside are about new rows: pass them as X.")
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
         return _data(current, within_budget=_with_budget(current, budget, ROWS))
     groups = None
@@ -213,18 +270,60 @@ def collect(
         if values is not None:
             groups = current.adapt_by(scored, by=values, level=level)
         within_budget = _with_budget(current, budget, scored)
-    for warning in caught:
-        warn(warning)
     kept = {str(warning): warning for warning in caught}
-    return _data(
+    for warning in kept.values():
+        warn(warning)
+    log_ratio = current.fitted_.log_ratio_of(scored.scores)
+    order = np.argsort(-log_ratio, kind="stable")
+    data = _data(
         current,
         new=scored.counts,
-        log_ratios=np.sort(current.fitted_.log_ratio_of(scored.scores))[::-1],
-        flagged=int(np.sum(current.outputs(scored)["score"] > 0)),
+        log_ratios=log_ratio[order],
+        flagged=int(np.sum(current._margin(log_ratio) > 0)),
         within_budget=within_budget,
-        groups=groups,
         caught=tuple(kept.values()),
     )
+    top = order[: data.to_check]
+    periods: tuple[Period, ...] = ()
+    if groups is not None and values is not None:
+        periods = _periods(current, groups, group_members(current, scored, values)[1], log_ratio, top)
+    whole = None if groups is None else groups.whole
+    return replace(data, whole=whole, periods=periods, listed=_listed(current, scored, top, beside or {}))
+
+
+def _periods(
+    current: Any, groups: GroupPriors, member: IntArray, log_ratio: FloatArray, top: IntArray
+) -> tuple[Period, ...]:
+    periods = []
+    for k, group in enumerate(groups):
+        only_prior = group.shift == "prior"
+        there = current.at_prior(group.prior if only_prior else current.train_prior_)
+        flagged = int(np.sum(there._margin(log_ratio[member == k]) > 0))
+        checked = int(np.sum(member[top] == k))
+        periods.append(
+            Period(str(group.name), group.n, group.prior, group.alone, only_prior, flagged, checked)
+        )
+    return tuple(periods)
+
+
+def _listed(current: Any, scored: ScoredRows, top: IntArray, beside: Mapping[str, Any]) -> RowList:
+    top = top[:LISTED]
+    for name, values in beside.items():
+        if len(values) != len(scored):
+            raise DataError(
+                f"beside must have one value per row, {len(scored)}, got {len(values)} in {name!r}."
+            )
+    some = scored.take(top)
+    columns = {name: [values[i] for i in top.tolist()] for name, values in beside.items()}
+    return RowList(top, current.outputs(some)["probability"], _reasons(current, some), columns)
+
+
+def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
+    """What speaks for and against each row; None if the model has no trees."""
+    try:
+        return [reason.texts() for reason in current.reasons(rows, REASONS)]
+    except ParameterError:
+        return None
 
 
 def _with_budget(current: Any, budget: Any, of: Any) -> Any:

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from drpu.cli.options import Answers, Data, Decision, Level, Reading, Saved, Saving
-from drpu.cli.show import SHIFTS, Result, about, decision_lines, prior_line, standing
+from drpu.cli.show import SHIFTS, Result, about, decision_lines, standing
+from drpu.report.texts import prior_text
 
 __all__ = ["adapt"]
 
@@ -55,7 +56,7 @@ def adapt(
     classifier = saved.load()
     if depth or answers.audit is not None or label is not None:
         loaded = reading.read(data)
-        rows = reading.rows(classifier, loaded, used=label)
+        rows = reading.rows(classifier, loaded, used=[label])
         with about(data):
             X = score_once(classifier, rows)
             audit = answers.read(classifier, X, reading)
@@ -75,8 +76,8 @@ def adapt(
     return Result(
         values,
         {
-            "share of positives": prior_line(adapted.prior_),
-            "in training": prior_line(adapted.train_prior_),
+            "share of positives": prior_text(adapted.prior_),
+            "in training": prior_text(adapted.train_prior_),
             "what moved": SHIFTS[adapted.shift_],
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
         }

@@ -58,7 +58,7 @@ def audit(
 
     check_out(out, [saved.artifact, data], table=True)
     classifier, loaded = saved.load(), reading.read(data)
-    kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=by)
+    kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[by])
     options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
     with about(data):
         if by is None:
@@ -115,7 +115,7 @@ def evaluate(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
     classifier, loaded = saved.load(), reading.read(data)
-    X = reading.rows(classifier, loaded, used=label)
+    X = reading.rows(classifier, loaded, used=[label])
     classifier = costs.at(classifier, prior)
     if label is None:
         found = classifier.evaluate(answers.read(classifier, X, reading), level=level)

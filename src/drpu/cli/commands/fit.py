@@ -11,8 +11,9 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text
-from drpu.cli.show import Result, about, decision_lines, learnt, prior_line, size, standing
+from drpu.cli.show import Result, about, decision_lines, learnt, size, standing
 from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning
+from drpu.report.texts import prior_text
 
 __all__ = ["fit"]
 
@@ -101,7 +102,7 @@ def fit(
         values,
         {
             "fitted to": counted,
-            "share of positives": prior_line(classifier.prior_),
+            "share of positives": prior_text(classifier.prior_),
             "threshold": f"ratio above {classifier.threshold_:.3g}",
         }
         | decision_lines(values)

@@ -7,8 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import Data, Decision, Keep, Level, Output, Prior, Reading, Saved
-from drpu.cli.show import Result, about, prior_line, standing
-from drpu.report.texts import share
+from drpu.cli.show import Result, about, standing
+from drpu.report.texts import prior_text, share
 
 __all__ = ["predict"]
 
@@ -76,7 +76,7 @@ def predict(
         return Result(values | {"answers": answers})
     write_table(out, beside(kept, answers), inputs=[saved.artifact, data])
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))}); "
-    line += f"share of positives {prior_line(classifier.test_prior_)}"
+    line += f"share of positives {prior_text(classifier.test_prior_)}"
     return Result(values, [line if out == PIPE else f"{line}; written to {out}"], aside=out == PIPE)
 
 

@@ -8,6 +8,7 @@ import typer
 
 from drpu.cli.options import Answers, By, Level, Reading, Saved
 from drpu.cli.show import Result, about
+from drpu.report.texts import share
 
 __all__ = ["prior"]
 
@@ -35,8 +36,6 @@ def prior(
 
     drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
     """
-    from drpu.classifier.profiles import OTHER_SHIFT
-
     if answers.audit is not None and (by is None or len(data) > 1):
         raise typer.BadParameter("--audit needs one file and the column of its groups (--by month).")
     classifier = saved.load()
@@ -44,23 +43,24 @@ def prior(
     for path in data:
         if by is None:
             adapted = reading.adapt(classifier, path, level=level)
-            found.append({"data": path, "prior": adapted.test_prior_, "p_value": adapted.shift_test_.p_value})
+            facts = {"p_value": adapted.shift_test_.p_value, "shift": adapted.shift_}
+            found.append({"data": path, "prior": adapted.test_prior_} | facts)
             continue
         loaded = reading.read(path)
-        X, values = reading.rows(classifier, loaded, used=by), loaded.groups(by)
+        X, values = reading.rows(classifier, loaded, used=[by]), loaded.groups(by)
         with about(path):
             audit = answers.read(classifier, X, reading, by=values)
             groups = classifier.adapt_by(X, by=values, level=level, audit=audit)
         for group in groups:
-            facts = {name: getattr(group, name) for name in ("prior", "alone", "weight", "p_value")}
+            facts = {name: getattr(group, name) for name in ("prior", "alone", "weight", "p_value", "shift")}
             found.append({"data": f"{by}={group.name}", "rows": group.n} | facts)
     lines = [["(training)", *_numbers(classifier.train_prior_), ""]]
     for item in found:
-        only = "no" if item["p_value"] < OTHER_SHIFT else "yes"
+        only = "yes" if item["shift"] == "prior" else "no"
         lines.append([item["data"], *_numbers(item["prior"]), only])
     head = ["data", "prior", "low", "high", "only the prior changed"]
     return Result({"train_prior": classifier.train_prior_, "found": found}, table=(head, lines))
 
 
 def _numbers(prior: Any) -> list[str]:
-    return [f"{number:.4f}" for number in (prior.value, prior.low, prior.high)]
+    return [share(number) for number in (prior.value, prior.low, prior.high)]
