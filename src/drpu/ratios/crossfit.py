@@ -21,7 +21,7 @@ from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import Positions, draw_splits, run_jobs, threads_of_one_fit
 
-__all__ = ["cross_fit", "resolve_holdout", "tails_of"]
+__all__ = ["cross_fit", "held_scores", "resolve_holdout", "tails_of"]
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
@@ -126,6 +126,39 @@ def cross_fit(
         places = places.take(np.concatenate([split[at][1] for split in splits]))
         held.append(replace(places, rows=np.concatenate([fit[1 + at] for fit in fits])))
     return Folds(tuple(fit[0] for fit in fits), whole), SamplePair(*held)
+
+
+def held_scores(
+    learner: RatioLearner,
+    pair: SamplePair,
+    *,
+    folds: int,
+    repeats: int,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[FloatArray, FloatArray]:
+    """Mean score of each positive and each unlabeled row by functions that were not trained on it.
+
+    Every repeat divides the rows into other folds. Empty if the groups of the rows cannot be divided.
+    """
+    rng = check_random_state(random_state)
+    work: list[Any] = []
+    for _ in range(repeats):
+        splits = draw_splits(pair, folds, rng)
+        copies = learner.for_folds(pair, len(splits)) if splits else []
+        work += [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
+    if not work:
+        return np.empty(0), np.empty(0)
+    jobs = effective_n_jobs(n_jobs)
+    done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
+    scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
+    for (*_, positive, unlabeled), (_, *found) in zip(
+        work, progress(done, total=len(work), label="folds", show=verbose > 0), strict=True
+    ):
+        scores[0][positive[1]] += found[0] / repeats
+        scores[1][unlabeled[1]] += found[1] / repeats
+    return scores
 
 
 def _fit_split(
