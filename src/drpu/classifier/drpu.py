@@ -16,7 +16,7 @@ from drpu._typing import Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.backtest import count_labels, run_backtest, without_periods
 from drpu.classifier.base import RatioClassifier, RatioRecord
-from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
+from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
@@ -52,7 +52,6 @@ from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
-from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
 
 __all__ = ["DRPUClassifier"]
 
@@ -98,12 +97,6 @@ class DRPUClassifier(RatioClassifier):
         Class prior of the training population: how to estimate it, or its value. The
         methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
         ``"km1"`` (kernel means of the rows, :class:`drpu.KernelMeanPrior`).
-    adapt_method : str, default="auto"
-        How :meth:`adapt` estimates the prior of new rows: any method of
-        :func:`drpu.estimate_prior`. Methods that compare the new rows with the training
-        rows (``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``) start from the training prior.
-        ``"kernel-matching"`` also does, but compares means of random features of the rows
-        instead of their scores; it needs rows of numbers, in training and in :meth:`adapt`.
     test_prior : float or PriorEstimate, optional
         Prior that :meth:`predict` uses; the default is the training prior.
     cost : float or Costs, default=0.5
@@ -170,7 +163,6 @@ class DRPUClassifier(RatioClassifier):
         holdout: Any = "auto",
         calibrate: bool = True,
         prior: Any = "auto",
-        adapt_method: str = "auto",
         test_prior: float | PriorEstimate | None = None,
         cost: float = 0.5,
         scenario: str = "case-control",
@@ -183,7 +175,6 @@ class DRPUClassifier(RatioClassifier):
         self.holdout = holdout
         self.calibrate = calibrate
         self.prior = prior
-        self.adapt_method = adapt_method
         self.test_prior = test_prior
         self.cost = cost
         self.scenario = scenario
@@ -378,24 +369,11 @@ class DRPUClassifier(RatioClassifier):
             prior,
             fraction,
             learnt.classes,
-            self.adapt_method,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
-            means=self._means(pair),
             columns=learnt.columns,
             sizes=learnt.sizes,
         )
         return self
-
-    def _means(self, pair: SamplePair | None) -> FeatureMeans | None:
-        """Means of features, if priors of new rows are estimated from them."""
-        if self.adapt_method != KERNEL_MATCHING:
-            return None
-        if pair is None:
-            raise ParameterError(
-                f"adapt_method={KERNEL_MATCHING!r} needs the rows in memory, which a fit on a cluster does "
-                "not have: use 'auto'."
-            )
-        return FeatureMeans.of(pair)
 
     @property
     def backtest_(self) -> Backtest | None:
@@ -445,7 +423,6 @@ class DRPUClassifier(RatioClassifier):
             check_choice("prior", self.prior, TRAIN_METHODS)
         elif not callable(self.prior):
             as_prior("prior", self.prior)
-        check_choice("adapt_method", self.adapt_method, ADAPT_METHODS)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
 

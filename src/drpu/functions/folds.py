@@ -26,17 +26,10 @@ class Folds(Function):
     held-out rows were scored by the same functions. For labels the calibrated ratios of the fold functions
     are averaged or, if there is a function of all rows, its ratio is used: one function is scored in less
     time than several.
-
-    Attributes
-    ----------
-    functions : tuple of Function
-        The fold functions.
-    whole : Function or None
-        Fitted to all rows. Its scores are in the last column.
     """
 
     functions: Annotated[tuple[Function, ...], Items(low=1)]
-    whole: Function | None = None
+    whole: Function | None = None  # fitted to all rows; its scores are in the last column
 
     def __post_init__(self) -> None:
         if len({(type(function), function.row_shape) for function in self.all_functions}) != 1:

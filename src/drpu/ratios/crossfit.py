@@ -84,15 +84,8 @@ def cross_fit(
 ) -> tuple[Folds, SamplePair]:
     """Fold functions, and the scores of their held-out rows in place of the rows.
 
-    Parameters
-    ----------
-    learner : RatioLearner
-        Cloned and fitted once per fold.
-    pair : SamplePair
-        The two samples, checked.
-    holdout : int or float
-        Number of folds, or a holdout fraction, or 0: one function is fitted to all rows, and
-        its training rows are scored. With several folds, some learners also fit one to all rows.
+    ``holdout`` is a number of folds, a fraction, or 0: one function is fitted to all rows, and its training
+    rows are scored. With several folds, some learners also fit one to all rows.
     """
     if holdout == 0:
         fitted = learner.fit_checked(pair)

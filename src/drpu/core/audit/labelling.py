@@ -19,19 +19,7 @@ _LEAST = 1e-3  # rates below it would give single rows weights that no estimate 
 
 
 def inverse_weights(propensity: FloatArray) -> FloatArray:
-    """Weights of labelled rows, with mean 1, under which they represent all positives.
-
-    Parameters
-    ----------
-    propensity : ndarray of shape (n,)
-        Probability that a positive like each of the rows is labelled, in (0, 1]. Only its
-        proportions matter.
-
-    Examples
-    --------
-    >>> inverse_weights(np.array([0.5, 0.5, 0.1, 0.1])).round(3).tolist()
-    [0.333, 0.333, 1.667, 1.667]
-    """
+    """Weights of labelled rows, with mean 1, under which they represent all positives."""
     weight = 1 / np.maximum(propensity, _LEAST * propensity.max())
     return np.asarray(weight / weight.mean())
 
@@ -40,17 +28,12 @@ def inverse_weights(propensity: FloatArray) -> FloatArray:
 class Sensitivity:
     """What changes if positives are labelled at different rates.
 
-    Attributes
-    ----------
-    k : float
-        The factor by which the rate of any positive may differ from the estimated one.
-    prior, prior_low, prior_high : float
-        Share of positives as estimated, and its bounds.
-    flagged, flagged_low, flagged_high : float
-        Share of the rows that is flagged as estimated, under all rates, and under some rates.
+    ``prior``, ``prior_low``, ``prior_high``: Share of positives as estimated, and its bounds.
+    ``flagged``, ``flagged_low``, ``flagged_high``: Share of the rows that is flagged as estimated, under
+    all rates, and under some rates.
     """
 
-    k: float
+    k: float  # the factor by which the rate of any positive may differ from the estimated one
     prior: float
     prior_low: float
     prior_high: float
@@ -76,31 +59,9 @@ def sensitivity(
 ) -> Sensitivity:
     r"""Bounds of the prior and of the flagged rows if rates of labelling differ by up to a factor ``k``.
 
-    Parameters
-    ----------
-    posterior : ndarray of shape (N,)
-        Probability of the positive class of each row, or of each range of rows, if all positives are
-        labelled at one rate.
-    k : float
-        At least 1: the rate of every positive is the estimated one times a factor from 1/k to k.
-    weight : ndarray of shape (N,), optional
-        Number of rows in each range.
-    rate : float, default=0
-        The estimated rate of labelling in a single sample. No rate exceeds 1, so the factor is at most
-        1 / ``rate``.
-    cost : float, default=0.5
-        Posterior above which a row is flagged.
-
-    Notes
-    -----
     The data determine :math:`P(\text{labelled} \mid x) = e(x) \eta(x)`. At one rate :math:`e` the posterior
-    is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1.
-
-    Examples
-    --------
-    >>> found = sensitivity(np.array([0.05, 0.4, 0.9]), k=2)
-    >>> round(found.prior, 3), round(found.prior_low, 3), round(found.prior_high, 3)
-    (0.45, 0.225, 0.633)
+    is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1. In a single sample with
+    the estimated ``rate`` no rate exceeds 1, so the factor is at most 1 / ``rate``.
     """
     share = np.full(len(posterior), 1 / len(posterior)) if weight is None else weight / weight.sum()
     low = posterior * max(1 / k, rate)
