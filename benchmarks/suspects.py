@@ -2,8 +2,8 @@
 
     python -m benchmarks.suspects --data FOLDER [--seeds 2] [--rows 1000]
 
-Sets of scikit-learn, and every Parquet table of FOLDER with a target ``y``. At most 1000 rows, of whose
-positives 30 % are labelled (at most 300); then 5 % of the labelled rows are replaced by negatives. Measured
+Sets of scikit-learn, and every Parquet table of FOLDER with a target ``y``. At most 1000 rows with
+half positives, half of which are labelled; then 5 % of the labelled rows are replaced by negatives. Measured
 is the share of planted rows among the first k labelled rows, with k the number of planted ones. cleanlab
 orders labelled rows by the held-out probability of their label, from five folds of logistic regression (its
 own default), gradient boosting or a random forest; the other rows have the second label. ``expected`` is the
@@ -31,10 +31,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._results import write_results
-from benchmarks._tables import encode, generator
+from benchmarks._tables import draw, encode, generator
 from drpu import BoostedRatio, DRPUClassifier, suspects
 
-LABELLED, MOST, WRONG = 0.3, 300, 0.05
+PRIOR, LABELLED, WRONG = 0.5, 0.5, 0.05
 
 
 def sets(folder: Path | None) -> Iterator[tuple[str, pd.DataFrame, np.ndarray]]:
@@ -53,9 +53,9 @@ def sets(folder: Path | None) -> Iterator[tuple[str, pd.DataFrame, np.ndarray]]:
 
 def plant(truth: np.ndarray, rows: int, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray, int]:
     """Chosen rows, which of them are labelled, and how many of these are negatives."""
-    chosen = rng.permutation(len(truth))[:rows]
+    chosen = draw(truth, PRIOR, rows, rng)
     positive, negative = (np.flatnonzero(truth[chosen] == value) for value in (1, 0))
-    n = min(round(LABELLED * len(positive)), MOST)
+    n = round(LABELLED * len(positive))
     k = max(round(WRONG * n), 1)
     labelled = np.zeros(len(chosen), dtype=int)
     labelled[rng.choice(positive, n - k, replace=False)] = 1

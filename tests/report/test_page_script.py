@@ -29,7 +29,9 @@ JSON.parse(found).forEach(function (one) { elements[one[0]] = new Element(one[1]
 var document = {
   getElementById: function (id) { return elements[id] || null; }, querySelectorAll: function () { return []; }
 };
-function read(id, name) { return name === "text" ? elements[id].textContent : elements[id].getAttribute(name); }
+function read(id, name) {
+  return name === "text" ? elements[id].textContent : elements[id].getAttribute(name);
+}
 function act(id, kind, value) { if (value !== null) { elements[id].value = value; } elements[id].fire(kind); }
 """
 

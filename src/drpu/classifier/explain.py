@@ -257,14 +257,16 @@ def _wrong_labels(positive: FloatArray, unlabeled: FloatArray, level: float) -> 
     """Probability that each label is wrong, and the expected number of wrong labels."""
     tails = ScoreTails(positive).update(unlabeled)
     reverse = ScoreTails(-unlabeled).update(-positive)
-    # the default method takes a central value where a share is not identified, which is far too low here
-    top = min(prior_from_tails(tails, method="combined", warn=False).value, 1 - 1e-6)
-    bottom = prior_from_tails(reverse, method="combined", level=level, warn=False)
+    # other methods lean to usual priors; the share of wrong labels is near 0
+    top = min(prior_from_tails(tails, method="dedpul", warn=False).value, 1 - 1e-6)
+    bottom = prior_from_tails(reverse, method="dedpul", level=level, warn=False)
 
     def number(low: float) -> float:
         return len(positive) * low * (1 - top) / (1 - top * low)
 
     floor = min(bottom.value, 1 - 1e-6)
     ratio = np.clip(calibrate(tails, top).ratios(positive), max(floor, 1e-12), 1 / max(top, 1e-12))
-    wrong = floor * (1 - top * ratio) / ((1 - top * floor) * ratio)
-    return np.clip(wrong, 0, 1), Figure(number(floor), number(bottom.low), number(min(bottom.high, 1.0)))
+    wrong = np.clip(floor * (1 - top * ratio) / ((1 - top * floor) * ratio), 0, 1)
+    # a single low score must not be certain if hardly any wrong label is expected
+    wrong *= min(1.0, number(floor) / max(float(wrong.sum()), 1e-12))
+    return wrong, Figure(number(floor), number(bottom.low), number(min(bottom.high, 1.0)))
