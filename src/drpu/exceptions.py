@@ -29,6 +29,7 @@
     ├── PositiveLabelWarning             positive-label
     ├── MorePositivesWarning             more-positives
     ├── IdColumnWarning                  id-column
+    ├── TrainingTableWarning             training-table
     ├── ExtraColumnsWarning              extra-columns
     ├── UnseenLevelsWarning              unseen-levels
     ├── KeptValuesWarning                kept-values
@@ -78,6 +79,7 @@ __all__ = [
     "SeenPositivesWarning",
     "SeparationWarning",
     "ShiftWarning",
+    "TrainingTableWarning",
     "UnseenLevelsWarning",
 ]
 
@@ -307,6 +309,12 @@ class IdColumnWarning(DRPUWarning):
 
     code = "id-column"
     assumption = False
+
+
+class TrainingTableWarning(DRPUWarning):
+    """The training table has columns or rows that may make the classifier worthless for later rows."""
+
+    code = "training-table"
 
 
 class ExtraColumnsWarning(DRPUWarning):

@@ -18,7 +18,7 @@ from drpu.classifier.backtest import count_labels, run_backtest, without_periods
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
-from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
+from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives, warn_of_notes
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.classifier.profiles import profiles_of, profiles_of_ranges
 from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
@@ -36,7 +36,7 @@ from drpu.classifier.validation import (
 )
 from drpu.core.calibration import Calibration, calibrate
 from drpu.core.decision import check_cost
-from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.shift.columns import ColumnProfile
 from drpu.core.shift.periods import Backtest
@@ -53,6 +53,7 @@ from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
+from drpu.tables.notes import Note, table_notes
 
 __all__ = ["DRPUClassifier"]
 
@@ -70,6 +71,7 @@ class Learnt:
     labelled_fraction: float
     columns: tuple[ColumnProfile, ...]
     sizes: tuple[int, int] = (0, 0)
+    notes: tuple[Note, ...] = ()
 
 
 class DRPUClassifier(RatioClassifier):
@@ -318,6 +320,10 @@ class DRPUClassifier(RatioClassifier):
 
     def _fit(self, model: RatioLearner, pair: SamplePair, classes: Classes) -> Self:
         rng = check_random_state(self.random_state)
+        samples, notes = (pair.positive.rows, pair.unlabeled.rows), tuple[Note, ...]()
+        if self.table_ is not None:
+            notes = table_notes(*samples, self.table_, scenario=self.scenario)
+            warn_of_notes(notes)
         pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
@@ -339,8 +345,9 @@ class DRPUClassifier(RatioClassifier):
             tails_of(held),
             classes,
             pair.labelled_fraction,
-            profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+            profiles_of(self, *samples),
             (len(pair.positive), len(pair.unlabeled)),
+            notes,
         )
         return self._settle(learnt, pair, rng)
 
@@ -383,6 +390,7 @@ class DRPUClassifier(RatioClassifier):
             means=self._means(pair),
             columns=learnt.columns,
             sizes=learnt.sizes,
+            notes=learnt.notes,
         )
         return self
 
@@ -469,8 +477,9 @@ class DRPUClassifier(RatioClassifier):
                 )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
-            estimate = prior_from_tails(tails, method=self.prior)
+            estimate = prior_from_tails(tails, method=self.prior, warn=False)
         prior = with_labelled(estimate, fraction)
+        warn_if_not_identified(prior)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
             warn(
                 PriorBoundaryWarning(

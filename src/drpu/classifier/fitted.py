@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Kept, Number, Text, Whole, kept
+from drpu._codec import Items, Kept, Number, Text, Whole, kept
 from drpu._samples import Sample, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
@@ -26,6 +26,7 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.functions.folds import Folds
 from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
+from drpu.tables.notes import MOST_NOTES, Note
 
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
@@ -124,6 +125,8 @@ class FittedRatio:
         Rows of an audit, with which later rows are compared instead of the training rows.
     sizes : tuple of two int
         Labelled positives and unlabeled rows of the training sample, of which some may have been held out.
+    notes : tuple of Note
+        What a person should know about the training table.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -152,6 +155,7 @@ class FittedRatio:
     label_count: LabelCount | None = None
     anchor: Anchor | None = None
     sizes: tuple[int, int] = (0, 0)
+    notes: tuple[Note, ...] = ()
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -236,12 +240,11 @@ class FittedRatio:
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
     def prior_of(
-        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None, warn: bool = True
+        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None
     ) -> PriorEstimate:
         """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
 
-        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs. ``warn`` is whether to warn if
-        the prior is not identified.
+        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs.
         """
         base = self.unlabeled_prior
         if self.anchor is not None:
@@ -256,8 +259,17 @@ class FittedRatio:
             level=level,
             reference=self.tails,
             train_prior=base,
-            warn=warn,
+            warn=False,
         )
+
+    def in_other_scenario(self) -> PriorEstimate | None:
+        """The training prior if the labelled rows were part of the sample, or were not; None if unknown."""
+        n = sum(self.sizes)
+        if self.train_prior.method in ("given", "audit") or n == 0:
+            return None
+        if self.labelled_fraction > 0:
+            return self.unlabeled_prior
+        return with_labelled(self.train_prior, self.sizes[0] / n)
 
     @property
     def reference(self) -> ScoreTails:
@@ -343,6 +355,7 @@ class FittedRatio:
             self.label_count,
             None if self.anchor is None else self.anchor.record(),
             self.sizes,
+            self.notes,
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -407,6 +420,7 @@ class FittedRecord(Kept):
     label_count: LabelCount | None = None
     anchor: AnchorRecord | None = None
     sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
+    notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -432,6 +446,7 @@ class FittedRecord(Kept):
             label_count=self.label_count,
             anchor=None if self.anchor is None else self.anchor.anchor(),
             sizes=self.sizes,
+            notes=self.notes,
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:

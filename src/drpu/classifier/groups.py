@@ -40,14 +40,14 @@ def priors_by_group(
     whole = counts[0].copy()
     for part in counts[1:]:
         whole.merge(part)
-    readings = [read_counts(fitted, part, fitted.prior_of(part, level=each, warn=False)) for part in counts]
+    readings = [read_counts(fitted, part, fitted.prior_of(part, level=each)) for part in counts]
     sizes = np.bincount(member, minlength=len(names))
     found = shrink(
         names,
         sizes.tolist(),
         [reading.decision.prior for reading in readings],
         [reading.test.p_value for reading in readings],
-        read_counts(fitted, whole, fitted.prior_of(whole, level=level, warn=False)).decision.prior,
+        read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior,
         level,
         [reading.decision.moved for reading in readings],
     )

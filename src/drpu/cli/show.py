@@ -31,6 +31,7 @@ __all__ = [
     "shown_warnings",
     "size",
     "standing",
+    "table_lines",
 ]
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
@@ -124,7 +125,16 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "held_out_positives": fitted.tails.n_positive,
         "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.labelled_fraction,
+        "scenario": "single-sample" if fitted.labelled_fraction > 0 else "case-control",
+        "other_scenario_prior": fitted.in_other_scenario(),
+        "notes": [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes],
     }
+
+
+def table_lines(values: dict[str, Any]) -> dict[str, str]:
+    """What was found in the training table, from :func:`learnt`."""
+    notes = values["notes"]
+    return {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
 
 
 def decision_lines(values: dict[str, Any]) -> dict[str, str]:

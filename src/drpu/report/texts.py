@@ -29,6 +29,7 @@ __all__ = [
     "prior_text",
     "rows_csv",
     "rows_table",
+    "scenario_text",
     "share",
     "share_range",
     "tables",
@@ -88,6 +89,16 @@ def prior_text(prior: PriorEstimate) -> str:
 
 def _at_most(prior: PriorEstimate) -> str:
     return "" if prior.upper is None else f": at most {share(prior.upper)} by the best-scored rows"
+
+
+def scenario_text(fitted: Any) -> str:
+    """Where labels come from, and what the other scenario would change."""
+    other, stated = fitted.in_other_scenario(), "case-control: labelled rows are a sample beside the others"
+    name, rows = "single-sample", "of all rows, labelled ones included"
+    if fitted.labelled_fraction > 0:
+        stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
+        name, rows = "case-control", "of the unlabeled rows"
+    return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"
 
 
 # -- main results ----------------------------------------------------------------------------------
@@ -228,6 +239,11 @@ class TextTable:
 
 def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
     """Tables about the new rows with their headings and a sentence, as far as they apply."""
+    if data.fitted.notes:
+        found: list[Any] = [
+            (note.column or "rows", note.text(command_line=True)) for note in data.fitted.notes
+        ]
+        yield "The training table", "", TextTable(("column", "what was found"), found)
     moved = getattr(data.current, "moved_columns_", ())
     if moved:
         rows: list[Any] = [(shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved]
@@ -321,17 +337,12 @@ def facts(data: ReportData) -> TextTable:
     columns = f"{data.current.n_features_in_} columns"
     if names is not None:
         columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
-    scenario = (
-        "case-control: the unlabeled rows are a sample of the population"
-        if fitted.labelled_fraction == 0
-        else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
-    )
     rows: list[Any] = [
         ("Model", f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models"),
         ("Columns", columns),
         ("Training sample", f"{fitted.sizes[0]:,} labelled positives, {fitted.sizes[1]:,} unlabeled rows"),
         ("Held out for counts", f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled"),
-        ("Where labels come from", scenario),
+        ("Scenario", scenario_text(fitted)),
         ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
         ("Area under the ROC curve", f"{data.roc.area:.3f}"),

@@ -16,7 +16,15 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
 from drpu.exceptions import warn as give_warning
 
-__all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
+__all__ = [
+    "METHODS",
+    "PriorEstimate",
+    "PriorMethod",
+    "as_prior",
+    "estimate_prior",
+    "prior_from_tails",
+    "warn_if_not_identified",
+]
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
@@ -257,16 +265,24 @@ def _estimate(value: float, limits: Limits, level: float, method: str, warn: boo
     identified = bool(limits.identified)
     upper = None if identified else clipped
     estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, identified, upper)
-    if warn and not identified:
-        give_warning(
-            SeparationWarning(
-                "the prior is not identified: it is at most {high}, and {value} if all best-scored rows are "
-                "positive. The score may separate the classes too weakly to tell (Youden's index "
-                f"{limits.separation:.2f} or more):",
-                advice="give the prior if you know it, label a few rows (plan_audit), or use a better model.",
-                command="give --prior if you know it, label a few rows (drpu audit), or try another --model.",
-                high=estimate.high,
-                value=estimate.value,
-            )
-        )
+    if warn:
+        warn_if_not_identified(estimate)
     return estimate
+
+
+def warn_if_not_identified(prior: PriorEstimate) -> None:
+    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows."""
+    if prior.identified:
+        return
+    shares = {"value": prior.value, "low": prior.low, "high": prior.high}
+    shares |= {} if prior.upper is None else {"upper": prior.upper}
+    bound = "" if prior.upper is None else "; at most {upper} by the best-scored rows"
+    give_warning(
+        SeparationWarning(
+            f"the prior is not identified: {{value}} ({{low}} to {{high}}{bound}). The score may separate "
+            "the classes too weakly to tell:",
+            advice="give the prior if you know it, label a few rows (plan_audit), or use a better model.",
+            command="give --prior if you know it, label a few rows (drpu audit), or try another --model.",
+            **shares,
+        )
+    )
