@@ -22,6 +22,7 @@
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
+    ├── MixedPeriodsWarning              mixed-periods
     ├── AlphaWarning                     alpha-above-prior
     ├── SeenPositivesWarning             seen-positives
     ├── CopiedPositivesWarning           copied-positives
@@ -70,6 +71,7 @@ __all__ = [
     "MissingAnswersWarning",
     "MissingExtraError",
     "MissingValuesError",
+    "MixedPeriodsWarning",
     "MorePositivesWarning",
     "OutputError",
     "ParameterError",
@@ -263,6 +265,12 @@ class ShiftWarning(DRPUWarning):
     """The scores of new data are not a mixture of the two classes of training."""
 
     code = "not-prior-shift"
+
+
+class MixedPeriodsWarning(DRPUWarning):
+    """A classifier was adapted to rows of several periods whose priors differ."""
+
+    code = "mixed-periods"
 
 
 class AlphaWarning(DRPUWarning):

@@ -253,6 +253,7 @@ class DRPUClassifier(RatioClassifier):
                     "whose equal values share a fold."
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
+        name = periods if isinstance(periods, str) else None
         X, periods = without_periods(X, periods)
         if propensity is not None:
             labelled, _ = read_labels(y, self.pos_label, warn=False)
@@ -264,7 +265,7 @@ class DRPUClassifier(RatioClassifier):
             if periods is not None and backtest:
                 past = run_backtest(self, X, y, periods, label_delay=label_delay)
             counted = count_labels(labelled, periods, label_delay)
-            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted)
+            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=name)
         return self
 
     def fit_pu(

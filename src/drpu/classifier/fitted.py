@@ -127,6 +127,8 @@ class FittedRatio:
         Labelled positives and unlabeled rows of the training sample, of which some may have been held out.
     notes : tuple of Note
         What a person should know about the training table.
+    period : str or None
+        Name of the column of periods, if the periods of training came from a column.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -156,6 +158,7 @@ class FittedRatio:
     anchor: Anchor | None = None
     sizes: tuple[int, int] = (0, 0)
     notes: tuple[Note, ...] = ()
+    period: str | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -356,6 +359,7 @@ class FittedRatio:
             None if self.anchor is None else self.anchor.record(),
             self.sizes,
             self.notes,
+            self.period,
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -421,6 +425,7 @@ class FittedRecord(Kept):
     anchor: AnchorRecord | None = None
     sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
     notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()
+    period: Annotated[str, Text(most=10_000)] | None = None
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -447,6 +452,7 @@ class FittedRecord(Kept):
             anchor=None if self.anchor is None else self.anchor.anchor(),
             sizes=self.sizes,
             notes=self.notes,
+            period=self.period,
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:
