@@ -3,6 +3,7 @@
     python -m benchmarks.months --data FOLDER                  # dated Parquet files; minutes a rate at first
     python -m benchmarks.months --data FOLDER --choose         # constants, by tables left out
     python -m benchmarks.months --resampled FOLDER             # tables whose prior is moved by resampling
+    python -m benchmarks.months --moving FOLDER                # months whose priors differ widely, and drift
 
 The protocols "next", "far" and "history" and the cache of fits are those of :mod:`benchmarks._months`. Each
 cell is a classifier fitted to earlier periods and one later period. Every figure is measured with 10, 30
@@ -24,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit, logit, ndtri
+from scipy.stats import rankdata
 
 from benchmarks._months import (
     CACHE,
@@ -39,6 +42,8 @@ from benchmarks._months import (
     write_resampled,
 )
 from benchmarks._results import read_results, write_results
+from benchmarks._tables import Table, generator, read_tables
+from drpu import DRPUClassifier
 from drpu.classifier.backtest import FEWEST_PERIODS, past_period
 from drpu.core.shift.periods import POOLED, PastPeriod, Pooled, Reading, backtest_of, odds_move
 
@@ -208,10 +213,70 @@ def resampled_figures(cells: Sequence[Cell]) -> Row:
     return result
 
 
+# -- months whose priors differ widely -------------------------------------------------------------
+
+MOVING, LATER, MONTH_ROWS = 14, 4, 700  # months, the last of them that are read, rows of a month
+WIDE = (0.01, 0.8)  # priors of months
+DRIFT = 1.2  # of the first column that has many values, inside both classes, as a log of weights
+
+
+def moving_months(table: Table, rate: float, seed: int) -> Row:
+    """Accuracy in the last months of a table made of rows drawn with wide priors and a drifting column."""
+    rng = generator(table.name, "moving", rate, seed)
+    varied = [k for k in range(table.X.shape[1]) if len(np.unique(table.X[:, k])) > 10]
+    drift = rankdata(table.X[:, varied[0]]) / len(table.y)
+    months = []
+    for k, prior in enumerate(rng.uniform(*WIDE, MOVING)):
+        n = rng.binomial(MONTH_ROWS, prior)
+        for label, size in ((1, n), (0, MONTH_ROWS - n)):
+            at = np.flatnonzero(table.y == label)
+            weight = np.exp(DRIFT * np.sin(k) * drift[at])
+            months.append(rng.choice(at, size, p=weight / weight.sum()))
+    rows = np.concatenate(months)
+    month = np.repeat(np.arange(MOVING), MONTH_ROWS)
+    X, y = table.X[rows], table.y[rows]
+    label = y * (rng.random(len(y)) < rate)
+    past = month < MOVING - LATER
+    clf = DRPUClassifier(scenario="single-sample", random_state=seed)
+    clf.fit(X[past], label[past], periods=month[past])
+    found: dict[str, list[float]] = {}
+    for now in range(MOVING - LATER, MOVING):
+        here = month == now
+        for name, other in _moved_classifiers(clf, X[here], label[here], float(y[here].mean())).items():
+            found.setdefault(name, []).append(float(np.mean(other.predict(X[here]) == y[here])))
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def _moved_classifiers(clf: DRPUClassifier, X: Any, label: np.ndarray, prior: float) -> Row:
+    plain = copy.copy(clf)
+    plain.fitted_ = replace(clf.fitted_, backtest=None)
+    return {
+        "as trained": clf,
+        "prior shift": clf.adapt(X, shift="prior"),
+        "auto": plain.adapt(X),
+        "auto, periods": clf.adapt(X),
+        "auto, labels": plain.adapt(X, label),
+        "auto, periods and labels": clf.adapt(X, label),
+        "test prior known": clf.at_prior(float(np.clip(prior, 0.001, 0.999))),
+    }
+
+
+def moving_figures(folder: Path, rates: Iterable[float]) -> Row:
+    """Mean accuracy over the tables of a folder with rows of numbers, and each table's own."""
+    result: Row = {}
+    for table, rate in itertools.product(read_tables(folder), rates):
+        if not sparse.issparse(table.X):
+            result.setdefault(f"{rate:.0%}", {})[table.name] = moving_months(table, rate, 0)
+    for tables in result.values():
+        rules = next(iter(tables.values()))
+        tables["all"] = {rule: mean(found[rule] for found in tables.values()) for rule in rules}
+    return result
+
+
 # -- targets ---------------------------------------------------------------------------------------
 
 
-def targets(protocols: Row, resampled: Row | None) -> list[Row]:
+def targets(protocols: Row, resampled: Row | None, moving: Row | None) -> list[Row]:
     """The aims of the design with what was measured; ``reached`` is None where nothing was."""
     found: list[Row] = []
 
@@ -242,6 +307,14 @@ def targets(protocols: Row, resampled: Row | None) -> list[Row]:
         auto, now = (part["estimated"][rule]["all"] for rule in ("auto", "prior shift"))
         aim(f"resampled {protocol}: cells said to be prior shift", 1 - auto["other"], least=0.98)
         aim(f"resampled {protocol}: accuracy lost", now["accuracy"] - auto["accuracy"], most=0.002)
+    for rate, tables in (moving or {}).items():
+        means = tables["all"]
+        for rule in ("auto, periods", "auto, labels"):
+            aim(
+                f"moving months, {rate}: {rule} minus prior shift",
+                means[rule] - means["prior shift"],
+                least=0.0,
+            )
     return found
 
 
@@ -345,6 +418,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="folder of dated Parquet files")
     parser.add_argument("--resampled", type=Path, help="folder of Parquet files without a calendar")
+    parser.add_argument("--moving", type=Path, help="folder of files from which months are drawn")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells of dated files")
     parser.add_argument("--rates", type=float, nargs="*", default=list(RATES))
     parser.add_argument("--no-fits", action="store_true", help="use the cells that the cache has")
@@ -361,15 +435,19 @@ def main() -> None:
         if not options.no_fits:
             write_resampled(options.resampled, RESAMPLED, options.rates, 0, None)
         content["resampled"] = resampled_figures(read_cells(RESAMPLED))
+    if options.moving is not None:
+        content["moving"] = moving_figures(options.moving, options.rates)
     if options.data is not None:
         cells = read_cells(options.cache)
         if options.choose:
             content["choice"] = choose(cells)
         else:
             content["protocols"] = by_protocol(cells)
-    content["targets"] = targets(content.get("protocols", {}), content.get("resampled"))
+    content["targets"] = targets(
+        content.get("protocols", {}), content.get("resampled"), content.get("moving")
+    )
     content |= {"constants": asdict(POOLED), "left_out": list(LEFT_OUT)}
-    command = "python -m benchmarks.months --data FOLDER --resampled FOLDER"
+    command = "python -m benchmarks.months --data FOLDER --resampled FOLDER --moving FOLDER"
     print("wrote", write_results("months", command, **content))
     for aim in content["targets"]:
         print({True: "reached", False: "MISSED ", None: "?      "}[aim["reached"]], aim["what"], aim["value"])

@@ -16,6 +16,7 @@
 
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
+    ├── FewNegativesWarning              few-negatives
     ├── BacktestWarning                  backtest
     ├── FewRowsWarning                   few-rows
     ├── LateLabelsWarning                late-labels
@@ -60,6 +61,7 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "ExtraColumnsWarning",
+    "FewNegativesWarning",
     "FewPositivesWarning",
     "FewRowsWarning",
     "IdColumnWarning",
@@ -229,6 +231,12 @@ class FewPositivesWarning(DRPUWarning):
     """There are too few labelled positives for a reliable split, prior or interval."""
 
     code = "few-positives"
+
+
+class FewNegativesWarning(DRPUWarning):
+    """There are too few known negatives to be used."""
+
+    code = "few-negatives"
 
 
 class BacktestWarning(DRPUWarning):

@@ -376,7 +376,6 @@ def boosted_full() -> dict[str, Any]:
         "default": None,
         "logistic": LogisticRegression(),
         "pipeline": make_pipeline(StandardScaler(), LogisticRegression(C=0.1)),
-        "folds": ClassifierRatio(LogisticRegression(), folds=3),
     }
 )
 def classifier(model: Any) -> dict[str, Any]:
@@ -505,18 +504,6 @@ def train_priors() -> dict[str, Any]:
         june = clf.adapt(toy().test)
         found[name] = [clf.prior_, clf.threshold_, june.prior_]
         found[f"{name} probability"] = clf.predict_proba(toy().test)[:, 1]
-    return found
-
-
-@case()
-def adapt_methods() -> dict[str, Any]:
-    data, found = toy(100, 250, 3.0), {}
-    for name in ("auto", *METHODS, *SHIFTS, "kernel-matching"):
-        june = fitted("classifier", data, adapt_method=name, holdout=2).adapt(data.test, level=0.9)
-        found[name] = [june.prior_, june.threshold_]
-    for name in ("auto", "matching", "kernel-matching"):
-        clf = fitted("classifier", data, adapt_method=name, holdout=2, scenario="single-sample")
-        found[f"{name} single sample"] = clf.adapt(data.test).prior_
     return found
 
 

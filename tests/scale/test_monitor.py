@@ -113,7 +113,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(ArtifactError):
         PriorMonitor.load(tmp_path / "half", PLAIN)
     other = DRPUClassifier("kernel", random_state=1).fit_pu(DATA.positive[:150], DATA.unlabeled)
-    with pytest.raises(DataError, match="not made by this classifier"):
+    with pytest.raises(ArtifactError, match="not made by this classifier"):
         PriorMonitor.load(tmp_path / "monitor", other)
 
 

@@ -203,8 +203,8 @@ def _audit(
         warn_of_missing(design.planned - int(answered.sum()), design.planned, design.planned - len(tokens))
     stratum = np.array([token.stratum for token in tokens])[answered]
     answers = Answers(positive, stratum, np.array(design.rows))
-    part = AuditPart(answers, scores[answered], scored.counts, design.classifier, design.population)
-    return Audit((part,))
+    places = (design.classifier, design.population, rows[answered])
+    return Audit((AuditPart(answers, scores[answered], scored.counts, *places),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,11 +247,12 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
             return None
         version, classifier, population, strata, stratum, score = body.split("-", 5)
         pairs = [tuple(map(int, pair.split("of"))) for pair in strata.split("_")]
+        possible = all(0 <= n <= size < 2**53 for n, size in pairs) and 0 <= int(stratum) < len(pairs)
         design = _Design(classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs))
         token = _Token(position, design, int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
-    return token if version == _VERSION and population in (*POPULATIONS, *SEEN) else None
+    return token if possible and version == _VERSION and population in (*POPULATIONS, *SEEN) else None
 
 
 def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: int) -> None:

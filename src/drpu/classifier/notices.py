@@ -7,11 +7,13 @@ from importlib import import_module
 from typing import Any
 
 from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.core.audit.labelling import FEWEST_KNOWN
 from drpu.core.budget import Budget
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
     AlphaWarning,
+    FewNegativesWarning,
     FewPositivesWarning,
     FewRowsWarning,
     LateLabelsWarning,
@@ -44,6 +46,17 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
             AlphaWarning(
                 f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
                 f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
+            )
+        )
+
+
+def warn_of_few_known(negatives: int, positives: int, *, split: bool) -> None:
+    """Warn that known negatives are too few to be used."""
+    if negatives and (min(negatives, positives) < FEWEST_KNOWN or not split):
+        warn(
+            FewNegativesWarning(
+                f"{negatives} known negatives beside {positives} labelled positives: with fewer than "
+                f"{FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label more."
             )
         )
 

@@ -81,14 +81,8 @@ def normal_scores(tails: ScoreTails) -> FloatArray:
 def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     """Plateau that maximises the likelihood of positive against unlabeled rows.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Held-out positives and unlabeled rows.
-    prior : float, optional
-        Share of positives among the unlabeled rows, if it is known. Otherwise it is estimated, with a
-        Beta(2, 2) prior distribution, equivalent to two rows, which keeps it away from 0 and 1 if the
-        data do not determine it.
+    Without the prior of the unlabeled rows it is estimated, with a Beta(2, 2) prior distribution, equivalent
+    to two rows, which keeps it away from 0 and 1 if the data do not determine it.
     """
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n

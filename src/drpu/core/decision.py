@@ -197,11 +197,6 @@ def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float)
 
     Equal to ``shift_posterior(train_prior * ratio, train_prior, test_prior)``, and
     also defined if the training population has no positives.
-
-    Examples
-    --------
-    >>> ratio_posterior([0.0, 1.0, 2.0], 0.5, 0.2)
-    array([0. , 0.2, 1. ])
     """
     pi = check_prior("train_prior", train_prior)
     pi_test = check_prior("test_prior", test_prior)

@@ -29,8 +29,6 @@ __all__ = [
     "Performance",
     "expected_performance",
     "mixture_test",
-    "performance_curve",
-    "performance_limits",
     "threshold_limits",
 ]
 
@@ -301,65 +299,6 @@ def performance_at(
     accuracy = test_prior * recall + (1 - test_prior) * (1 - wrong)
     loss = (1 - cost) * test_prior * (1 - recall) + cost * (1 - test_prior) * wrong
     return Performance(threshold, accuracy, precision, recall, wrong, flagged, loss)
-
-
-def performance_limits(
-    reference: ScoreTails,
-    train_prior: float | PriorEstimate,
-    test_prior: float | PriorEstimate,
-    threshold: float,
-    *,
-    cost: float = 0.5,
-) -> tuple[Performance, Performance]:
-    """Minimum and maximum of each quantity over the intervals of both priors.
-
-    Parameters
-    ----------
-    reference, threshold, cost
-        As in :func:`expected_performance`.
-    train_prior, test_prior : float or PriorEstimate
-        Priors with their limits; a number is treated as known.
-
-    Returns
-    -------
-    low, high : Performance
-        Computed for each field separately, possibly at different pairs of priors.
-
-    Notes
-    -----
-    Every quantity is monotone in either prior, so its extremes are at the corners. The
-    counts are treated as exact.
-    """
-    train, test = as_prior("train_prior", train_prior), as_prior("test_prior", test_prior)
-    corners = [
-        expected_performance(reference, pi, pi_test, threshold, cost=cost)
-        for pi in (train.low, train.high)
-        for pi_test in (test.low, test.high)
-    ]
-    columns = [[getattr(corner, field.name) for corner in corners] for field in fields(Performance)]
-    return Performance(*map(min, columns)), Performance(*map(max, columns))
-
-
-def performance_curve(
-    reference: ScoreTails, train_prior: float, test_prior: float, *, cost: float = 0.5
-) -> Performance:
-    """Performance at every distinct threshold, from all rows flagged to none.
-
-    Parameters
-    ----------
-    reference, train_prior, test_prior, cost
-        As in :func:`expected_performance`.
-
-    Examples
-    --------
-    >>> reference = ScoreTails([1.0, 2.0]).update([0.0, 0.0, 1.5, 2.5])
-    >>> performance_curve(reference, 0.5, 0.25).accuracy
-    array([0.25 , 1.   , 0.875, 0.75 ])
-    """
-    threshold = np.concatenate(([-np.inf], reference.levels, [np.inf]))
-    if np.isinf(reference.levels).any():
-        threshold = np.unique(threshold)
-    return expected_performance(reference, train_prior, test_prior, threshold, cost=cost)
 
 
 def threshold_limits(

@@ -7,7 +7,7 @@ With a link r(g), a positive row contributes :math:`-f'(r)` and an unlabeled row
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -93,7 +93,7 @@ class BoostedRisk:
         """B, the part of the risk that is non-negative in the population."""
         n = len(self.positive_weight)
         f, r = get_generator(self.generator), LINKS[self.link].ratio(g)
-        lifted = f.conjugate(r) - f.conjugate_at_zero
+        lifted = f.conjugate(r)
         return float(self.unlabeled_weight @ lifted[n:] - self.alpha * (self.positive_weight @ lifted[:n]))
 
     def _reward(self, g: FloatArray) -> Derivatives:
@@ -211,6 +211,7 @@ _MANY = 10_000  # above this number of positives, trees grow with its square roo
 _MOST_HELD = 20_000  # rows of either sample; more do not improve the choice of the number of rounds
 
 
+@dataclass(eq=False, repr=False)
 class BoostedRatio(RatioLearner):
     r"""Density ratio of boosted trees (LightGBM); rows may be sparse and have missing values.
 
@@ -284,42 +285,23 @@ class BoostedRatio(RatioLearner):
     accepts_categories: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        loss: str = "log",
-        *,
-        generator: str | None = None,
-        link: str | None = None,
-        alpha: float | None = None,
-        n_rounds: int | None = None,
-        learning_rate: float | None = None,
-        leaves: int | None = None,
-        min_leaf: int | None = None,
-        l2: float | None = None,
-        row_share: float = 0.7,
-        column_share: float | None = None,
-        early_stopping: bool | str = "auto",
-        holdout: float = 0.2,
-        categories: Sequence[int] = (),
-        n_jobs: int = 1,
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.generator = generator
-        self.link = link
-        self.alpha = alpha
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_leaf = min_leaf
-        self.l2 = l2
-        self.row_share = row_share
-        self.column_share = column_share
-        self.early_stopping = early_stopping
-        self.holdout = holdout
-        self.categories = categories
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    loss: str = "log"
+    _: KW_ONLY
+    generator: str | None = None
+    link: str | None = None
+    alpha: float | None = None
+    n_rounds: int | None = None
+    learning_rate: float | None = None
+    leaves: int | None = None
+    min_leaf: int | None = None
+    l2: float | None = None
+    row_share: float = 0.7
+    column_share: float | None = None
+    early_stopping: bool | str = "auto"
+    holdout: float = 0.2
+    categories: Sequence[int] = ()
+    n_jobs: int = 1
+    random_state: Any = None
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> BoostedFunction:
         """The density ratio of checked samples."""

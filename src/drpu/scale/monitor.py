@@ -26,7 +26,7 @@ from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, LabelCount
 from drpu.core.tails import ScoreTails, TailsRecord
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 
 __all__ = ["PriorMonitor", "PriorReading"]
@@ -276,14 +276,24 @@ class PriorMonitor:
             The file.
         classifier : DRPUClassifier or AdaptedClassifier
             The classifier that counted the rows, as it was or loaded from its own file.
+
+        Raises
+        ------
+        ArtifactError
+            If the file was not written by :meth:`save`, was changed, or belongs to another classifier.
         """
         archive = open_archive(read_bytes(path))
         record: MonitorRecord = decode(archive.tree, archive.arrays, archive.blobs, MonitorRecord)
         monitor = cls(classifier, window=record.window, level=record.level, alpha=record.alpha)
         monitor._seen, monitor.alarm = record.seen, record.alarm.alarm()
-        for counts, labels in zip(record.batches, record.labels, strict=True):
-            batch = Batch(classifier._own_counts(counts.tails(), None), labels)
-            monitor._batches, monitor.tails = monitor._pushed(batch)
+        try:
+            if record.alarm.cell > len(monitor.tails.counts):
+                raise DataError("its alarm watches a score that the classifier does not have.")
+            for counts, labels in zip(record.batches, record.labels, strict=True):
+                batch = Batch(classifier._own_counts(counts.tails(), None), labels)
+                monitor._batches, monitor.tails = monitor._pushed(batch)
+        except DataError as error:
+            raise ArtifactError(f"{os.fspath(path)!r} does not fit this classifier: {error}") from error
         return monitor
 
     def __repr__(self) -> str:
@@ -356,5 +366,7 @@ class MonitorRecord:
     def __post_init__(self) -> None:
         if self.seen < len(self.batches):
             raise DataError("a monitor cannot have more batches than it has seen.")
+        if not (0 < self.level < 1 and 0 < self.alpha < 1):
+            raise DataError("the level and alpha of a monitor must lie strictly between 0 and 1.")
         if len(self.labels) != len(self.batches):
             raise DataError("a monitor must have as many numbers of labels as batches.")

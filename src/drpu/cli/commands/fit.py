@@ -34,6 +34,9 @@ def fit(
     pos_label: Annotated[
         str | None, typer.Option(help="Label of the positives; the larger of two numbers if left out.")
     ] = None,
+    negative_label: Annotated[
+        str | None, typer.Option(help="Label of rows known to be negative; a blank is unlabeled then.")
+    ] = None,
     model: Annotated[str, typer.Option(help="auto, boosted, classifier, kernel or network.")] = "auto",
     scenario: Annotated[
         str | None,
@@ -66,6 +69,8 @@ def fit(
 
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
 
+    drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
+
     drpu fit two-years.csv --label fraud --period month --scenario single-sample --out fraud.drpu
     """
     if (label is None) == (unlabeled is None):
@@ -88,10 +93,11 @@ def fit(
         X, w = reading.training_rows(loaded, weight, without=label)
         history = {} if period is None else {"periods": period, "label_delay": label_delay}
         y = loaded.column(label)
+        negative = None if negative_label is None else _typed(y, negative_label)
         with about(f"{train}, column {label!r}"):
-            classifier.set_params(pos_label=_positive_label(y, pos_label))
+            classifier.set_params(pos_label=_positive_label(y, pos_label, negative))
         with about(train):
-            _fitted(classifier.fit, X, y, sample_weight=w, **history)
+            _fitted(classifier.fit, X, y, sample_weight=w, negative_label=negative, **history)
     else:
         assert unlabeled is not None
         sides = [reading.training_rows(side, weight) for side in (loaded, reading.read(unlabeled))]
@@ -117,15 +123,21 @@ def fit(
     )
 
 
-def _positive_label(y: Any, text: str | None) -> Any:
-    """The positive label in the type of the labels; raises if it is not clear which one it is."""
-    from drpu.classifier.validation import read_labels
+def _typed(y: Any, text: str) -> Any:
+    """A label from the command line in the type of the labels."""
+    if y.dtype.kind not in "iuf":
+        return text
+    number = number_or_text(text)
+    whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
+    return int(number) if whole else number
 
-    label: Any = text
-    if text is not None and y.dtype.kind in "iuf":
-        number = number_or_text(text)
-        whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
-        label = int(number) if whole else number
+
+def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
+    """The positive label in the type of the labels; raises if it is not clear which one it is."""
+    from drpu.classifier.validation import read_labels, split_negatives
+
+    label: Any = None if text is None else _typed(y, text)
+    y = split_negatives(y, negative, label)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error", PositiveLabelWarning)
         try:

@@ -139,13 +139,7 @@ class GroupPriors:
 
 
 def joint_level(level: float, groups: int) -> float:
-    """Level that each of ``groups`` intervals needs for all to hold together with ``level``.
-
-    Examples
-    --------
-    >>> round(joint_level(0.95, 10), 4)
-    0.995
-    """
+    """Level that each of ``groups`` intervals needs for all to hold together with ``level``."""
     return 1 - (1 - check_fraction("level", level)) / groups
 
 
@@ -155,15 +149,7 @@ def standard_error(prior: PriorEstimate) -> float:
 
 
 def between_groups(values: FloatArray, errors: FloatArray) -> float:
-    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences.
-
-    Examples
-    --------
-    >>> between_groups(np.array([0.2, 0.2, 0.2]), np.array([0.05, 0.05, 0.05]))
-    0.0
-    >>> round(between_groups(np.array([0.1, 0.3, 0.5]), np.array([0.001, 0.001, 0.001])), 2)
-    0.04
-    """
+    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences."""
 
     def excess(tau2: float) -> float:
         weight = 1 / (tau2 + np.maximum(errors, 1e-9) ** 2)
@@ -190,26 +176,7 @@ def shrink(
 ) -> GroupPriors:
     """Priors of groups, shrunk towards the prior of all rows.
 
-    Parameters
-    ----------
-    names, sizes, alone, p_values : sequences of one length
-        Name, rows, prior and shift test of each group; the limits of ``alone`` are at the level
-        of :func:`joint_level`.
-    shifts : sequence of str, optional
-        What moved in each group; by default the prior.
-    whole : PriorEstimate
-        Prior of all rows.
-    level : float
-        Level at which the limits hold together.
-
-    Examples
-    --------
-    >>> def prior(value, width):
-    ...     return PriorEstimate(value, value - width, value + width, 0.975, "matching")
-    >>> alone = [prior(0.3, 0.01), prior(0.45, 0.39)]
-    >>> found = shrink("ab", [9000, 20], alone, [1, 1], whole=prior(0.3, 0.01), level=0.95)
-    >>> found["b"].prior.value  # twenty rows say little
-    0.3
+    The limits of ``alone`` are at the level of :func:`joint_level`, those of the result hold together.
     """
     if not names:
         raise DataError("there must be at least one group, got none.")
