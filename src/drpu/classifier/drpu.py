@@ -556,7 +556,7 @@ class DRPUClassifier(RatioClassifier):
                 )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
-            estimate = prior_from_tails(tails, method=self.prior, warn=False)
+            estimate = prior_from_tails(tails, method=self.prior, labelled_share=fraction or None, warn=False)
         prior = with_labelled(estimate, fraction)
         warn_if_not_identified(prior)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):

@@ -246,9 +246,11 @@ class FittedRatio:
         n = sum(self.sizes)
         if self.train_prior.method in ("given", "audit") or n == 0:
             return None
-        if self.labelled_fraction > 0:
-            return self.unlabeled_prior
-        return with_labelled(self.train_prior, self.sizes[0] / n)
+        share = 0.0 if self.labelled_fraction > 0 else self.sizes[0] / n
+        prior = self.unlabeled_prior
+        if prior.method in ("adaptive", "central"):
+            prior = prior_from_tails(self.tails, labelled_share=share or None, warn=False)
+        return with_labelled(prior, share)
 
     @property
     def reference(self) -> ScoreTails:
