@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import warnings
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,7 +23,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from scipy import sparse
 from sklearn.datasets import load_breast_cancer, load_digits, load_wine
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -74,8 +74,7 @@ def models(seed: int) -> dict[str, Any]:
 
 def trial(name: str, frame: pd.DataFrame, truth: np.ndarray, rows: int, seed: int) -> dict[str, Any]:
     """The share of planted rows among the first k, for each method."""
-    from cleanlab.rank import get_label_quality_scores
-
+    get_label_quality_scores = import_module("cleanlab.rank").get_label_quality_scores
     chosen, labelled, k = plant(truth, rows, generator(name, "suspects", seed))
     truth, table = truth[chosen], frame.iloc[chosen].reset_index(drop=True)
 
@@ -86,7 +85,7 @@ def trial(name: str, frame: pd.DataFrame, truth: np.ndarray, rows: int, seed: in
     clf = DRPUClassifier(first, holdout=2, scenario="single-sample", random_state=seed).fit(table, labelled)
     found = suspects(clf.set_params(model="auto"), table, labelled)
     numbers = encode(table)
-    numbers = numbers.toarray() if sparse.issparse(numbers) else numbers
+    numbers = numbers.toarray() if hasattr(numbers, "toarray") else numbers
     at, shares = np.flatnonzero(labelled), {"drpu": planted(found.positions)}
     folds = StratifiedKFold(5, shuffle=True, random_state=seed)
     for model, estimator in models(seed).items():

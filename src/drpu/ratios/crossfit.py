@@ -220,7 +220,10 @@ def held_scores(
     for _ in range(repeats):
         splits = draw_splits(pair, folds, rng)
         copies = learner.for_folds(pair, len(splits)) if splits else []
-        work += [(copy, _Rows(pair, None), split, False) for copy, split in zip(copies, splits, strict=True)]
+        work += [
+            (copy, _Rows(pair, splits, None), split, False)
+            for copy, split in zip(copies, splits, strict=True)
+        ]
     if not work:
         return np.empty(0), np.empty(0)
     jobs = effective_n_jobs(n_jobs)
