@@ -23,6 +23,7 @@
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
+    ├── MixedPeriodsWarning              mixed-periods
     ├── AlphaWarning                     alpha-above-prior
     ├── SeenPositivesWarning             seen-positives
     ├── CopiedPositivesWarning           copied-positives
@@ -30,6 +31,7 @@
     ├── PositiveLabelWarning             positive-label
     ├── MorePositivesWarning             more-positives
     ├── IdColumnWarning                  id-column
+    ├── TrainingTableWarning             training-table
     ├── ExtraColumnsWarning              extra-columns
     ├── UnseenLevelsWarning              unseen-levels
     ├── KeptValuesWarning                kept-values
@@ -71,6 +73,7 @@ __all__ = [
     "MissingAnswersWarning",
     "MissingExtraError",
     "MissingValuesError",
+    "MixedPeriodsWarning",
     "MorePositivesWarning",
     "OutputError",
     "ParameterError",
@@ -80,6 +83,7 @@ __all__ = [
     "SeenPositivesWarning",
     "SeparationWarning",
     "ShiftWarning",
+    "TrainingTableWarning",
     "UnseenLevelsWarning",
 ]
 
@@ -271,6 +275,12 @@ class ShiftWarning(DRPUWarning):
     code = "not-prior-shift"
 
 
+class MixedPeriodsWarning(DRPUWarning):
+    """A classifier was adapted to rows of several periods whose priors differ."""
+
+    code = "mixed-periods"
+
+
 class AlphaWarning(DRPUWarning):
     """``alpha`` of the non-negative risk exceeds the estimated prior."""
 
@@ -315,6 +325,12 @@ class IdColumnWarning(DRPUWarning):
 
     code = "id-column"
     assumption = False
+
+
+class TrainingTableWarning(DRPUWarning):
+    """The training table has columns or rows that may make the classifier worthless for later rows."""
+
+    code = "training-table"
 
 
 class ExtraColumnsWarning(DRPUWarning):

@@ -19,12 +19,21 @@ from drpu.exceptions import (
     LateLabelsWarning,
     ParameterError,
     SeenPositivesWarning,
+    TrainingTableWarning,
     warn,
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
+from drpu.tables.notes import Note, list_of_notes
 
-__all__ = ["adapted_html", "count_there", "warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
+__all__ = [
+    "adapted_html",
+    "count_there",
+    "warn_of_alpha",
+    "warn_of_few_positives",
+    "warn_of_few_rows",
+    "warn_of_notes",
+]
 
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
@@ -68,6 +77,15 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
                 "low, and its interval too narrow. Label at least four positives."
             )
         )
+
+
+def warn_of_notes(notes: tuple[Note, ...]) -> None:
+    """Warn once of everything in a training table that there is something to do about."""
+    doubtful = [note for note in notes if note.doubtful]
+    if doubtful:
+        advice, command = (list_of_notes(doubtful, command_line=flag) for flag in (False, True))
+        finding = "look at the training table before this classifier is used:"
+        warn(TrainingTableWarning(finding, advice=f"{advice}.", command=f"{command}."))
 
 
 def warn_of_late_labels() -> None:
