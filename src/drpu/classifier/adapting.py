@@ -11,7 +11,7 @@ from drpu._checks import check_choice, check_integer
 from drpu.classifier.audit import labelled_flags
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
+from drpu.classifier.notices import warn_of_contradicted, warn_of_few_rows, warn_of_late_labels
 from drpu.classifier.profiles import warn_of_other_shift
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior.estimate import PriorEstimate
@@ -79,6 +79,8 @@ def adapt_to_counts(
         warn_of_other_shift(
             test, moved, done="supported" if len(decision.sources) > 1 else "kept", stacklevel=stacklevel
         )
+    if classifier.fitted_.anchor is not None:
+        warn_of_contradicted(classifier.fitted_.anchor.prior, {"these rows": decision.prior})
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
 
 

@@ -19,6 +19,7 @@ from drpu.classifier.adapting import read_counts
 from drpu.classifier.audit import Audit, GroupPlans
 from drpu.classifier.auditing import answered_prior, plan_rows
 from drpu.classifier.fitted import FittedRatio, ScoredRows
+from drpu.classifier.notices import warn_of_contradicted
 from drpu.classifier.validation import check_rows
 from drpu.core.prior.groups import GroupPriors, joint_level, shrink, with_answers
 from drpu.core.tails import ScoreTails
@@ -52,6 +53,8 @@ def priors_by_group(
         [reading.decision.moved for reading in readings],
     )
     if not audit:
+        if fitted.anchor is not None:
+            warn_of_contradicted(fitted.anchor.prior, {str(group.name): group.prior for group in found})
         return found
     strange = [name for name in audit if name not in names]
     if strange:

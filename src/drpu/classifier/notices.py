@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -19,12 +20,20 @@ from drpu.exceptions import (
     LateLabelsWarning,
     ParameterError,
     SeenPositivesWarning,
+    ShiftWarning,
     warn,
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
 
-__all__ = ["adapted_html", "count_there", "warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
+__all__ = [
+    "adapted_html",
+    "count_there",
+    "warn_of_alpha",
+    "warn_of_contradicted",
+    "warn_of_few_positives",
+    "warn_of_few_rows",
+]
 
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
@@ -37,6 +46,31 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
             AlphaWarning(
                 f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
                 f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
+            )
+        )
+
+
+def warn_of_contradicted(answered: PriorEstimate, read: Mapping[str, PriorEstimate]) -> None:
+    """Warn of priors of later rows that are far from what answers said about earlier ones.
+
+    They are far if the intervals have nothing in common and the odds differ by a factor of more than three.
+    """
+
+    def far(prior: PriorEstimate) -> bool:
+        apart = prior.low > answered.high or prior.high < answered.low
+        odds = [(p.value + 1e-6) / (1 - p.value + 1e-6) for p in (prior, answered)]
+        return apart and not 1 / 3 <= odds[0] / odds[1] <= 3
+
+    names = [name for name, prior in read.items() if far(prior)]
+    if names:
+        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+        warn(
+            ShiftWarning(
+                f"answers gave {answered} for the audited rows, and the prior of {', '.join(names[:3])}{more} "
+                f"is read as {read[names[0]]} without answers of its own: one of them moved a lot, or the "
+                "reading is wrong.",
+                advice="Ask for answers about the new rows, with plan_audit.",
+                command="Ask for answers about the new rows, with drpu audit.",
             )
         )
 
