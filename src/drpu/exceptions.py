@@ -260,7 +260,7 @@ class PriorBoundaryWarning(DRPUWarning):
 
 
 class SeparationWarning(DRPUWarning):
-    """The score hardly separates the classes, so the estimated prior is only an upper bound."""
+    """The score hardly separates the classes, so the prior is not identified and its value a central one."""
 
     code = "weak-separation"
 

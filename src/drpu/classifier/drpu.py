@@ -547,7 +547,7 @@ class DRPUClassifier(RatioClassifier):
                 )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
-            estimate = prior_from_tails(tails, method=self.prior)
+            estimate = prior_from_tails(tails, method=self.prior, labelled_share=fraction or None)
         prior = with_labelled(estimate, fraction)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
             warn(

@@ -173,7 +173,7 @@ def _budget(budget: Budget) -> dict[str, str]:
 def _warnings(classifier: Any) -> list[str]:
     said = []
     if not classifier.test_prior_.identified:
-        said.append("The data give an upper bound of the prior only.")
+        said.append("The data do not identify the prior: its value is a central one.")
     test = classifier.shift_test_
     if test is not None and test.p_value < OTHER_SHIFT:
         said.append(f"More than the prior has changed (p = {test.p_value:.1g}).")

@@ -83,7 +83,8 @@ def estimate_population(
     if prior in KERNEL_MEANS:
         estimate = kernel_mean_prior(prior, pair.positive, pair.unlabeled, rng)
     else:
-        estimate = prior_from_tails(_score_tails(pair, rng)[1], method=prior)
+        tails = _score_tails(pair, rng)[1]
+        estimate = prior_from_tails(tails, method=prior, labelled_share=labelled_share or None)
     return Population(with_labelled(off_the_edge(estimate), labelled_share), labelled_share)
 
 

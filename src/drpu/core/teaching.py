@@ -52,7 +52,7 @@ def teaching_weights(scores: FloatArray, tails: ScoreTails | None = None) -> tup
     if tails is None:
         ratio = np.exp(scores)
         return np.maximum(ratio, LEAST), float(ratio.max())
-    # The classifier warns when it estimates its prior.
-    prior = max(prior_from_tails(tails, warn=False).value, 1 / tails.n)
+    # The upper reading limits the weight of a row; the classifier warns when it estimates its prior.
+    prior = max(prior_from_tails(tails, method="adaptive", warn=False).value, 1 / tails.n)
     ratio = calibrate(tails, prior)(scores)
     return np.clip(ratio, LEAST, 1 / prior), 1 / prior

@@ -112,8 +112,17 @@ def fit(
             "threshold": f"ratio above {classifier.threshold_:.3g}",
         }
         | decision_lines(values)
-        | {"written": f"{out} ({size(written)}, no training rows)"},
+        | {"written": f"{out} ({size(written)}, no training rows)"}
+        | _next_step(classifier, out, train if unlabeled is None else unlabeled),
     )
+
+
+def _next_step(classifier: Any, out: Path, rows: Any) -> dict[str, str]:
+    """The command that writes rows to label, if the data do not identify the prior."""
+    if classifier.train_prior_.identified:
+        return {}
+    command = shlex.join(["drpu", "audit", str(out), str(rows), "--n", "50", "--out", "to-label.csv"])
+    return {"next": f"true labels of 50 rows identify the share of positives: {command}"}
 
 
 def _typed(y: Any, text: str) -> Any:

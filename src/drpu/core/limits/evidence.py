@@ -23,7 +23,7 @@ from drpu.exceptions import DataError
 __all__ = ["DESIGN", "ENOUGH", "Evidence", "evidence_of", "slide", "youden_index"]
 
 DESIGN = 0.95  # level at which purity is assessed, for limits of any level
-ENOUGH = 0.55  # smallest Youden index with which a prior counts as identified
+ENOUGH = 0.55  # smallest Youden index with which a prior counts as identified by the score alone
 _LOWERED = (0.1, 0.5)  # indices between which the lower limit grows from 0 to its full size
 _MOSTLY_POSITIVE = (0.7, 0.9)  # the weight of the plateau's limit decreases to 0 between these priors ...
 _SEPARATES = (0.05, 0.15)  # ... unless the score separates nothing
@@ -49,11 +49,6 @@ class Evidence:
 
     separation: float
     profile: PlateauProfile
-
-    @property
-    def identified(self) -> bool:
-        """Whether the counts give more than an upper bound of the prior."""
-        return self.separation >= ENOUGH
 
     def impurity(self, low: float, middle: float) -> float:
         r"""Density of negatives over that of positives that the best-scored rows may have, in [0, 1).

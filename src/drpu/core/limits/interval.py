@@ -20,11 +20,11 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betainc, betaincinv
+from scipy.special import betainc, betaincinv, ndtri
 
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import FloatArray, IntArray
-from drpu.core.limits.evidence import DESIGN, ENOUGH, Evidence, evidence_of, youden_index
+from drpu.core.limits.evidence import DESIGN, Evidence, evidence_of, youden_index
 from drpu.core.prior.mixture import FEWEST, STEP, Curve, TailRatio, grid, last_levels, ranks
 from drpu.core.shift.matching import (
     Match,
@@ -36,7 +36,7 @@ from drpu.core.shift.matching import (
 )
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Limits", "exact_limits", "ratio_limits", "shift_limits"]
+__all__ = ["Limits", "exact_limits", "largest_growth", "ratio_limits", "shift_limits"]
 
 FEW_ROWS = 100  # with fewer new rows, binomial limits at one threshold replace matching
 # Range of thresholds below the deciding one that `low` uses: larger with weak separation.
@@ -57,9 +57,8 @@ class Limits:
     separation : float
         Smallest Youden index of the score, positives against negatives, that the counts
         allow, minus its noise.
-    identified : bool
-        Whether ``separation`` is large enough for more than an upper bound of the prior;
-        True where the training prior is known.
+    identified : bool, default=True
+        False if the counts give only an upper bound (:func:`drpu.core.prior.central.central_prior`).
     """
 
     low: float
@@ -202,7 +201,7 @@ def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Lim
     low = _exact_low(tails, tail, recall)
     high, decided = _exact_high(tails, tail)
     separation = youden_index(tails, min(low, high))
-    return Limits(min(low, high), high, decided, separation, separation >= ENOUGH)
+    return Limits(min(low, high), high, decided, separation)
 
 
 # -- from a curve to limits --------------------------------------------------------------
@@ -210,11 +209,10 @@ def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Lim
 
 def _visible(curve: Curve | None, level: float, reach: float | None, evidence: Evidence) -> Limits:
     """Limits of the minimum of ``curve``; 0 and 1 if there is no curve."""
-    told = evidence.separation, evidence.identified
     if curve is None:
-        return Limits(0.0, 1.0, 1.0, *told)
+        return Limits(0.0, 1.0, 1.0, evidence.separation)
     low = 0.0 if reach is None else curve.low(level, reach)
-    return Limits(low, curve.high(level), float(curve.recall[curve.deciding]), *told)
+    return Limits(low, curve.high(level), float(curve.recall[curve.deciding]), evidence.separation)
 
 
 def _reach(tails: ScoreTails, curve: Curve | None) -> float | None:
@@ -285,6 +283,15 @@ def _few_rows_limits(tails: ScoreTails, reference: ScoreTails, train: Limits, le
     _, most, least = growth
     low, high = 1 - most * (1 - train.low), 1 - max(least, 0.0) * (1 - train.high)
     return replace(train, low=max(0.0, low), high=min(1.0, max(high, 0.0)))
+
+
+def largest_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> float:
+    """Upper limit of the growth of the negatives since ``reference``; infinite if the score tells nothing."""
+    growth = binomial_growth(tails, reference, level) if tails.n < FEW_ROWS else None
+    if growth is not None:
+        return growth[1]
+    match = match_samples(tails, reference)
+    return math.inf if match is None else match.value - float(ndtri((1 - level) / 2)) * match.spread
 
 
 def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | None:

@@ -614,8 +614,13 @@ def labels_move(evidence: Evidence, move: float) -> float:
 
 
 def _variance(prior: PriorEstimate) -> float:
-    """Variance of the log-odds of an estimated prior, from the width of its interval."""
-    return max((odds_move(prior.low, prior.high) / (2 * _deviations(prior.level))) ** 2, 1e-12)
+    """Variance of the log-odds of an estimated prior, from the width of its interval.
+
+    Where the prior is not identified, the lower limit is a trivial one, and the upper half is used.
+    """
+    low = prior.low if prior.identified else prior.value
+    halves = 2 if prior.identified else 1
+    return max((odds_move(low, prior.high) / (halves * _deviations(prior.level))) ** 2, 1e-12)
 
 
 def _deviations(level: float) -> float:
