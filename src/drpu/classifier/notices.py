@@ -66,9 +66,9 @@ def warn_of_contradicted(answered: PriorEstimate, read: Mapping[str, PriorEstima
         more = f" and {len(names) - 3} more" if len(names) > 3 else ""
         warn(
             ShiftWarning(
-                f"answers gave {answered} for the audited rows, and the prior of {', '.join(names[:3])}{more} "
-                f"is read as {read[names[0]]} without answers of its own: one of them moved a lot, or the "
-                "reading is wrong.",
+                f"answers gave {answered} for the audited rows, and the prior of {', '.join(names[:3])}{more}"
+                f" is read as {read[names[0]]} without answers of its own: it moved a lot, or the reading is "
+                "wrong.",
                 advice="Ask for answers about the new rows, with plan_audit.",
                 command="Ask for answers about the new rows, with drpu audit.",
             )
