@@ -78,19 +78,12 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
 class Known:
     """Rows whose class is known, beside the labelled positives. They are used in training only.
 
-    Attributes
-    ----------
-    sample : Sample
-        The rows and their weights.
-    positive : ndarray of shape (n,)
-        Their class.
-    place : ndarray of shape (n,)
-        Their positions among the unlabeled rows, so that no held-out row is used in training; -1 if a row is
-        not among them.
+    ``place``: Their positions among the unlabeled rows, so that no held-out row is used in training; -1
+    if a row is not among them.
     """
 
-    sample: Sample
-    positive: BoolArray
+    sample: Sample  # the rows and their weights
+    positive: BoolArray  # their class
     place: IntArray
 
     @property
