@@ -184,6 +184,7 @@ def test_every_group_has_a_plan_of_its_own_rows(plans, months):
         assert set(months[plan.rows]) == {name}
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")  # 5 % of fair labels
 def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
     audit_clf, audit_data, plans, months
 ):
