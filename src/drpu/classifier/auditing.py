@@ -391,7 +391,7 @@ def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level
 
 def rough_prior(fitted: FittedRatio, counts: ScoreTails, level: float) -> PriorEstimate:
     """Prior of the rows without answers."""
-    return fitted.prior_of(counts, level=level, warn=False)
+    return fitted.prior_of(counts, level=level)
 
 
 def adapt_to_answers(

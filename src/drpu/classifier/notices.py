@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -14,17 +13,19 @@ from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
     AlphaWarning,
+    ContradictionWarning,
     FewNegativesWarning,
     FewPositivesWarning,
     FewRowsWarning,
     LateLabelsWarning,
     ParameterError,
     SeenPositivesWarning,
-    ShiftWarning,
+    TrainingTableWarning,
     warn,
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
+from drpu.tables.notes import Note, list_of_notes
 
 __all__ = [
     "adapted_html",
@@ -33,6 +34,7 @@ __all__ = [
     "warn_of_contradicted",
     "warn_of_few_positives",
     "warn_of_few_rows",
+    "warn_of_notes",
 ]
 
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
@@ -50,25 +52,17 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
         )
 
 
-def warn_of_contradicted(answered: PriorEstimate, read: Mapping[str, PriorEstimate]) -> None:
-    """Warn of priors of later rows that are far from what answers said about earlier ones.
+def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
+    """Warn of a prior of later rows that is far from what answers said about earlier ones.
 
-    They are far if the intervals have nothing in common and the odds differ by a factor of more than three.
+    It is far if the intervals have nothing in common and the odds differ by a factor of more than three.
     """
-
-    def far(prior: PriorEstimate) -> bool:
-        apart = prior.low > answered.high or prior.high < answered.low
-        odds = [(p.value + 1e-6) / (1 - p.value + 1e-6) for p in (prior, answered)]
-        return apart and not 1 / 3 <= odds[0] / odds[1] <= 3
-
-    names = [name for name, prior in read.items() if far(prior)]
-    if names:
-        more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+    odds = [(prior.value + 1e-6) / (1 - prior.value + 1e-6) for prior in (read, answered)]
+    if (read.low > answered.high or read.high < answered.low) and not 1 / 3 <= odds[0] / odds[1] <= 3:
         warn(
-            ShiftWarning(
-                f"answers gave {answered} for the audited rows, and the prior of {', '.join(names[:3])}{more}"
-                f" is read as {read[names[0]]} without answers of its own: it moved a lot, or the reading is "
-                "wrong.",
+            ContradictionWarning(
+                f"answers gave {answered} for the audited rows, and the prior is now read as {read} without "
+                "answers: it moved a lot, or the reading is wrong.",
                 advice="Ask for answers about the new rows, with plan_audit.",
                 command="Ask for answers about the new rows, with drpu audit.",
             )
@@ -102,6 +96,15 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
                 "low, and its interval too narrow. Label at least four positives."
             )
         )
+
+
+def warn_of_notes(notes: tuple[Note, ...]) -> None:
+    """Warn once of everything in a training table that there is something to do about."""
+    doubtful = [note for note in notes if note.doubtful]
+    if doubtful:
+        advice, command = (list_of_notes(doubtful, command_line=flag) for flag in (False, True))
+        finding = "look at the training table before this classifier is used:"
+        warn(TrainingTableWarning(finding, advice=f"{advice}.", command=f"{command}."))
 
 
 def warn_of_late_labels() -> None:

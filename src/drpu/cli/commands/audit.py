@@ -92,6 +92,7 @@ def evaluate(
     label: Annotated[
         str | None, typer.Option("--label", "-l", help="Column of true labels; DATA is a random sample.")
     ] = None,
+    by: By = None,
     prior: Prior = None,
     level: Level = 0.95,
     *,
@@ -109,18 +110,30 @@ def evaluate(
     drpu evaluate june.drpu june.parquet --audit to-label.csv
 
     drpu evaluate june.drpu checked.csv --label is_fraud --json
+
+    drpu evaluate fraud.drpu year.csv --label is_fraud --by month
     """
     if (label is None) == (answers.audit is None):
         raise typer.BadParameter(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
     classifier, loaded = saved.load(), reading.read(data)
-    X = reading.rows(classifier, loaded, used=[label])
-    classifier = costs.at(classifier, prior)
-    if label is None:
+    X = reading.rows(classifier, loaded, used=[label, by])
+    classifier, y = costs.at(classifier, prior), None if label is None else loaded.column(label)
+    if by is not None:
+        with about(data):
+            audits = answers.read(classifier, X, reading, by=loaded.groups(by))
+            found = classifier.evaluate_by(X, y, by=loaded.groups(by), audit=audits, level=level)
+        lines = [
+            [f"{by}={name}", f"{own.n:,}", *(_figure(figure, getattr(own, figure)) for figure in _FIGURES)]
+            for name, own in found.items()
+        ]
+        facts = [{"data": f"{by}={name}", "evaluation": own} for name, own in found.items()]
+        head = ["data", "rows", *(name.replace("_", " ") for name in _FIGURES)]
+        return Result({"found": facts} | standing(classifier), table=(head, lines))
+    if y is None:
         found = classifier.evaluate(answers.read(classifier, X, reading), level=level)
     else:
-        y = loaded.column(label)
         with about(f"{data}, column {label!r}"):
             found = classifier.evaluate(X, y, level=level)
     rows = f"{found.n:,} rows with true labels; {found.level:.0%} intervals"
