@@ -11,7 +11,7 @@ from drpu._checks import check_choice, check_integer
 from drpu.classifier.audit import labelled_flags
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
+from drpu.classifier.notices import warn_of_contradicted, warn_of_few_rows, warn_of_late_labels
 from drpu.classifier.profiles import warn_of_other_shift
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
@@ -82,6 +82,8 @@ def adapt_to_counts(
         )
     else:
         warn_if_not_identified(decision.prior)
+    if classifier.fitted_.anchor is not None:
+        warn_of_contradicted(classifier.fitted_.anchor.prior, decision.prior)
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
 
 

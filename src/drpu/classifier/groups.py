@@ -75,7 +75,7 @@ def priors_by_group(
     if strange:
         raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
     fitted, each = classifier.fitted_, joint_level(level, len(names))
-    scored = rows if isinstance(rows, ScoredRows) else fitted.scored(rows)
+    scored = score_once(classifier, rows, checked=True)
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     whole = parts[0].counts.copy()
     for part in parts[1:]:
@@ -217,14 +217,14 @@ def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float)
     if y is None:
         raise ParameterError("y must be given with rows: their true labels.")
     names, member, rows = group_members(classifier, X, by)
-    rows, labels = rows.rows if isinstance(rows, ScoredRows) else rows, np.array(listed(y, "y"), dtype=object)
+    scored, labels = score_once(classifier, rows, checked=True), np.array(listed(y, "y"), dtype=object)
     if len(labels) != len(member):
         raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
     found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
     for k, name in enumerate(names):
         at = np.flatnonzero((member == k) & answered)
         if len(at):
-            (part,) = resolve_audit(classifier, Audit.random(at, labels[at].tolist()), rows, None)
+            (part,) = resolve_audit(classifier, Audit.random(at, labels[at].tolist()), scored, None)
             flags = classifier._flags(part.scores)
             found[name] = evaluate_answers(part.answers, flags, cost=classifier.cost_, level=level)
     return found
@@ -233,7 +233,7 @@ def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float)
 def plans_by_group(classifier: Any, X: Any, by: Any, **options: Any) -> GroupPlans:
     """One plan for each group of ``X``; see ``plan_audit_by``."""
     names, member, rows = group_members(classifier, X, by)
-    scored = rows if isinstance(rows, ScoredRows) else classifier.fitted_.scored(rows)
+    scored = score_once(classifier, rows, checked=True)
     rng, n, plans = check_random_state(options.pop("random_state")), options.pop("n"), {}
     for k, name in enumerate(names):
         at = np.flatnonzero(member == k)
