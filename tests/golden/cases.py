@@ -315,13 +315,8 @@ BOOSTED = {
     "default": BoostedRatio(),
     "stopped": BoostedRatio(early_stopping=True, n_rounds=60),
     **{
-        f"{generator} {link}": BoostedRatio(
-            "bregman", generator=generator, link=link, alpha=alpha, n_rounds=30
-        )
-        for generator, link, alpha in [
-            ("lsif", "identity", None), ("lsif", "softplus", 0.2), ("ukl", "softplus", 0.2),
-            ("ukl", "exp", None), ("bkl", "softplus", 0.2), ("bkl", "exp", None),
-        ]
+        name: BoostedRatio("bregman", generator=name[:4].strip(), alpha=alpha, n_rounds=30)
+        for name, alpha in [("lsif identity", None), ("ukl softplus", 0.2), ("bkl softplus", 0.2)]
     },
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
-from drpu._samples import Sample, SamplePair, n_rows, take_rows
+from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.audit import (
     POPULATIONS,
@@ -26,7 +26,7 @@ from drpu.classifier.audit import (
     warn_of_missing,
 )
 from drpu.classifier.findings import Findings
-from drpu.classifier.fitted import Anchor, FittedRatio, score_once, with_labelled
+from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
 from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
 from drpu.classifier.validation import Classes, check_rows
 from drpu.core.audit.design import (
@@ -391,7 +391,7 @@ def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level
 
 def rough_prior(fitted: FittedRatio, counts: ScoreTails, level: float) -> PriorEstimate:
     """Prior of the rows without answers."""
-    return fitted.prior_of(counts, level=level, warn=False)
+    return fitted.prior_of(counts, level=level)
 
 
 def adapt_to_answers(
@@ -451,24 +451,25 @@ def answered_prior(
 
 def _parts_of(
     classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit
-) -> tuple[Rows | None, ScoreTails, list[AuditPart], list[AuditPart]]:
-    """The rows where there are any, their counts, all parts of the audit, and those about these rows."""
-    rows, seen = classifier._rows_and_counts(X, None)
-    parts = resolve_audit(classifier, audit, rows, seen)
+) -> tuple[ScoredRows | None, ScoreTails, list[AuditPart], list[AuditPart]]:
+    """The scored rows, if there are any, their counts, and all parts and own parts of the audit."""
+    scored = None if isinstance(X, ScoreTails) else score_once(classifier, X)
+    seen = classifier._own_counts(X, None) if scored is None else scored.counts
+    parts = resolve_audit(classifier, audit, scored, seen)
     own = [part for part in parts if part.counts == seen]
     if not own:
         raise DataError(
             "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
             "then adapt the result to new rows, which starts from the answers."
         )
-    return rows, seen, parts, own
+    return scored, seen, parts, own
 
 
 def _recalibrated(
     classifier: RatioClassifier,
     fitted: FittedRatio,
     parts: list[AuditPart],
-    rows: Rows | None,
+    rows: ScoredRows | None,
     seen: ScoreTails,
     *,
     level: float,
@@ -483,7 +484,7 @@ def _recalibrated(
     if rows is None:
         population = Population.of(bounded_log_odds(fitted.cell_probability()), seen.counts / seen.copies)
     else:
-        population = Population.of(log_odds(fitted.log_ratio(rows)))
+        population = Population.of(log_odds(fitted.log_ratio_of(rows.scores)))
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
     tail = (1 - level) / 2
     found, share = recalibrate(
@@ -651,7 +652,7 @@ def mark_of(fitted: FittedRatio) -> str:
 
 
 def resolve_audit(
-    classifier: RatioClassifier, audit: Audit, X: Rows | None, seen: ScoreTails | None
+    classifier: RatioClassifier, audit: Audit, X: ScoredRows | None, seen: ScoreTails | None
 ) -> list[AuditPart]:
     """The parts of ``audit`` with scores by ``classifier``.
 
@@ -661,8 +662,8 @@ def resolve_audit(
         Must be the one that planned the audit, or an adaptation of it.
     audit : Audit
         The answers.
-    X : rows, optional
-        The rows that positions in a random sample refer to, checked.
+    X : ScoredRows, optional
+        The rows that positions in a random sample refer to.
     seen : ScoreTails, optional
         Counts of the rows that a random sample was drawn from.
     """
@@ -681,9 +682,9 @@ def resolve_audit(
 
 
 def _resolve_random(
-    classifier: RatioClassifier, part: RandomPart, X: Rows | None, seen: ScoreTails | None, mark: str
+    classifier: RatioClassifier, part: RandomPart, X: ScoredRows | None, seen: ScoreTails | None, mark: str
 ) -> AuditPart:
-    fitted = classifier.fitted_
+    fitted, population = classifier.fitted_, "auto"
     answered, positive = read_answers(list(part.labels), fitted.classes)
     if len(positive) < len(answered):
         warn_of_missing(len(answered) - len(positive), len(answered))
@@ -692,15 +693,15 @@ def _resolve_random(
             "this audit holds positions of rows, which need the rows they refer to: pass the rows themselves "
             "to Audit.random, or call evaluate(X[rows], labels)."
         )
-    if part.positions:
-        rows = take_rows(X, check_positions("rows", part.rows, n_rows(X))[answered])
+    if part.positions and X is not None:
+        scores = X.scores[check_positions("rows", part.rows, len(X))[answered]]
+        if fitted.training is not None:  # the training rows are recognised
+            population = fitted.training.population_of(X.rows)
     else:
-        rows = take_rows(check_rows(classifier, part.rows, model=fitted.model, name="rows"), answered)
+        rows = check_rows(classifier, part.rows, model=fitted.model, name="rows")
+        scores = fitted.model.scores(take_rows(rows, answered))
     answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
-    counts = fitted.no_counts() if seen is None else seen
-    training = fitted.training if part.positions else None  # positions in the training rows are recognised
-    population = "auto" if training is None else training.population_of(X)
-    return AuditPart(answers, fitted.model.scores(rows), counts, mark, population)
+    return AuditPart(answers, scores, fitted.no_counts() if seen is None else seen, mark, population)
 
 
 def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:

@@ -69,19 +69,7 @@ def run_backtest(
 ) -> Backtest | None:
     """The backtest over past periods, each read by a fit to the rows before it.
 
-    Parameters
-    ----------
-    classifier : DRPUClassifier
-        Its parameters are those of the fits.
-    X, y, periods
-        Arguments of ``fit``, without the column of periods.
-    label_delay : int
-        Number of last periods whose labels are not complete.
-
-    Returns
-    -------
-    backtest : Backtest or None
-        None, with a warning, if there are too few periods or labels.
+    None, with a warning, if there are too few periods or labels.
     """
     labelled, _ = read_labels(y, classifier.pos_label, warn=False)
     check_integer("label_delay", label_delay, low=0)
@@ -141,7 +129,7 @@ def past_period(
     name: str, fitted: FittedRatio, seen: ScoreTails, labels: tuple[LabelCount, LabelCount]
 ) -> PastPeriod:
     """A past period, from a fit to rows before it, counts of its rows, and labels of both, its own first."""
-    prior = fitted.prior_of(seen, warn=False)
+    prior = fitted.prior_of(seen)
     test, moved = mixture_test(seen, fitted.tails), fitted.moved_columns(seen, prior)
     shown = evidence_of(fitted, seen, prior, what_moved(test.p_value, test.degrees, moved))
     now, before = labels

@@ -50,6 +50,7 @@ __all__ = [
     "cells_of",
     "check_rows",
     "copied_positives",
+    "copies_of_labelled",
     "grouped_copies",
     "pair_pu",
     "rates_of_rows",
@@ -510,6 +511,24 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     met = _matches(pair.positive.rows, unlabeled)
     by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
     return groups if pairs > by_chance + _LEAST_EXCESS else None
+
+
+def copies_of_labelled(pair: SamplePair) -> IntArray:
+    """Positions of unlabeled rows that equal a labelled positive, and of the first such positive, (n, 2).
+
+    Empty for a coarse table, in which at least half of the unlabeled rows coincide: equal rows are then
+    different cases with equal values.
+    """
+    keys = np.concatenate([_keys(pair.positive.rows), _keys(pair.unlabeled.rows)])
+    _, codes = np.unique(keys, return_inverse=True)
+    labelled, others = np.split(codes.ravel(), [len(pair.positive)])
+    if 2 * len(np.unique(others)) <= len(others):
+        return np.empty((0, 2), dtype=np.int64)
+    known, first = np.unique(labelled, return_index=True)
+    place = np.full(len(keys), -1)
+    place[known] = first
+    found = np.flatnonzero(place[others] >= 0)
+    return np.column_stack([found, place[others[found]]])
 
 
 def _coinciding(rows: Rows) -> tuple[IntArray, IntArray]:

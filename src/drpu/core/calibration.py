@@ -138,17 +138,6 @@ def noisy_curve(
 ) -> tuple[FloatArray, FloatArray]:
     r"""Recall and false-positive rate at many thresholds, both ascending.
 
-    Parameters
-    ----------
-    plateau : callable
-        Such as a :class:`~drpu.core.calibration.Plateau`: the ratio at each normal score of the positives.
-    prior : float
-        Share of positives among the unlabeled rows.
-    error : float
-        Standard deviation of the fitted log-ratio around the true one.
-
-    Notes
-    -----
     A positive with normal score z has the posterior :math:`\eta(z) = \pi r(z)` and the fitted score
     :math:`s = \log \eta(z) + \varepsilon`. For each positive there are :math:`(1 - \eta)/\eta` negatives at
     the same z. Without an error the curve is that of the plateau.

@@ -106,17 +106,12 @@ def _scorer(functions: Sequence[Function]) -> Scorer:
 class Blend(LikeFirst):
     """The average of a log-ratio against unlabeled rows and of one against known negatives.
 
-    Attributes
-    ----------
-    unlabeled, negative : Function
-        Log-ratios of the positives against either sample.
-    share : float
-        Weight of ``negative``; that of ``unlabeled`` is 1 minus it.
+    ``unlabeled``, ``negative``: Log-ratios of the positives against either sample.
     """
 
     unlabeled: Function
     negative: Function
-    share: Annotated[float, Number(0, 1)]
+    share: Annotated[float, Number(0, 1)]  # weight of ``negative``; that of ``unlabeled`` is 1 minus it
 
     def __post_init__(self) -> None:
         if self.unlabeled.row_shape != self.negative.row_shape:

@@ -28,6 +28,7 @@ __all__ = [
     "engine_of", "feature_columns", "held_out_tails", "refuse_frame", "settle_split",
 ]  # fmt: skip
 
+MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a random sample
 MOST_LABELS = 100  # a column with more values than this is not a label
 Counts = list[tuple[Any, int]]  # values of a column with their numbers of rows
 
@@ -153,7 +154,6 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     leaves: int = 31
     l2: float = 20.0
     key: str | None = None
-    most_levels: int = 100_000
     random_state: Any = None
 
     @abstractmethod
@@ -189,7 +189,7 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
             folds = 1 if isinstance(held, float) else int(held)
             counts, mass = rows.totals(folds)
             functions = [_train(rows, fold, mass) for fold in range(folds)]
-            tails = held_out_tails(rows, functions, self.most_levels)
+            tails = held_out_tails(rows, functions)
             ranges = _ranges(rows)
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
         total = mass.sum(axis=0)
@@ -206,7 +206,7 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         )
 
     def _check_parameters(self) -> None:
-        for name, low in (("n_rounds", 1), ("leaves", 2), ("most_levels", 1)):
+        for name, low in (("n_rounds", 1), ("leaves", 2)):
             check_integer(name, getattr(self, name), low=low)
         check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
         check_real("l2", self.l2, low=0)
@@ -263,9 +263,9 @@ def _ranges(rows: RowsOnCluster) -> Ranges | None:
     return Ranges(cells, *rows.ranges(cells))
 
 
-def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction], most_levels: int) -> ScoreTails:
+def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) -> ScoreTails:
     """Tails over the held-out positives, with the unlabeled rows counted over them."""
-    most = max(1, most_levels // len(functions))
+    most = max(1, MOST_LEVELS // len(functions))
     found = [rows.positive_scores(function, fold, most) for fold, function in enumerate(functions)]
     scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
     if not len(scores):

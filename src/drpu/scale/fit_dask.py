@@ -25,6 +25,7 @@ from drpu.tables.values import DATE, NUMBER
 
 __all__ = ["DaskBoosted"]
 
+ATTEMPTS = 3  # to train trees, after a worker was lost
 FAN = 16  # results added in one task
 
 
@@ -42,12 +43,10 @@ class DaskBoosted(FrameLearner):
 
     Parameters
     ----------
-    n_rounds, learning_rate, leaves, l2, key, most_levels, random_state
+    n_rounds, learning_rate, leaves, l2, key, random_state
         As in :class:`drpu.SparkBoosted`.
     min_leaf : int, default=20
         Minimum number of rows of a leaf.
-    retries : int, default=2
-        How often a fit is repeated after a worker was lost.
     client : distributed.Client, optional
         The Dask client; by default the current one.
     """
@@ -56,7 +55,6 @@ class DaskBoosted(FrameLearner):
 
     _: KW_ONLY
     min_leaf: int = 20
-    retries: int = 2
     client: Any = None
 
     def __sklearn_clone__(self) -> DaskBoosted:
@@ -98,7 +96,6 @@ class DaskBoosted(FrameLearner):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         check_integer("min_leaf", self.min_leaf, low=1)
-        check_integer("retries", self.retries, low=0)
 
 
 class DaskRows:
@@ -143,7 +140,7 @@ class DaskRows:
         require("lightgbm", extra="dask", for_="DaskBoosted")
         categories = self.table.categories
         settings = self.model.settings(self.plan.salt) | category_settings(categories)
-        for _ in range(self.model.retries + 1):
+        for _ in range(ATTEMPTS):
             places, arrays = self._train_blocks(without, mass)
             if all(places):
                 attempt = TreeTraining(self.client, places, settings, list(categories))
@@ -151,8 +148,7 @@ class DaskRows:
                 if text is not None:
                     return Trees.from_lightgbm(text, self.table.width)
         raise ClusterError(
-            f"workers were lost in each of {self.model.retries + 1} attempts to train trees: check their "
-            "memory limits, or increase retries."
+            f"workers were lost in each of {ATTEMPTS} attempts to train trees: check their memory limits."
         )
 
     def _train_blocks(self, without: int, mass: tuple[float, float]) -> tuple[list[str], list[Any]]:

@@ -66,9 +66,6 @@ class SparkBoosted(FrameLearner):
     n_workers : int, optional
         Number of tasks that train trees together. They have to run at the same time. The default is the
         default parallelism of the session.
-    most_levels : int, default=100000
-        Maximum number of held-out positives whose scores are kept as levels of the counts. If there are more,
-        a random sample of them is kept.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the trees.
     """

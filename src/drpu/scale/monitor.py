@@ -211,7 +211,7 @@ class PriorMonitor:
         alarm = self.alarm.copy()
         alarm.update(batch.counts)
         fitted = self.classifier.fitted_
-        matched = fitted.prior_of(tails, level=self.level, warn=False)
+        matched = fitted.prior_of(tails, level=self.level)
         read = read_counts(fitted, tails, matched, arrived=self._arrived(batches))
         prior = read.decision.prior
         reading = PriorReading(

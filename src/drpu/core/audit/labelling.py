@@ -48,19 +48,14 @@ _PULL = 0.5  # penalty of a share of 1, in areas under the curve times the root 
 class LabellingRates:
     """Rates of labelling in cells of some columns.
 
-    Attributes
-    ----------
-    rates : tuple of Figure
-        Share of the positives of each cell that is labelled, shrunk towards the common rate as far as
-        the answers allow, with limits that do not depend on the shrinkage.
-    common : float
-        The rate that cells are shrunk to.
-    spread : float
-        Standard deviation of the log-odds of the rates over cells; 0 if the answers agree with one rate.
+    ``rates``: Share of the positives of each cell that is labelled, shrunk towards the common rate as far
+    as the answers allow, with limits that do not depend on the shrinkage.
+    ``spread``: Standard deviation of the log-odds of the rates over cells; 0 if the answers agree with
+    one rate.
     """
 
     rates: tuple[Figure, ...]
-    common: float
+    common: float  # the rate that cells are shrunk to
     spread: float
 
     @property
@@ -86,21 +81,6 @@ def labelling_rates(
 ) -> LabellingRates:
     r"""Rates of labelling in each cell, from true labels of some unlabeled rows.
 
-    Parameters
-    ----------
-    labelled, unlabeled : ndarray of shape (C,)
-        Number of labelled and of unlabeled training rows in each cell.
-    cell : ndarray of shape (n,)
-        Cell of each answered row; the rows are a sample of the unlabeled ones.
-    positive : ndarray of shape (n,)
-        The answers.
-    weight : ndarray of shape (n,), optional
-        Weights of the answers, one over the probability with which a row was chosen; no scale.
-    level : float, default=0.95
-        Confidence level of the limits.
-
-    Notes
-    -----
     With a share :math:`s` of positives among the :math:`u` unlabeled rows of a cell and :math:`l` labelled
     rows, the rate is :math:`l / (l + u s)`. Its log-odds :math:`\log l - \log u s` are estimated in each
     cell, with the variance of both parts, and shrunk to their mean over cells as far as the
@@ -153,19 +133,7 @@ def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]
 
 
 def answer_weights(chance: FloatArray) -> FloatArray:
-    """Weights of answered rows of one class, which sum to their effective number.
-
-    Parameters
-    ----------
-    chance : ndarray of shape (n,)
-        Probability with which each row was chosen; no scale. The rows represent all rows of their
-        class with the weights 1 / ``chance``.
-
-    Examples
-    --------
-    >>> answer_weights(np.array([0.1, 0.1, 0.1])).tolist()
-    [1.0, 1.0, 1.0]
-    """
+    """Weights of answered rows of one class, which sum to their effective number."""
     share = (1 / chance) / (1 / chance).sum()
     return np.asarray(share / (share @ share))
 
@@ -189,35 +157,10 @@ def negative_share(
 ) -> float:
     r"""Share of the score against known negatives in the average with the score against unlabeled rows.
 
-    Parameters
-    ----------
-    labelled : ndarray of shape (n,)
-        Whether each training row is a labelled positive; known negatives count as unlabeled.
-    unlabeled_score, negative_score : ndarray of shape (n,)
-        Log-ratios of positives against unlabeled rows and against known negatives, each of a model that was
-        not trained on the row.
-    weight : ndarray of shape (n,), optional
-        Weights of the rows.
-
-    Returns
-    -------
-    share : float
-        The weight w of ``negative_score``; that of the other score is 1 - w.
-
-    Notes
-    -----
     The share w maximises the area under the curve of labelled against unlabeled rows minus
     :math:`w^2 / (2 \sqrt n)` with the number of labelled rows n, which is about the noise of the
     area. If the labelled positives are a random sample, the area is an increasing function of that of
     positives against negatives, whatever the known negatives are.
-
-    Examples
-    --------
-    >>> labelled = np.arange(200) < 50
-    >>> negative_share(labelled, np.zeros(200), 1.0 * labelled) > 0
-    True
-    >>> negative_share(labelled, 1.0 * labelled, np.zeros(200))
-    0.0
     """
     n = int(labelled.sum())
     if n < FEWEST_KNOWN or n == len(labelled):

@@ -58,18 +58,10 @@ _LOG_ODDS = np.linspace(-7.0, 7.0, 141)
 
 @dataclass(frozen=True, slots=True)
 class PriorDistribution:
-    """Probabilities of priors of the unlabeled rows.
+    """Probabilities of priors of the unlabeled rows."""
 
-    Attributes
-    ----------
-    prior : ndarray
-        Priors, ascending.
-    weight : ndarray
-        Their probabilities.
-    """
-
-    prior: FloatArray
-    weight: FloatArray
+    prior: FloatArray  # priors, ascending
+    weight: FloatArray  # their probabilities
 
     @property
     def mean(self) -> float:
@@ -95,25 +87,8 @@ def prior_distribution(
 ) -> PriorDistribution:
     """Distribution of the prior of the unlabeled rows, given what the counts say about it.
 
-    Parameters
-    ----------
-    reading : float
-        Prior of the plateau, in [0, 1].
-    strength : float
-        Smallest Youden index of the score that the counts allow.
-    n_positive : float
-        Number of held-out positives.
-    labelled_share : float, optional
-        Share of the population that is labelled, in a single sample; None in case-control, where it
-        means nothing.
-    high : float, default=1.0
-        Upper limit of the prior of the unlabeled rows; larger ones get no weight.
-
-    Examples
-    --------
-    >>> strong, weak = (prior_distribution(0.4, strength, 500.0) for strength in (0.9, 0.1))
-    >>> round(strong.mean, 2), round(weak.mean, 2)
-    (0.39, 0.32)
+    That is the prior of the plateau and the smallest Youden index of the score; larger priors than
+    ``high`` get no weight. The labelled share of a single sample means nothing in case-control.
     """
     rho = expit(_LOG_ODDS)
     share = 0.0 if labelled_share is None else labelled_share
@@ -142,18 +117,12 @@ def reading_spread(strength: float, n_positive: float) -> float:
 class CentralPrior:
     """A prior of unlabeled rows with its limits.
 
-    Attributes
-    ----------
-    value : float
-        The reading if it is identified, and otherwise the central value.
-    upper : float
-        The reading: the prior if the best-scored rows are all positive.
-    limits : Limits
-        Confidence limits; ``low`` needs no assumption about the classes where the prior is not identified.
+    ``limits``: Confidence limits; ``low`` needs no assumption about the classes where the prior is not
+    identified.
     """
 
-    value: float
-    upper: float
+    value: float  # the reading if it is identified, and otherwise the central value
+    upper: float  # the reading: the prior if the best-scored rows are all positive
     limits: Limits
 
 
@@ -162,17 +131,6 @@ def central_prior(
 ) -> CentralPrior:
     """Prior of the rows counted in ``tails``, with limits.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Held-out positives, and the unlabeled rows counted over them.
-    level : float, default=0.95
-        Confidence level of the two limits together.
-    labelled_share : float, optional
-        As in :func:`prior_distribution`.
-
-    Notes
-    -----
     Where the prior is not identified, the lower limit is 0: the labelled share of the population then is
     the lower limit of its prior. Where it is identified although the signal is weak, the lower limit is not
     above the quantile of the distribution.
@@ -210,19 +168,6 @@ def later_limits(
 ) -> Limits:
     r"""Limits of the prior of later rows under prior shift.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Counts of the later rows.
-    reference : ScoreTails
-        Counts of the unlabeled training rows over the same positives.
-    train : (float, float, bool)
-        Prior of these training rows, its lower limit, and whether it is identified.
-    level : float, default=0.95
-        Confidence level of the two limits together.
-
-    Notes
-    -----
     The growth of the negatives :math:`\lambda = (1 - \pi')/(1 - \pi)` is known without any prior. Where the
     training prior is not identified, the lower limit follows from the largest :math:`\lambda`
     and the lower limit of that prior. Where it is identified, the limits are those of matching, with a
