@@ -265,7 +265,7 @@ def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
         return found
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         gaps = not model.accepts_nan and np.isnan(matrix).any()
         raise (MissingValuesError if gaps else DataError)(one_line(error)) from error
 
@@ -423,7 +423,7 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
         )
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(one_line(error)) from error
     check_size(name, X)
     return without_repeats(X) if table is None else table.transform_array(X)

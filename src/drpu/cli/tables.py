@@ -309,7 +309,11 @@ def _read_columnar(path: str, ending: str) -> Any:
         return require("pyarrow.feather", extra="cli", for_="reading Arrow").read_table(
             path, memory_map=False
         )
-    return require("pyarrow.parquet", extra="cli", for_="reading Parquet").read_table(path)
+    from drpu.scale.batches import check_files, open_parquet
+
+    data = open_parquet(path)
+    check_files(data, [name for name in data.schema.names if not name.startswith("__index_level_")])
+    return data.to_table()
 
 
 def _with_good_names(table: Any, path: str) -> Any:
