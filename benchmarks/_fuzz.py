@@ -120,7 +120,6 @@ def _fitted() -> dict[str, Any]:
         fitted[name] = DRPUClassifier(model, holdout=holdout, random_state=0).fit(X, y)
     kernel = _models()["centroids"]
     options: dict[str, Any] = {"holdout": 2, "random_state": 0}
-    fitted["matching"] = DRPUClassifier(kernel, adapt_method="kernel-matching", **options).fit(X, y)
     fitted["periods"] = DRPUClassifier(kernel, scenario="single-sample", **options).fit(
         X, y, periods=np.random.default_rng(3).integers(0, 4, len(y))
     )

@@ -16,6 +16,7 @@
 
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
+    ├── FewNegativesWarning              few-negatives
     ├── BacktestWarning                  backtest
     ├── FewRowsWarning                   few-rows
     ├── LateLabelsWarning                late-labels
@@ -58,6 +59,7 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "ExtraColumnsWarning",
+    "FewNegativesWarning",
     "FewPositivesWarning",
     "FewRowsWarning",
     "IdColumnWarning",
@@ -227,6 +229,12 @@ class FewPositivesWarning(DRPUWarning):
     code = "few-positives"
 
 
+class FewNegativesWarning(DRPUWarning):
+    """There are too few known negatives to be used."""
+
+    code = "few-negatives"
+
+
 class BacktestWarning(DRPUWarning):
     """Past periods or their labels are too few for a backtest, or seem incomplete."""
 
@@ -252,7 +260,7 @@ class PriorBoundaryWarning(DRPUWarning):
 
 
 class SeparationWarning(DRPUWarning):
-    """The score hardly separates the classes, so the estimated prior is only an upper bound."""
+    """The score hardly separates the classes, so the prior is not identified and its value a central one."""
 
     code = "weak-separation"
 

@@ -253,6 +253,8 @@ class AuditPart:
     population : str
         Where the rows come from; see ``plan_audit``. ``"fitted"``: all training rows, labelled
         ones included.
+    rows : ndarray of shape (n,) or None
+        Positions of the answered rows among those that were planned on.
     """
 
     answers: Answers
@@ -260,6 +262,7 @@ class AuditPart:
     counts: ScoreTails
     classifier: str
     population: str = "auto"
+    rows: IntArray | None = None
 
     @property
     def seen_in_training(self) -> bool:
@@ -438,7 +441,8 @@ class AuditPlan:
         if len(place) < self.n:
             warn_of_missing(self.n - len(place), self.n)
         answers = Answers(positive, self.stratum[place], self.strata.rows)
-        return Audit((AuditPart(answers, self.scores[place], self.counts, self.classifier, self.population),))
+        design = (self.counts, self.classifier, self.population, self.rows[place])
+        return Audit((AuditPart(answers, self.scores[place], *design),))
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns for a file to fill in; see :func:`drpu.classifier.audit_file.design_columns`."""

@@ -203,8 +203,8 @@ def _audit(
         warn_of_missing(design.planned - int(answered.sum()), design.planned, design.planned - len(tokens))
     stratum = np.array([token.stratum for token in tokens])[answered]
     answers = Answers(positive, stratum, np.array(design.rows))
-    part = AuditPart(answers, scores[answered], scored.counts, design.classifier, design.population)
-    return Audit((part,))
+    places = (design.classifier, design.population, rows[answered])
+    return Audit((AuditPart(answers, scores[answered], scored.counts, *places),))
 
 
 @dataclass(frozen=True, slots=True)

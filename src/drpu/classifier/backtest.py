@@ -69,19 +69,7 @@ def run_backtest(
 ) -> Backtest | None:
     """The backtest over past periods, each read by a fit to the rows before it.
 
-    Parameters
-    ----------
-    classifier : DRPUClassifier
-        Its parameters are those of the fits.
-    X, y, periods
-        Arguments of ``fit``, without the column of periods.
-    label_delay : int
-        Number of last periods whose labels are not complete.
-
-    Returns
-    -------
-    backtest : Backtest or None
-        None, with a warning, if there are too few periods or labels.
+    None, with a warning, if there are too few periods or labels.
     """
     labelled, _ = read_labels(y, classifier.pos_label, warn=False)
     check_integer("label_delay", label_delay, low=0)

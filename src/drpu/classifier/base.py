@@ -12,7 +12,7 @@ from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_fraction, check_integer, check_real, check_weights
-from drpu._samples import Sample, n_rows
+from drpu._samples import n_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
 from drpu.classifier.audit import Audit, AuditPlan, GroupPlans, check_audit
@@ -563,9 +563,9 @@ class RatioClassifier(PUClassifier):
         there = count_there(self, X, sample_weight)
         if there is not None:
             X, sample_weight = there, None
-        rows, seen = self._rows_and_counts(X, sample_weight)
+        seen = self._rows_and_counts(X, sample_weight)[1]
         arrived = None if y is None else arrived_labels(self, y, round(seen.n), label_delay)
-        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(rows, sample_weight))
+        prior = self.fitted_.prior_of(seen, level=level)
         return adapt_to_counts(self, seen, prior, cost=cost, shift=shift, arrived=arrived)
 
     def _rows_and_counts(self, X: Any, sample_weight: Any) -> tuple[Rows | None, ScoreTails]:
@@ -595,15 +595,6 @@ class RatioClassifier(PUClassifier):
         if sample_weight is not None:
             weight = check_weights("sample_weight", sample_weight, n_rows(rows))
         return self.fitted_.count(rows, weight)
-
-    def _rows_to_match(self, rows: Rows | None, sample_weight: Any) -> Sample | None:
-        """The checked rows themselves, if the method of adapting needs them."""
-        if self.fitted_.means is None or rows is None:
-            return None
-        weight = None
-        if sample_weight is not None:
-            weight = check_weights("sample_weight", sample_weight, n_rows(rows))
-        return Sample(rows, weight)
 
     def adapt_predict(
         self,
@@ -636,7 +627,7 @@ class RatioClassifier(PUClassifier):
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
         scores = self.fitted_.scores(X)
         seen = self.fitted_.count_scores(scores, weight, rows=X)
-        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(X, sample_weight))
+        prior = self.fitted_.prior_of(seen, level=level)
         adapted = adapt_to_counts(self, seen, prior, cost=cost, shift=shift)
         return adapted, adapted._labels(adapted._margin(adapted.fitted_.log_ratio_of(scores)))
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Kept, Number, Text, Whole, kept
-from drpu._samples import Sample, n_rows, take_rows
+from drpu._codec import Kept, Number, Whole, kept
+from drpu._samples import n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.profiles import count_in_ranges, moved_columns
@@ -17,7 +17,7 @@ from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
-from drpu.core.prior.estimate import METHODS, PriorEstimate, prior_from_tails
+from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.reduction import Coarsening, coarsen
 from drpu.core.shift.columns import ColumnProfile, ColumnShift
 from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
@@ -25,13 +25,11 @@ from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.functions.folds import Folds
-from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
 
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
 __all__ = [
-    "ADAPT_METHODS",
     "Anchor",
     "FittedRatio",
     "FittedRecord",
@@ -75,8 +73,6 @@ def score_once(classifier: RatioClassifier, X: Rows | ScoredRows) -> ScoredRows:
     return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
 
 
-ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
-
 _CHUNK = 1 << 16
 # Quantiles of a normal distribution whose standard deviation is that of the log-ratio of a new row over the
 # fold models of the default, the mean over tables of different kinds.
@@ -108,12 +104,8 @@ class FittedRatio:
         Fraction of the training population that is labelled; 0 in a case-control study.
     classes : ndarray of shape (2,)
         The two labels, negative first.
-    adapt_method : str
-        How priors of new rows are estimated.
     coarsening : Coarsening or None
         How the levels of ``tails`` were reduced when they were saved; None if they are exact.
-    means : FeatureMeans or None
-        Means of random features over the training samples, for ``"kernel-matching"``.
     training : TrainingMark or None
         Marks by which the training rows are recognised when they are passed again; None after loading.
     backtest : Backtest or None
@@ -143,10 +135,8 @@ class FittedRatio:
     train_prior: PriorEstimate
     labelled_fraction: float
     classes: np.ndarray[Any, Any]
-    adapt_method: str = "auto"
     coarsening: Coarsening | None = None
     training: TrainingMark | None = None
-    means: FeatureMeans | None = None
     columns: tuple[ColumnProfile, ...] = ()
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
@@ -235,29 +225,17 @@ class FittedRatio:
         weight = None if weight is None else np.repeat(weight, tails.copies)
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
-    def prior_of(
-        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None, warn: bool = True
-    ) -> PriorEstimate:
+    def prior_of(self, tails: ScoreTails, *, level: float = 0.95, warn: bool = True) -> PriorEstimate:
         """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
 
-        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs. ``warn`` is whether to warn if
-        the prior is not identified.
+        ``warn`` is whether to warn if the prior is not identified.
         """
         base = self.unlabeled_prior
         if self.anchor is not None:
             return _carried(tails, self.anchor.tails, self.anchor.prior, level)
-        if self.adapt_method == KERNEL_MATCHING:
-            return self._kernel_matched(tails, base, level, rows)
-        if base.method == "audit" and self.adapt_method == "auto":
+        if base.method == "audit":
             return _carried(tails, self.tails, base, level)
-        return prior_from_tails(
-            tails,
-            method=self.adapt_method,
-            level=level,
-            reference=self.tails,
-            train_prior=base,
-            warn=warn,
-        )
+        return prior_from_tails(tails, level=level, reference=self.tails, train_prior=base, warn=warn)
 
     @property
     def reference(self) -> ScoreTails:
@@ -291,19 +269,6 @@ class FittedRatio:
         found = moved_columns(profiles, tails, self.anchor.prior, prior)
         return tuple(shift for shift in found if shift.name not in self.anchor.moved)
 
-    def _kernel_matched(
-        self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
-    ) -> PriorEstimate:
-        """The prior from means of features, within the limits from the counts."""
-        if rows is None or self.means is None:
-            raise ParameterError(
-                f"adapt_method={KERNEL_MATCHING!r} needs rows, not counts: adapt to the rows themselves, "
-                "or fit with adapt_method='auto'."
-            )
-        limits = prior_from_tails(tails, level=level, reference=self.tails, train_prior=base)
-        value = self.means.prior(rows, base.value)
-        return replace(limits, value=min(max(value, limits.low), limits.high), method=KERNEL_MATCHING)
-
     @property
     def unlabeled_prior(self) -> PriorEstimate:
         """Prior of the unlabeled training rows, which are counted in the tails."""
@@ -335,9 +300,7 @@ class FittedRatio:
             self.train_prior,
             self.labelled_fraction,
             Labels.of(self.classes),
-            self.adapt_method,
             self.coarsening,
-            self.means,
             self.columns,
             self.backtest,
             self.label_count,
@@ -399,9 +362,7 @@ class FittedRecord(Kept):
     train_prior: PriorEstimate
     labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]
     labels: Labels
-    adapt_method: Annotated[str, Text(choices=ADAPT_METHODS)]
     coarsening: Coarsening | None
-    means: FeatureMeans | None
     columns: tuple[ColumnProfile, ...]
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
@@ -424,9 +385,7 @@ class FittedRecord(Kept):
             self.train_prior,
             self.labelled_fraction,
             self.labels.classes(),
-            self.adapt_method,
             self.coarsening,
-            means=self.means,
             columns=self.columns,
             backtest=self.backtest,
             label_count=self.label_count,

@@ -7,11 +7,13 @@ from importlib import import_module
 from typing import Any
 
 from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.core.audit.labelling import FEWEST_KNOWN
 from drpu.core.budget import Budget
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
     AlphaWarning,
+    FewNegativesWarning,
     FewPositivesWarning,
     FewRowsWarning,
     LateLabelsWarning,
@@ -35,6 +37,17 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
             AlphaWarning(
                 f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
                 f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
+            )
+        )
+
+
+def warn_of_few_known(negatives: int, positives: int, *, split: bool) -> None:
+    """Warn that known negatives are too few to be used."""
+    if negatives and (min(negatives, positives) < FEWEST_KNOWN or not split):
+        warn(
+            FewNegativesWarning(
+                f"{negatives} known negatives beside {positives} labelled positives: with fewer than "
+                f"{FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label more."
             )
         )
 
@@ -126,7 +139,7 @@ def _budget(budget: Budget) -> dict[str, str]:
 def _warnings(classifier: Any) -> list[str]:
     said = []
     if not classifier.test_prior_.identified:
-        said.append("The data give an upper bound of the prior only.")
+        said.append("The data do not identify the prior: its value is a central one.")
     test = classifier.shift_test_
     if test is not None and test.p_value < OTHER_SHIFT:
         said.append(f"More than the prior has changed (p = {test.p_value:.1g}).")

@@ -55,7 +55,6 @@ KIND_MODULES = (
     "drpu.functions.trees",
     "drpu.networks.function",
     "drpu.networks.generative",
-    "drpu.ratios.feature_means",
     "drpu.rivals.base",
     "drpu.tables.columns",
     "drpu.tables.text",

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -34,47 +34,30 @@ class EstimatorFunction(Function):
 
     ``smoothed``: Whether probabilities p are replaced by (n_seen p + 1/2) / (n_seen + 1), because some
     were 0 or 1.
-    ``sparse``, ``gaps``, ``frames``: Whether rows may be sparse, have missing values, or be data frames.
     ``row_values``: Parts of the classifier that contain values of training rows, and what they contain.
     ``archive``: The classifier, empty if it was fitted in this process.
     """
+
+    statistics: ClassVar[tuple[str, ...]] = (
+        "coefficients, splits and statistics of scikit-learn estimators",
+    )
 
     name: Annotated[str, Text(most=1000)]  # the type of the classifier
     offset: Annotated[float, Number(-1e3, 1e3)]  # from log-odds to log-ratios
     n_seen: Annotated[int, Whole(1)]  # number of training rows
     smoothed: bool
     columns: Annotated[int, Whole(1, 2**31)]
-    sparse: bool = True
-    gaps: bool = False
-    frames: bool = False
+    accepts_sparse: bool = True
+    accepts_nan: bool = False
+    accepts_frames: bool = False
     row_values: dict[str, str] = field(default_factory=dict)
     archive: Annotated[bytes, Blob("estimators-{}.skops")] = b""
     live: Annotated[Any, NotKept] = None  # the classifier, if it was fitted in this process
 
     @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("coefficients, splits and statistics of scikit-learn estimators",)
-
-    @property
     def n_columns(self) -> int:
         """Number of columns."""
         return self.columns
-
-    @property
-    def accepts_sparse(self) -> bool:
-        """Whether the classifier accepts sparse rows."""
-        return self.sparse
-
-    @property
-    def accepts_nan(self) -> bool:
-        """Whether the classifier accepts missing values."""
-        return self.gaps
-
-    @property
-    def accepts_frames(self) -> bool:
-        """Whether the classifier is a pipeline that was fitted to data frames."""
-        return self.frames
 
     @property
     def keeps(self) -> dict[str, str]:

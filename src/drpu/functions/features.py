@@ -75,6 +75,7 @@ def _rounded(A: FloatArray, bits: int, axis: int) -> FloatArray:
 
 # -- features -----------------------------------------------------------------------------------------
 
+_MEANS = ("means and standard deviations of the columns, coefficients",)
 CLIP = 3.0  # limit of softly clipped values, in standard deviations
 
 
@@ -267,6 +268,10 @@ class KernelFunction(Function):
     chosen.
     """
 
+    statistics: ClassVar[tuple[str, ...]] = (
+        "means and standard deviations of the columns, centres of clusters of rows, coefficients",
+    )
+
     basis: Basis
     width: Annotated[float, Number(above=0)]
     ridge: Annotated[float, Number(low=0)]
@@ -277,11 +282,6 @@ class KernelFunction(Function):
     def __post_init__(self) -> None:
         if len(self.coef) != self.basis.size:
             raise DataError(f"coef must have {self.basis.size} numbers, got {len(self.coef)}.")
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("means and standard deviations of the columns, centres of clusters of rows, coefficients",)
 
     @property
     def n_columns(self) -> int:
@@ -412,6 +412,7 @@ _CHUNK = 256  # rows of cosines computed at a time, so that they fit into the ca
 class FourierFunction(Function):
     """Log-ratio that is linear in cosines, and in the columns if ``linear`` is not None."""
 
+    statistics: ClassVar[tuple[str, ...]] = _MEANS
     accepts_sparse: ClassVar[bool] = False
 
     cosines: Cosines
@@ -424,11 +425,6 @@ class FourierFunction(Function):
             raise DataError(f"coef must have {self.cosines.size} numbers, got {len(self.coef)}.")
         if self.linear is not None and len(self.linear) != self.n_columns:
             raise DataError(f"linear must have {self.n_columns} numbers, got {len(self.linear)}.")
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("means and standard deviations of the columns, coefficients",)
 
     @property
     def n_columns(self) -> int:
@@ -534,6 +530,8 @@ _SCORED_ROWS = 20_000  # rows whose features are computed at a time
 class LinearFunction(Function):
     """Score that is linear in standardised columns or in random features, see :func:`design`."""
 
+    statistics: ClassVar[tuple[str, ...]] = _MEANS
+
     features: Scaling | Basis
     coef: Annotated[FloatArray, Array("m")]  # coefficients of the features
     intercept: float  # added to their sum
@@ -547,11 +545,6 @@ class LinearFunction(Function):
     @property
     def _scaling(self) -> Scaling:
         return self.features.scaling if isinstance(self.features, Basis) else self.features
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("means and standard deviations of the columns, coefficients",)
 
     @property
     def n_columns(self) -> int:

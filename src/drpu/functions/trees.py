@@ -350,17 +350,13 @@ _TINY = 1e-7  # a smaller change of the output has the slope of a change of this
 class TreeFunction(Function):
     """A log-ratio that is a function of the output of trees and an offset."""
 
+    statistics: ClassVar[tuple[str, ...]] = ("thresholds of splits and values of leaves",)
     accepts_nan: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
     trees: Trees
     offset: Annotated[float, Number(-1e6, 1e6)]
     n_jobs: Annotated[int, NotKept] = 1
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("thresholds of splits and values of leaves",)
 
     @property
     def n_columns(self) -> int:

@@ -34,8 +34,6 @@ class Game:
     noise: int
     hidden: tuple[int, ...]
     strengths: tuple[float, float, float]
-    blur: float
-    penalty: float
     device: Any
     verbose: int
 

@@ -91,11 +91,6 @@ class FoldSettings:
     folds: int
     filling: Filling
 
-    @property
-    def trees(self) -> int:
-        """Number of trees of the forest."""
-        return FOLD_TREES
-
     def seed(self, seed: int) -> int:
         """A seed for the trees of this fold: trees of different folds make different errors."""
         return (seed + self.number) % (2**31 - 1)
@@ -240,7 +235,7 @@ class AutoRatio(RatioLearner):
         elif size.many_rows:
             forest.set_params(most_leaves=MOST_LEAVES)
         if self._fold is not None:
-            forest.set_params(n_trees=self._fold.trees, random_state=self._fold.seed(seeds[1]))
+            forest.set_params(n_trees=FOLD_TREES, random_state=self._fold.seed(seeds[1]))
             boosted.set_params(**self._fold.boosting(stopped=size.weighted))
             boosted.set_params(random_state=self._fold.seed(seeds[2]))
         return [forest, boosted, smooth]

@@ -221,11 +221,9 @@ class BoostedRatio(RatioLearner):
         ``log``: the odds of positive against unlabeled rows, by the logistic loss.
         ``bregman``: the non-negative Bregman risk itself.
     generator : {"lsif", "ukl", "bkl"}, optional
-        Generator of the Bregman risk, by default ``lsif``. With ``bregman`` only.
-    link : {"identity", "softplus", "exp"}, optional
-        How the sum of the trees becomes a ratio: by default ``identity`` for ``lsif``, the only
-        generator that allows it, and ``softplus`` otherwise. ``exp`` is unstable: ratios become
-        very large while the ranking still looks right. With ``bregman`` only.
+        Generator of the Bregman risk, by default ``lsif``. With ``bregman`` only. The ratio is the sum of the
+        trees for ``lsif``, and its softplus otherwise. An exponential would be unstable: ratios become very
+        large while the ranking still looks right.
     alpha : float, optional
         Lower bound of the training prior for the non-negative correction, by default 0,
         which is none. With ``bregman`` only.
@@ -288,7 +286,6 @@ class BoostedRatio(RatioLearner):
     loss: str = "log"
     _: KW_ONLY
     generator: str | None = None
-    link: str | None = None
     alpha: float | None = None
     n_rounds: int | None = None
     learning_rate: float | None = None
@@ -369,7 +366,7 @@ class BoostedRatio(RatioLearner):
 
     def _loss(self) -> LogLoss:
         if check_choice("loss", self.loss, ("log", "bregman")) == "log":
-            for name in ("generator", "link", "alpha"):
+            for name in ("generator", "alpha"):
                 if getattr(self, name) is not None:
                     raise ParameterError(
                         f"{name} must be None with loss='log', which does not use it, "
@@ -377,12 +374,7 @@ class BoostedRatio(RatioLearner):
                     )
             return LogLoss()
         generator = check_choice("generator", self.generator or "lsif", GENERATORS)
-        link = check_choice("link", self.link or ("identity" if generator == "lsif" else "softplus"), LINKS)
-        if link == "identity" and generator != "lsif":
-            raise ParameterError(
-                f"link must be 'softplus' or 'exp' with generator={generator!r}, got 'identity': "
-                "only 'lsif' is defined for ratios below 0."
-            )
+        link = "identity" if generator == "lsif" else "softplus"  # only lsif is defined for ratios below 0
         return BregmanLoss(generator, link, check_prior("alpha", self.alpha or 0.0))
 
     def _stops_early(self, pair: SamplePair, holdout: SamplePair | None) -> bool:

@@ -105,9 +105,9 @@ class ClassifierRatio(RatioLearner):
             # whether some of its probabilities of the training rows are 0 or 1
             smoothed=not np.isfinite(log_odds(classifier, native_rows(rows))).all(),
             columns=rows.shape[1],
-            sparse=self.accepts_sparse,
-            gaps=self.accepts_nan,
-            frames=isinstance(rows, FrameRows),
+            accepts_sparse=self.accepts_sparse,
+            accepts_nan=self.accepts_nan,
+            accepts_frames=isinstance(rows, FrameRows),
             row_values=kept_values([classifier], fewest),
             live=classifier,
         )

@@ -150,7 +150,7 @@ def _how_sure(data: ReportData) -> tuple[str, str, str]:
     if not prior.identified:
         sentence = (
             f"Not identified{_at_most(prior)}. The data do not show how many of the rows with the highest "
-            "scores are negative; true labels of about 100 rows show it: see drpu audit."
+            "scores are negative; true labels of about 50 rows show it: see drpu audit."
         )
         return question, answer, sentence
     sentence = f"with {prior.level:.0%} confidence"

@@ -54,11 +54,6 @@ class GenPUClassifier(ScoredRival):
         Layers of the networks for one-dimensional rows. Rows of shape (28, 28) get convolutions.
     strengths : three floats, default=(1.0, 1.0, 0.1)
         Weights of the three discriminators in the losses of the generators, in the order above.
-    blur : float, default=0.5
-        Noise added to real and generated rows, in standard deviations; it decreases to 0
-        over the first half of the training.
-    penalty : float, default=1.0
-        Weight of the squared gradient of the discriminators at real rows.
     n_generated : int, default=3000
         Rows of each class that the classifier is trained on.
     device : "auto" or torch device, default="auto"
@@ -114,8 +109,6 @@ class GenPUClassifier(ScoredRival):
     noise: int = 32
     hidden: Sequence[int] = (128, 128)
     strengths: Sequence[float] = (1.0, 1.0, 0.1)
-    blur: float = 0.5
-    penalty: float = 1.0
     n_generated: int = 3000
     device: Any = "auto"
     test_prior: float | PriorEstimate | None = None
@@ -200,8 +193,6 @@ class GenPUClassifier(ScoredRival):
             noise=self.noise,
             hidden=tuple(self.hidden),
             strengths=(self.strengths[0], self.strengths[1], self.strengths[2]),
-            blur=self.blur,
-            penalty=self.penalty,
             device=self.device,
             verbose=self.verbose,
         )
@@ -218,8 +209,7 @@ class GenPUClassifier(ScoredRival):
         check_integer("n_generated", self.n_generated, low=10)
         for width in self.hidden:
             check_integer("hidden", width, low=1)
-        for name in ("learning_rate", "blur", "penalty"):
-            check_real(name, getattr(self, name), low=0)
+        check_real("learning_rate", self.learning_rate, low=0)
         if len(self.strengths) != 3:
             raise ParameterError(f"strengths must be three numbers, got {self.strengths!r}.")
         for strength in self.strengths:

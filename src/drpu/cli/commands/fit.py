@@ -31,6 +31,9 @@ def fit(
     pos_label: Annotated[
         str | None, typer.Option(help="Label of the positives; the larger of two numbers if left out.")
     ] = None,
+    negative_label: Annotated[
+        str | None, typer.Option(help="Label of rows known to be negative; a blank is unlabeled then.")
+    ] = None,
     model: Annotated[str, typer.Option(help="auto, boosted, classifier, kernel or network.")] = "auto",
     scenario: Annotated[
         str,
@@ -62,6 +65,8 @@ def fit(
 
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
 
+    drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
+
     drpu fit two-years.csv --label fraud --period month --scenario single-sample --out fraud.drpu
     """
     if (label is None) == (unlabeled is None):
@@ -83,10 +88,11 @@ def fit(
         X, w = reading.training_rows(loaded, weight, without=label)
         history = {} if period is None else {"periods": period, "label_delay": label_delay}
         y = loaded.column(label)
+        negative = None if negative_label is None else _typed(y, negative_label)
         with about(f"{train}, column {label!r}"):
-            classifier.set_params(pos_label=_positive_label(y, pos_label))
+            classifier.set_params(pos_label=_positive_label(y, pos_label, negative))
         with about(train):
-            _fitted(classifier.fit, X, y, sample_weight=w, **history)
+            _fitted(classifier.fit, X, y, sample_weight=w, negative_label=negative, **history)
     else:
         assert unlabeled is not None
         sides = [reading.training_rows(side, weight) for side in (loaded, reading.read(unlabeled))]
@@ -105,19 +111,34 @@ def fit(
             "threshold": f"ratio above {classifier.threshold_:.3g}",
         }
         | decision_lines(values)
-        | {"written": f"{out} ({size(written)}, no training rows)"},
+        | {"written": f"{out} ({size(written)}, no training rows)"}
+        | _next_step(classifier, out, train if unlabeled is None else unlabeled),
     )
 
 
-def _positive_label(y: Any, text: str | None) -> Any:
-    """The positive label in the type of the labels; raises if it is not clear which one it is."""
-    from drpu.classifier.validation import read_labels
+def _next_step(classifier: Any, out: Path, rows: Any) -> dict[str, str]:
+    """The command that writes rows to label, if the data do not identify the prior."""
+    if classifier.train_prior_.identified:
+        return {}
+    command = shlex.join(["drpu", "audit", str(out), str(rows), "--n", "50", "--out", "to-label.csv"])
+    return {"next": f"true labels of 50 rows identify the share of positives: {command}"}
 
-    label: Any = text
-    if text is not None and y.dtype.kind in "iuf":
-        number = number_or_text(text)
-        whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
-        label = int(number) if whole else number
+
+def _typed(y: Any, text: str) -> Any:
+    """A label from the command line in the type of the labels."""
+    if y.dtype.kind not in "iuf":
+        return text
+    number = number_or_text(text)
+    whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
+    return int(number) if whole else number
+
+
+def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
+    """The positive label in the type of the labels; raises if it is not clear which one it is."""
+    from drpu.classifier.validation import read_labels, split_negatives
+
+    label: Any = None if text is None else _typed(y, text)
+    y = split_negatives(y, negative, label)[0]
     with heard() as found:
         read_labels(y, label)
     if any(isinstance(warning, PositiveLabelWarning) for warning in found):

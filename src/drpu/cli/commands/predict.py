@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Data, Decision, Keep, Level, Output, Prior, Reading, Saved
+from drpu.cli.options import Data, Decision, Formulas, Keep, Level, Output, Prior, Reading, Saved
 from drpu.cli.show import Result, about, standing
 from drpu.report.texts import prior_text, share
 
@@ -32,6 +32,7 @@ def predict(
             f"of more than {EXPLAINED:,} rows to the flagged ones only.",
         ),
     ] = 0,
+    formulas: Formulas = False,
     level: Level = 0.95,
     decision: Decision,
     reading: Reading,
@@ -74,7 +75,7 @@ def predict(
     values = standing(classifier) | {"rows": n, "flagged": flagged, "out": out}
     if out == PIPE and output.json:
         return Result(values | {"answers": answers})
-    write_table(out, beside(kept, answers), inputs=[saved.artifact, data])
+    write_table(out, beside(kept, answers), inputs=[saved.artifact, data], formulas=formulas)
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))}); "
     line += f"share of positives {prior_text(classifier.test_prior_)}"
     return Result(values, [line if out == PIPE else f"{line}; written to {out}"], aside=out == PIPE)
