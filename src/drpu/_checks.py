@@ -71,10 +71,11 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
     """``value`` as an integer of at least ``low``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise ParameterError(f"{name} must be an integer, got {value!r}.")
-    if not low <= value < 2**63:
-        rule = f"at least {low}" if value < low else "less than 2**63"
+    number = int(value)
+    if not low <= number < 2**63:
+        rule = f"at least {low}" if number < low else "less than 2**63"
         raise ParameterError(f"{name} must be {rule}, got {value!r:.100}.")
-    return int(value)
+    return number
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:

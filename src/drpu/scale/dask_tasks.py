@@ -213,7 +213,7 @@ class TreeTraining:
             from lightgbm.dask import DaskLGBMRegressor
 
             # A regressor, because the classifier requires both labels on each worker.
-            class Grower(DaskLGBMRegressor):  # type: ignore[misc]
+            class Grower(DaskLGBMRegressor):
                 def get_params(self, deep: bool = True) -> dict[str, Any]:
                     found = super().get_params(deep)
                     found.pop("n_jobs", None)  # LightGBM sets it itself, and warns if it is there
