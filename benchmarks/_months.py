@@ -315,7 +315,7 @@ def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) ->
 
 def moved_columns(clf: DRPUClassifier, seen: ScoreTails) -> list[dict[str, Any]]:
     """The columns that moved more than the prior of the rows explains."""
-    found = clf.fitted_.moved_columns(seen, clf.fitted_.prior_of(seen, warn=False))
+    found = clf.fitted_.moved_columns(seen, clf.fitted_.prior_of(seen))
     return [{"name": column.name, "p_value": column.p_value, "misfit": column.misfit} for column in found]
 
 

@@ -23,6 +23,8 @@
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
+    ├── MixedPeriodsWarning              mixed-periods
+    ├── ContradictionWarning             contradiction
     ├── AlphaWarning                     alpha-above-prior
     ├── SeenPositivesWarning             seen-positives
     ├── CopiedPositivesWarning           copied-positives
@@ -30,6 +32,7 @@
     ├── PositiveLabelWarning             positive-label
     ├── MorePositivesWarning             more-positives
     ├── IdColumnWarning                  id-column
+    ├── TrainingTableWarning             training-table
     ├── ExtraColumnsWarning              extra-columns
     ├── UnseenLevelsWarning              unseen-levels
     ├── KeptValuesWarning                kept-values
@@ -53,6 +56,7 @@ __all__ = [
     "BacktestWarning",
     "ClusterError",
     "CollectedWarning",
+    "ContradictionWarning",
     "CopiedPositivesWarning",
     "DRPUError",
     "DRPUWarning",
@@ -71,6 +75,7 @@ __all__ = [
     "MissingAnswersWarning",
     "MissingExtraError",
     "MissingValuesError",
+    "MixedPeriodsWarning",
     "MorePositivesWarning",
     "OutputError",
     "ParameterError",
@@ -80,6 +85,7 @@ __all__ = [
     "SeenPositivesWarning",
     "SeparationWarning",
     "ShiftWarning",
+    "TrainingTableWarning",
     "UnseenLevelsWarning",
 ]
 
@@ -271,6 +277,18 @@ class ShiftWarning(DRPUWarning):
     code = "not-prior-shift"
 
 
+class MixedPeriodsWarning(DRPUWarning):
+    """A classifier was adapted to rows of several periods whose priors differ."""
+
+    code = "mixed-periods"
+
+
+class ContradictionWarning(DRPUWarning):
+    """The prior of new rows is far from what answers said about earlier rows."""
+
+    code = "contradiction"
+
+
 class AlphaWarning(DRPUWarning):
     """``alpha`` of the non-negative risk exceeds the estimated prior."""
 
@@ -315,6 +333,12 @@ class IdColumnWarning(DRPUWarning):
 
     code = "id-column"
     assumption = False
+
+
+class TrainingTableWarning(DRPUWarning):
+    """The training table has columns or rows that may make the classifier worthless for later rows."""
+
+    code = "training-table"
 
 
 class ExtraColumnsWarning(DRPUWarning):

@@ -136,3 +136,48 @@ def test_tables_with_categories_are_evaluated(run, folder, line):
     found = answer(run(f"{line} --json"))["evaluation"]
     assert found["n"] == 800
     assert 0 < found["accuracy"]["value"] <= 1
+
+
+@pytest.fixture(scope="module")
+def monthly(folder):
+    """A table with a column of months and weak classes."""
+    X, y = make_gaussian_pu(200, 600, prior=0.3, separation=0.5, dimensions=1, random_state=0).X_y()
+    months = np.resize(["2026-01", "2026-02", "2026-03"], len(y))
+    pa.csv.write_csv(pa.table({"a": X[:, 0], "month": months, "y": y}), folder / "monthly.csv")
+    return "monthly.csv"
+
+
+def test_what_is_odd_in_a_table_is_said_at_fit_kept_and_gone_with_drop(run, monthly):
+    fit = f"fit {monthly} --label y --model boosted --prior 0.3 --out months.drpu --json"
+    fitted = answer(run(fit))
+    (warning,) = [text for text in fitted["warnings"] if "[training-table]" in text]
+    assert "'month' sorts with time" in warning
+    assert "--period month, or --drop month" in warning
+    assert [note["code"] for note in answer(run("inspect months.drpu --json"))["notes"]] == ["time"]
+    assert "'month' sorts with time" in run("inspect months.drpu")[1]
+    run("report months.drpu --out months.html")
+    assert run(f"{fit} --strict")[0] == 3
+    dropped = answer(run(f"{fit} --drop month"))
+    assert dropped["notes"] == []
+    assert not [text for text in dropped["warnings"] if "[training-table]" in text]
+
+
+def test_one_screen_shows_one_scenario_and_one_upper_limit(run, monthly):
+    words = f"fit {monthly} --label y --drop month --model boosted --out scenario.drpu"
+    shown = {}
+    for scenario in ("case-control", "single-sample"):
+        code, out, err = run(f"{words} --scenario {scenario}")
+        assert code == 0
+        limits = {part.split("%")[0] for part in f"{out} {err}".split("at most ")[1:]}
+        assert len(limits) == 1
+        shown[scenario] = answer(run("inspect scenario.drpu --json"))
+        assert f"{scenario}: " in out
+        assert f"{scenario}: " in run("inspect scenario.drpu")[1]
+    assert "assumed case-control: " in run(words)[1]
+    # the two scenarios differ by an affine map, so each one says what the other gives
+    for one, other in (("case-control", "single-sample"), ("single-sample", "case-control")):
+        assert shown[one]["scenario"] == one
+        assert shown[one]["other_scenario_prior"]["value"] == pytest.approx(
+            shown[other]["train_prior"]["value"]
+        )
+    assert "single-sample" in " ".join(run("fit --help")[1].split())

@@ -11,10 +11,10 @@ from drpu._checks import check_choice, check_integer
 from drpu.classifier.audit import labelled_flags
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
+from drpu.classifier.notices import warn_of_contradicted, warn_of_few_rows, warn_of_late_labels
 from drpu.classifier.profiles import warn_of_other_shift
 from drpu.core.diagnostics import MixtureTest, mixture_test
-from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, Evidence, LabelCount, PeriodDecision, decide, what_moved
 from drpu.core.tails import ScoreTails
@@ -72,6 +72,7 @@ def adapt_to_counts(
         return classifier._adapted_at(classifier.test_prior_, cost=cost, findings=kept)
     if shift == "prior":
         warn_of_other_shift(test, moved, done="prior", stacklevel=stacklevel)
+        warn_if_not_identified(adapted)
         return classifier._adapted_at(adapted, cost=cost, findings=found)
     if decision.late:
         warn_of_late_labels()
@@ -79,6 +80,10 @@ def adapt_to_counts(
         warn_of_other_shift(
             test, moved, done="supported" if len(decision.sources) > 1 else "kept", stacklevel=stacklevel
         )
+    else:
+        warn_if_not_identified(decision.prior)
+    if classifier.fitted_.anchor is not None:
+        warn_of_contradicted(classifier.fitted_.anchor.prior, decision.prior)
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
 
 

@@ -129,7 +129,7 @@ def past_period(
     name: str, fitted: FittedRatio, seen: ScoreTails, labels: tuple[LabelCount, LabelCount]
 ) -> PastPeriod:
     """A past period, from a fit to rows before it, counts of its rows, and labels of both, its own first."""
-    prior = fitted.prior_of(seen, warn=False)
+    prior = fitted.prior_of(seen)
     test, moved = mixture_test(seen, fitted.tails), fitted.moved_columns(seen, prior)
     shown = evidence_of(fitted, seen, prior, what_moved(test.p_value, test.degrees, moved))
     now, before = labels

@@ -17,11 +17,11 @@ from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
 from drpu.classifier.audit import Audit, AuditPlan, GroupPlans, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
-from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
+from drpu.classifier.budget import budget_depth, budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.explain import Reasons, contribution_table, reasons_of
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
-from drpu.classifier.groups import plans_by_group, priors_by_group
+from drpu.classifier.groups import evaluations_by_group, plans_by_group, priors_by_group, with_one_period
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, PUClassifier, Record, Reduction, try_rows
 from drpu.classifier.validation import check_rows
@@ -286,8 +286,7 @@ class RatioClassifier(PUClassifier):
         """
         self._check_fitted()
         found = budget_threshold(self, rows, of, share)
-        kept = Findings(rows=self._batch_size, labels_at=self._labels_at(), map=self._map())
-        return self._adapted_at(self.test_prior_, findings=replace(kept, budget=found))
+        return self._adapted_at(self.test_prior_, findings=replace(self._same_rows(), budget=found))
 
     def at_recall(self, recall: float) -> AdaptedClassifier:
         """Classifier that flags as few rows as are expected to contain this share of all positives.
@@ -346,14 +345,26 @@ class RatioClassifier(PUClassifier):
         )
 
     def adapt_by(
-        self, X: Rows, *, by: Any, level: float = 0.95, audit: Mapping[Any, Audit] | None = None
+        self,
+        X: Rows,
+        y: Any = None,
+        *,
+        by: Any,
+        level: float = 0.95,
+        audit: Mapping[Any, Audit] | None = None,
+        cost: float | None = None,
+        budget: float | None = None,
+        shift: str = "auto",
+        label_delay: int = 0,
     ) -> GroupPriors:
-        """Prior of each group of rows, with limits that hold for all groups together.
+        """Prior of each group of rows, with limits that hold for all groups together, and its classifier.
 
         Parameters
         ----------
         X : rows of shape (n, d)
             Unlabeled rows.
+        y, cost, shift, label_delay
+            As in :meth:`adapt`, for each group.
         by : str or array-like of shape (n,)
             Name of a column of ``X``, or one value per row. Dates are grouped by calendar month. The
             column need not have been in the training data.
@@ -362,11 +373,14 @@ class RatioClassifier(PUClassifier):
         audit : mapping from group to Audit, optional
             Answers about rows of some or all groups, from ``plan_audit_by(...).answer(labels)``. The priors
             of these groups come from them.
+        budget : int or float, optional
+            Rows of each group that can be checked, or their share as a float up to 1; see :meth:`at_budget`.
 
         Returns
         -------
         priors : GroupPriors
-            The values of small groups are shrunk towards the prior of all rows; see
+            For each group its prior, what moved, the warnings about it, and its ``classifier``, which makes
+            its labels. The values of small groups are shrunk towards the prior of all rows; see
             :class:`drpu.GroupPriors` for the rule.
 
         Examples
@@ -381,7 +395,41 @@ class RatioClassifier(PUClassifier):
         ['june', 'may']
         """
         self._check_fitted()
-        return priors_by_group(self, X, by, check_fraction("level", level), audit)
+        level, depth = check_fraction("level", level), budget_depth(budget)
+        arrived = {"y": y, "label_delay": label_delay}
+        return priors_by_group(
+            self, X, by, level, audit, depth=depth, arrived=arrived, cost=cost, shift=shift
+        )
+
+    def evaluate_by(
+        self,
+        X: Rows,
+        y: Any = None,
+        *,
+        by: Any,
+        audit: Mapping[Any, Audit] | None = None,
+        level: float = 0.95,
+    ) -> dict[Any, Evaluation]:
+        """Measured performance in each group of rows, such as each month.
+
+        Parameters
+        ----------
+        X, by
+            Rows and their groups, as in :meth:`adapt_by`.
+        y, level
+            True labels and confidence level, as in :meth:`evaluate`.
+        audit : mapping from group to Audit, optional
+            Instead of ``y``: answers about rows of some groups.
+
+        Returns
+        -------
+        found : dict of Evaluation
+            Groups without answers are left out.
+        """
+        self._check_fitted()
+        if audit is not None:
+            return {name: self.evaluate(own, level=level) for name, own in audit.items()}
+        return evaluations_by_group(self, X, y, by, level)
 
     def expected_bill(self, rows: float = 1.0) -> Figure:
         """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
@@ -563,6 +611,8 @@ class RatioClassifier(PUClassifier):
         there = count_there(self, X, sample_weight)
         if there is not None:
             X, sample_weight = there, None
+        elif sample_weight is None:
+            X = with_one_period(self, X)
         seen = self._rows_and_counts(X, sample_weight)[1]
         arrived = None if y is None else arrived_labels(self, y, round(seen.n), label_delay)
         prior = self.fitted_.prior_of(seen, level=level)
@@ -641,11 +691,11 @@ class RatioClassifier(PUClassifier):
         if moved != self.test_prior_:
             return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
         # the prior of the same rows, such as with another cost
-        return self._adapted_at(
-            moved,
-            cost=cost,
-            findings=Findings(rows=self._batch_size, map=current, labels_at=self._labels_at()),
-        )
+        return self._adapted_at(moved, cost=cost, findings=self._same_rows())
+
+    def _same_rows(self) -> Findings:
+        """What is known about the rows whatever the threshold is."""
+        return replace(getattr(self, "findings", NOTHING_FOUND), evaluation=None, budget=None)
 
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
         """``tails``, if they are counts of some rows by this classifier."""

@@ -27,7 +27,7 @@ from drpu.classifier.backtest import count_labels, run_backtest, without_periods
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
-from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives
+from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.classifier.profiles import profiles_of, profiles_of_ranges
 from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
@@ -50,7 +50,7 @@ from drpu.classifier.validation import (
 from drpu.core.calibration import Calibration, calibrate
 from drpu.core.decision import check_cost
 from drpu.core.limits.exact import Figure
-from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.shift.columns import ColumnProfile
 from drpu.core.shift.periods import Backtest
@@ -66,6 +66,7 @@ from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
+from drpu.tables.notes import Note, table_notes
 
 __all__ = ["DRPUClassifier"]
 
@@ -83,6 +84,7 @@ class Learnt:
     labelled_fraction: float
     columns: tuple[ColumnProfile, ...]
     sizes: tuple[int, int] = (0, 0)
+    notes: tuple[Note, ...] = ()
 
 
 class DRPUClassifier(RatioClassifier):
@@ -278,6 +280,7 @@ class DRPUClassifier(RatioClassifier):
                     "whose equal values share a fold."
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
+        column = periods if isinstance(periods, str) else None
         X, periods = without_periods(X, periods)
         y, negative, both = split_negatives(y, negative_label, self.pos_label)
         answers: list[TrainingAnswers] = []
@@ -302,7 +305,7 @@ class DRPUClassifier(RatioClassifier):
             if periods is not None and backtest:
                 past = run_backtest(self, X, y, periods, label_delay=label_delay)
             counted = count_labels(labelled, periods, label_delay)
-            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted)
+            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column)
         return self
 
     def _weigh(
@@ -395,6 +398,10 @@ class DRPUClassifier(RatioClassifier):
         prior: PriorEstimate | None = None,
     ) -> Self:
         rng = check_random_state(self.random_state)
+        samples, notes = (pair.positive.rows, pair.unlabeled.rows), tuple[Note, ...]()
+        if self.table_ is not None:
+            notes = table_notes(*samples, self.table_, scenario=self.scenario)
+            warn_of_notes(notes)
         pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
@@ -419,8 +426,9 @@ class DRPUClassifier(RatioClassifier):
             tails_of(held),
             classes,
             pair.labelled_fraction,
-            profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+            profiles_of(self, *samples),
             (len(pair.positive), len(pair.unlabeled)),
+            notes,
         )
         return self._settle(learnt, pair, rng, prior)
 
@@ -473,6 +481,7 @@ class DRPUClassifier(RatioClassifier):
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
             columns=learnt.columns,
             sizes=learnt.sizes,
+            notes=learnt.notes,
         )
         return self
 
@@ -547,8 +556,9 @@ class DRPUClassifier(RatioClassifier):
                 )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
-            estimate = prior_from_tails(tails, method=self.prior, labelled_share=fraction or None)
+            estimate = prior_from_tails(tails, method=self.prior, labelled_share=fraction or None, warn=False)
         prior = with_labelled(estimate, fraction)
+        warn_if_not_identified(prior)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
             warn(
                 PriorBoundaryWarning(

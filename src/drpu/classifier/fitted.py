@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Kept, Number, Whole, kept
+from drpu._codec import Items, Kept, Number, Text, Whole, kept
 from drpu._samples import n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
@@ -25,6 +25,7 @@ from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.functions.folds import Folds
+from drpu.tables.notes import MOST_NOTES, Note
 
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
@@ -68,9 +69,11 @@ class ScoredRows:
         return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
 
 
-def score_once(classifier: RatioClassifier, X: Rows | ScoredRows) -> ScoredRows:
-    """``X``, checked and scored by ``classifier``."""
-    return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
+def score_once(classifier: RatioClassifier, X: Rows | ScoredRows, *, checked: bool = False) -> ScoredRows:
+    """``X`` scored by ``classifier``, after checks if they are not ``checked``."""
+    if isinstance(X, ScoredRows):
+        return X
+    return classifier.fitted_.scored(X if checked else classifier._checked_rows(X))
 
 
 _CHUNK = 1 << 16
@@ -116,6 +119,10 @@ class FittedRatio:
         Rows of an audit, with which later rows are compared instead of the training rows.
     sizes : tuple of two int
         Labelled positives and unlabeled rows of the training sample, of which some may have been held out.
+    notes : tuple of Note
+        What a person should know about the training table.
+    period : str or None
+        Name of the column of periods, if the periods of training came from a column.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -142,6 +149,8 @@ class FittedRatio:
     label_count: LabelCount | None = None
     anchor: Anchor | None = None
     sizes: tuple[int, int] = (0, 0)
+    notes: tuple[Note, ...] = ()
+    period: str | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -225,17 +234,25 @@ class FittedRatio:
         weight = None if weight is None else np.repeat(weight, tails.copies)
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
-    def prior_of(self, tails: ScoreTails, *, level: float = 0.95, warn: bool = True) -> PriorEstimate:
-        """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
-
-        ``warn`` is whether to warn if the prior is not identified.
-        """
+    def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
+        """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference."""
         base = self.unlabeled_prior
         if self.anchor is not None:
             return _carried(tails, self.anchor.tails, self.anchor.prior, level)
         if base.method == "audit":
             return _carried(tails, self.tails, base, level)
-        return prior_from_tails(tails, level=level, reference=self.tails, train_prior=base, warn=warn)
+        return prior_from_tails(tails, level=level, reference=self.tails, train_prior=base, warn=False)
+
+    def in_other_scenario(self) -> PriorEstimate | None:
+        """The training prior if the labelled rows were part of the sample, or were not; None if unknown."""
+        n = sum(self.sizes)
+        if self.train_prior.method in ("given", "audit") or n == 0:
+            return None
+        share = 0.0 if self.labelled_fraction > 0 else self.sizes[0] / n
+        prior = self.unlabeled_prior
+        if prior.method in ("adaptive", "central"):
+            prior = prior_from_tails(self.tails, labelled_share=share or None, warn=False)
+        return with_labelled(prior, share)
 
     @property
     def reference(self) -> ScoreTails:
@@ -306,6 +323,8 @@ class FittedRatio:
             self.label_count,
             None if self.anchor is None else self.anchor.record(),
             self.sizes,
+            self.notes,
+            self.period,
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -368,6 +387,8 @@ class FittedRecord(Kept):
     label_count: LabelCount | None = None
     anchor: AnchorRecord | None = None
     sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
+    notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()
+    period: Annotated[str, Text(most=10_000)] | None = None
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -391,6 +412,8 @@ class FittedRecord(Kept):
             label_count=self.label_count,
             anchor=None if self.anchor is None else self.anchor.anchor(),
             sizes=self.sizes,
+            notes=self.notes,
+            period=self.period,
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:

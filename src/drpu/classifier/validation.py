@@ -50,6 +50,7 @@ __all__ = [
     "cells_of",
     "check_rows",
     "copied_positives",
+    "copies_of_labelled",
     "grouped_copies",
     "pair_pu",
     "rates_of_rows",
@@ -194,19 +195,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
 
 
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
-    """The rows of data frames in the form that ``model`` accepts, with the columns of training.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Stores the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
-    parts : sequence of data frames
-        Tables with the same columns; in training their rows are read together.
-    model : learner or function
-        Determines which rows are accepted.
-    reset : bool
-        Whether the columns are those of training.
-    """
+    """The rows of data frames in the form that ``model`` accepts, with the columns of training."""
     frames = [read_frame(part) for part in parts]
     if accepts(model, "frames"):
         return _raw_rows(estimator, frames, reset=reset)
@@ -282,15 +271,7 @@ def split_pu(
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples from rows and labels, and the two labels.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Stores the columns; its ``pos_label`` is the positive label.
-    X, y, sample_weight, groups : array-like
-        Arguments of ``fit``. Weights are scaled to mean 1 here, so that their scale has no
-        effect.
-    model : learner or function
-        Determines which rows are accepted.
+    The estimator stores the columns. Weights are scaled to mean 1, so that their scale has no effect.
     """
     if y is None:
         raise LabelError(
@@ -513,6 +494,24 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     return groups if pairs > by_chance + _LEAST_EXCESS else None
 
 
+def copies_of_labelled(pair: SamplePair) -> IntArray:
+    """Positions of unlabeled rows that equal a labelled positive, and of the first such positive, (n, 2).
+
+    Empty for a coarse table, in which at least half of the unlabeled rows coincide: equal rows are then
+    different cases with equal values.
+    """
+    keys = np.concatenate([_keys(pair.positive.rows), _keys(pair.unlabeled.rows)])
+    _, codes = np.unique(keys, return_inverse=True)
+    labelled, others = np.split(codes.ravel(), [len(pair.positive)])
+    if 2 * len(np.unique(others)) <= len(others):
+        return np.empty((0, 2), dtype=np.int64)
+    known, first = np.unique(labelled, return_index=True)
+    place = np.full(len(keys), -1)
+    place[known] = first
+    found = np.flatnonzero(place[others] >= 0)
+    return np.column_stack([found, place[others[found]]])
+
+
 def _coinciding(rows: Rows) -> tuple[IntArray, IntArray]:
     """Group numbers of equal rows, and the sizes of the groups."""
     _, groups, counts = np.unique(_keys(rows), return_inverse=True, return_counts=True)
@@ -598,17 +597,7 @@ def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float])
 
 
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
-    """Weights of all rows in which labelled rows represent all positives.
-
-    Parameters
-    ----------
-    labelled : ndarray of bool
-        Which rows are labelled.
-    propensity : array-like of shape (n,)
-        Probability that a positive like each row is labelled.
-    sample_weight : array-like of shape (n,) or None
-        Weights that the user gave.
-    """
+    """Weights of all rows in which labelled rows represent all positives."""
     n = len(labelled)
     chance = np.asarray(as_numpy(propensity), dtype=np.float64)
     if chance.shape != (n,):

@@ -55,7 +55,7 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-By = Annotated[str | None, option(help="Column to group the rows by, such as month.")]
+By = Annotated[str | None, option(help="Column to group the rows by, such as month: each group by itself.")]
 Keep = Annotated[str | None, option(help="Input columns to keep in the output: id,date; default all.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
 Prior = Annotated[float | None, option(help="The share of positives, if you know it.")]
@@ -182,20 +182,25 @@ class Decision(Costs):
     ] = None
 
     @property
-    def depth(self) -> dict[str, Any]:
-        """Keywords of ``at_budget``: rows for a whole number, share for a percentage or a fraction."""
+    def checked(self) -> Any:
+        """The budget as in ``adapt_by``: rows if it is a whole number, a share below 1, or None."""
         if self.budget is None:
-            return {}
+            return None
         number = number_or_text(self.budget.removesuffix("%"))
         if isinstance(number, str):
             raise ParameterError(
                 f"--budget must be a number of rows, or a share such as 2%, got {self.budget!r}."
             )
         if self.budget.endswith("%"):
-            return {"share": number / 100}
-        if 0 < number < 1:
-            return {"share": number}
-        return {"rows": int(number) if number.is_integer() else number}
+            return number / 100
+        return int(number) if number.is_integer() else number
+
+    def on(self, classifier: Any, X: Any) -> Any:
+        """The classifier with the threshold of the budget for these rows, if there is one."""
+        from drpu.classifier.budget import budget_depth
+
+        budget = self.checked
+        return classifier if budget is None else classifier.at_budget(**budget_depth(budget), of=X)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -253,11 +258,13 @@ class Reading:
         X = loaded.rows(columns=chosen, drop=[*names(self.drop), *aside])
         return X, None if weight is None else loaded.numbers(weight, "weights")
 
-    def rows(self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = ()) -> Any:
+    def rows(
+        self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), with_period: bool = False
+    ) -> Any:
         """The columns of training by name, or by position if training had no names.
 
-        Other columns are ignored with a warning, except those that the command itself uses, and the index
-        that pandas writes to Parquet.
+        Other columns are ignored with a warning, except those that the command itself uses, the periods of
+        training, and the index that pandas writes to Parquet.
         """
         from drpu.tables.frames import warn_of_extra
 
@@ -277,9 +284,22 @@ class Reading:
             )
         if not columns:
             with about(loaded.path):
-                mine = {*known, *used}
+                mine = {*known, *used, classifier.fitted_.period}
                 warn_of_extra([name for name in left if name not in mine and not name.startswith(_INDEX)])
-        return loaded.rows(columns=[str(name) for name in known if name in left])
+        period = [name for name in [classifier.fitted_.period] if with_period and name in left]
+        return loaded.rows(columns=[*(str(name) for name in known if name in left), *period])
+
+    def scored(
+        self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), mixed: bool = False
+    ) -> Any:
+        """The rows with their scores; with ``mixed``, a warning if the priors of their periods differ."""
+        from drpu.classifier.fitted import ScoredRows, score_once
+        from drpu.classifier.groups import with_one_period
+
+        rows = self.rows(classifier, loaded, used=used, with_period=mixed)
+        with about(loaded.path):
+            X = with_one_period(classifier, rows) if mixed else rows
+            return X if isinstance(X, ScoredRows) else score_once(classifier, X)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible.
@@ -292,7 +312,8 @@ class Reading:
 
         parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
         batches = parquet and hasattr(classifier, "feature_names_in_") and not self.columns and not self.drop
-        X = None if batches else self.rows(classifier, self.read(path))
+        batches = batches and classifier.fitted_.period is None  # its periods are compared
+        X = None if batches else self.scored(classifier, self.read(path), mixed=True)
         with about(path):
             return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)
 

@@ -13,12 +13,14 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import figure_text, share, share_range
+from drpu.report.texts import ONLY_PRIOR, figure_text, share, share_range
 
 __all__ = [
+    "PRIOR_HEAD",
     "Result",
     "about",
     "as_json",
+    "by_group",
     "decision_lines",
     "doubtful",
     "error_as_json",
@@ -27,10 +29,12 @@ __all__ = [
     "position",
     "print_result",
     "printable",
+    "prior_cells",
     "say",
     "shown_warnings",
     "size",
     "standing",
+    "table_lines",
 ]
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
@@ -62,10 +66,11 @@ def print_result(result: Result, *, in_json: bool) -> None:
     """Print a result for programs or for people."""
     if in_json:
         as_json(result.values)
-    elif result.table is not None:
-        _table(*result.table)
-    elif isinstance(result.lines, Mapping):
-        width = max(map(len, result.lines))
+        return
+    if result.table is not None:
+        _table(*result.table, aside=result.aside)
+    if isinstance(result.lines, Mapping):
+        width = max(map(len, result.lines), default=0)
         for name, value in result.lines.items():
             say(f"{name:<{width}}  {value}", aside=result.aside)
     else:
@@ -81,14 +86,6 @@ def position(classifier: Any) -> dict[str, Any]:
     names = ("train_prior", "test_prior", "cost", "threshold", "shift")
     known = [name for name in names if hasattr(classifier, f"{name}_")]
     return {name.removeprefix("test_"): getattr(classifier, f"{name}_") for name in known}
-
-
-SHIFTS = {
-    "prior": "only the share of positives; labels follow it",
-    "other": "more than the share of positives; labels move only as far as there is support for it",
-    "answers": "labels follow the answers",
-    "none": "nothing was adapted",
-}
 
 
 def standing(classifier: Any) -> dict[str, Any]:
@@ -124,7 +121,46 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "held_out_positives": fitted.tails.n_positive,
         "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.labelled_fraction,
+        "scenario": "single-sample" if fitted.labelled_fraction > 0 else "case-control",
+        "other_scenario_prior": fitted.in_other_scenario(),
+        "notes": [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes],
     }
+
+
+def by_group(groups: Any, by: str) -> tuple[dict[str, Any], tuple[list[str], list[list[str]]]]:
+    """Values and a table about groups of rows: priors, what moved, decisions and warnings."""
+    facts, lines = [], []
+    for group in groups:
+        own = {
+            name: getattr(group, name) for name in ("n", "flagged", "alone", "weight", "p_value", "warnings")
+        }
+        facts.append({"data": f"{by}={group.name}", "rows": own.pop("n")} | standing(group.classifier) | own)
+        threshold = f"{group.classifier.threshold_:.3g}"
+        cells = [
+            f"{group.n:,}",
+            *prior_cells(group),
+            f"{group.flagged:,}",
+            threshold,
+            ", ".join(group.warnings),
+        ]
+        lines.append([f"{by}={group.name}", *cells])
+    head = ["data", "rows", *PRIOR_HEAD, "flagged", "ratio above", "warnings"]
+    return {"found": facts, "differ": groups.differ}, (head, lines)
+
+
+PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
+
+
+def prior_cells(found: Any) -> list[str]:
+    """The cells of :data:`PRIOR_HEAD`, from something with a prior and with what moved."""
+    prior, shift = found.prior, found.shift_ if hasattr(found, "shift_") else found.shift
+    return [*(share(number) for number in (prior.value, prior.low, prior.high)), ONLY_PRIOR[shift]]
+
+
+def table_lines(values: dict[str, Any]) -> dict[str, str]:
+    """What was found in the training table, from :func:`learnt`."""
+    notes = values["notes"]
+    return {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
 
 
 def decision_lines(values: dict[str, Any]) -> dict[str, str]:
@@ -279,12 +315,12 @@ def say(text: str, *, aside: bool = False) -> None:
         print(line, file=stream)
 
 
-def _table(head: list[str], lines: list[list[str]]) -> None:
+def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:
     """A table on a terminal, tab-separated lines in a pipe."""
-    rows = [[printable(cell) for cell in line] for line in lines]
-    if not sys.stdout.isatty():
+    rows, stream = [[printable(cell) for cell in line] for line in lines], sys.stderr if aside else sys.stdout
+    if not stream.isatty():
         for line in (head, *rows):
-            print("\t".join(line))
+            print("\t".join(line), file=stream)
         return
     from rich.console import Console
     from rich.table import Table
@@ -293,4 +329,4 @@ def _table(head: list[str], lines: list[list[str]]) -> None:
     grid = Table(*head, box=None, pad_edge=False, header_style="bold")
     for line in rows:
         grid.add_row(*map(Text, line))  # as Text, because rich treats square brackets in strings as markup
-    Console().print(grid)
+    Console(file=stream).print(grid)

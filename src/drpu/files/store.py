@@ -59,6 +59,7 @@ KIND_MODULES = (
     "drpu.tables.columns",
     "drpu.tables.text",
     "drpu.tables.encoder",
+    "drpu.tables.notes",
 )
 
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from

@@ -10,20 +10,21 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray, Rows
+from drpu.classifier.budget import budget_depth
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import group_members, group_values
+from drpu.classifier.groups import group_members, group_values, outputs_by
 from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.decision import Costs, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
-from drpu.core.prior.groups import GroupPriors
+from drpu.core.prior.groups import GroupPrior, GroupPriors
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
 from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
 
-__all__ = ["Period", "ReportData", "RowList", "collect"]
+__all__ = ["ReportData", "RowList", "collect"]
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 LISTED = 1000  # most rows in the list of rows to check
@@ -31,42 +32,13 @@ REASONS = 3  # columns that are named for and against a row
 
 
 @dataclass(frozen=True, slots=True)
-class Period:
-    """A group of the new rows, such as a month.
-
-    Attributes
-    ----------
-    name : str
-        Its value of the column that the rows were grouped by.
-    n : int
-        Number of rows.
-    prior : PriorEstimate
-        Prior of the group, with limits that hold for all groups together.
-    alone : PriorEstimate
-        The same from the rows of the group only.
-    only_prior : bool
-        Whether only the prior has changed; if not, labels stay as trained.
-    flagged : int
-        Rows that are flagged at the prior of the group, or as trained.
-    checked : int
-        Rows of the group among the rows to check.
-    """
-
-    name: str
-    n: int
-    prior: PriorEstimate
-    alone: PriorEstimate
-    only_prior: bool
-    flagged: int
-    checked: int
-
-
-@dataclass(frozen=True, slots=True)
 class RowList:
-    """The rows to check, those with the highest scores first.
+    """The rows to check, those with the highest probabilities first.
 
     Attributes
     ----------
+    n : int
+        Number of rows to check, of which the first are listed.
     position : ndarray of int
         Their positions in the new rows, from 0 on.
     probability : ndarray
@@ -75,12 +47,16 @@ class RowList:
         The columns that speak most for and against them; None if the model cannot tell.
     columns : dict of str to list
         Values that the user wants to see beside them.
+    groups : list of str or None
+        Names of their groups, if there are groups.
     """
 
+    n: int
     position: IntArray
     probability: FloatArray
     reasons: list[tuple[str, str]] | None
     columns: dict[str, list[Any]]
+    groups: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -101,10 +77,8 @@ class ReportData:
         Number of new rows that are flagged.
     within_budget : classifier or None
         ``current`` with the threshold of a budget, if one was given.
-    whole : PriorEstimate or None
-        Prior of all groups together, if the new rows are grouped.
-    periods : tuple of Period
-        Groups of the new rows.
+    groups : GroupPriors or None
+        Groups of the new rows, such as months, with their priors and decisions.
     listed : RowList or None
         The rows to check, if there are new rows.
     caught : tuple of DRPUWarning
@@ -119,8 +93,7 @@ class ReportData:
     log_ratios: FloatArray | None = None
     flagged: int | None = None
     within_budget: Any = None
-    whole: PriorEstimate | None = None
-    periods: tuple[Period, ...] = ()
+    groups: GroupPriors | None = None
     listed: RowList | None = None
     caught: tuple[DRPUWarning, ...] = ()
 
@@ -133,6 +106,11 @@ class ReportData:
     def prepared(self) -> PreparedCounts:
         """Counts of training, for the rates of many thresholds."""
         return prepared_counts(self.fitted)
+
+    @property
+    def periods(self) -> tuple[GroupPrior, ...]:
+        """The groups of the new rows, if there are any."""
+        return () if self.groups is None else self.groups.groups
 
     @property
     def train(self) -> PriorEstimate:
@@ -262,76 +240,65 @@ def collect(
             raise ParameterError("by, audit and beside are about new rows: pass them as X.")
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
         return _data(current, within_budget=_with_budget(current, budget, ROWS))
-    groups = None
+    groups, member = None, None
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
         scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
         current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
         if values is not None:
-            groups = current.adapt_by(scored, by=values, level=level)
+            groups = current.adapt_by(scored, by=values, level=level, budget=budget)
+            member = group_members(current, scored, values)[1]
         within_budget = _with_budget(current, budget, scored)
-    kept = {str(warning): warning for warning in caught}
+    # what is said about groups replaces what is said about all rows together
+    kept = {str(w) if groups is None else type(w): w for w in caught}
     for warning in kept.values():
         warn(warning)
     log_ratio = current.fitted_.log_ratio_of(scored.scores)
-    order = np.argsort(-log_ratio, kind="stable")
     data = _data(
         current,
         new=scored.counts,
-        log_ratios=log_ratio[order],
+        log_ratios=np.sort(log_ratio)[::-1],
         flagged=int(np.sum(current._margin(log_ratio) > 0)),
         within_budget=within_budget,
+        groups=groups,
         caught=tuple(kept.values()),
     )
-    top = order[: data.to_check]
-    periods: tuple[Period, ...] = ()
-    if groups is not None and values is not None:
-        periods = _periods(current, groups, group_members(current, scored, values)[1], log_ratio, top)
-    whole = None if groups is None else groups.whole
-    return replace(data, whole=whole, periods=periods, listed=_listed(current, scored, top, beside or {}))
+    return replace(data, listed=_listed(data, scored, member, beside or {}))
 
 
-def _periods(
-    current: Any, groups: GroupPriors, member: IntArray, log_ratio: FloatArray, top: IntArray
-) -> tuple[Period, ...]:
-    periods = []
-    for k, group in enumerate(groups):
-        only_prior = group.shift == "prior"
-        there = current.at_prior(group.prior if only_prior else current.train_prior_)
-        flagged = int(np.sum(there._margin(log_ratio[member == k]) > 0))
-        checked = int(np.sum(member[top] == k))
-        periods.append(
-            Period(str(group.name), group.n, group.prior, group.alone, only_prior, flagged, checked)
-        )
-    return tuple(periods)
-
-
-def _listed(current: Any, scored: ScoredRows, top: IntArray, beside: Mapping[str, Any]) -> RowList:
-    top = top[:LISTED]
+def _listed(
+    data: ReportData, scored: ScoredRows, member: IntArray | None, beside: Mapping[str, Any]
+) -> RowList:
+    """The rows to check: those with the highest scores, or those that the classifiers of the groups flag."""
     for name, values in beside.items():
         if len(values) != len(scored):
             raise DataError(
                 f"beside must have one value per row, {len(scored)}, got {len(values)} in {name!r}."
             )
-    some = scored.take(top)
+    chosen, names = np.ones(len(scored), dtype=bool), None
+    probability = np.asarray(data.current.outputs(scored)["probability"])
+    log_ratio = data.fitted.log_ratio_of(scored.scores)
+    if data.groups is not None and member is not None:
+        found = outputs_by(data.groups, scored, member)
+        chosen, probability = found["score"] > 0, found["probability"]
+    n = data.to_check if data.groups is None else int(chosen.sum())
+    top = np.lexsort((-log_ratio, -probability, ~chosen))[: min(n, LISTED)]
+    if member is not None:
+        names = [str(data.periods[k].name) for k in member[top]]
     columns = {name: [values[i] for i in top.tolist()] for name, values in beside.items()}
-    return RowList(top, current.outputs(some)["probability"], _reasons(current, some), columns)
+    return RowList(n, top, probability[top], _reasons(data.current, scored.take(top)), columns, names)
 
 
 def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
     """What speaks for and against each row; None if the model has no trees."""
     try:
-        return [reason.texts() for reason in current.reasons(rows, REASONS)]
+        return [reason.texts() for reason in current.reasons(rows, REASONS)] if len(rows) else None
     except ParameterError:
         return None
 
 
 def _with_budget(current: Any, budget: Any, of: Any) -> Any:
-    """The classifier with a budget: a share if it is a float up to 1, otherwise rows."""
-    if budget is None:
-        return None
-    depth = {"share": budget} if isinstance(budget, float) and budget <= 1 else {"rows": budget}
-    return current.at_budget(**depth, of=of)
+    return None if budget is None else current.at_budget(**budget_depth(budget), of=of)
 
 
 def _data(current: Any, **known: Any) -> ReportData:

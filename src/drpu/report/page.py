@@ -184,9 +184,10 @@ def _priors(data: ReportData) -> plots.Display:
 
 
 def _groups(data: ReportData) -> plots.Display:
-    shifted = [period.name for period in data.periods if not period.only_prior]
-    priors = {period.name: period.prior for period in data.periods}
-    return plots.PriorDisplay(priors, whole=data.whole, shifted=shifted)
+    assert data.groups is not None
+    shifted = [str(group.name) for group in data.groups if group.shift == "other"]
+    priors = {str(group.name): group.prior for group in data.groups}
+    return plots.PriorDisplay(priors, whole=data.groups.whole, shifted=shifted)
 
 
 def _prior_limits(data: ReportData) -> str:

@@ -29,6 +29,7 @@ __all__ = [
     "prior_text",
     "rows_csv",
     "rows_table",
+    "scenario_text",
     "share",
     "share_range",
     "tables",
@@ -42,6 +43,16 @@ FIGURES = {
     "accuracy": "rows labelled rightly",
     "cost": "mean cost of a row",
 }
+
+
+# What moved in new rows, as a sentence, and whether only the prior did.
+SHIFTS = {
+    "prior": "only the share of positives; labels follow it",
+    "other": "more than the share of positives; labels move only as far as there is support for it",
+    "answers": "labels follow the answers",
+    "none": "nothing was adapted",
+}
+ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "none": "was not asked"}
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -90,6 +101,16 @@ def _at_most(prior: PriorEstimate) -> str:
     return "" if prior.upper is None else f": at most {share(prior.upper)} by the best-scored rows"
 
 
+def scenario_text(fitted: Any) -> str:
+    """Where labels come from, and what the other scenario would change."""
+    other, stated = fitted.in_other_scenario(), "case-control: labelled rows are a sample beside the others"
+    name, rows = "single-sample", "of all rows, labelled ones included"
+    if fitted.labelled_fraction > 0:
+        stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
+        name, rows = "case-control", "of the unlabeled rows"
+    return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"
+
+
 # -- main results ----------------------------------------------------------------------------------
 
 
@@ -116,14 +137,12 @@ def period_sentences(data: ReportData) -> list[str]:
             f"{round(end * period.n):,}" for end in (period.prior.low, period.prior.value, period.prior.high)
         )
         found = f"{period.name}: about {value} of {period.n:,} rows are positive ({low} to {high})"
-        if not period.only_prior:
-            found += ", by a rough reading, because more than their share has changed; labels stay as trained"
+        if period.shift == "other":
+            found += f", by a rough reading: {SHIFTS['other']}"
         elif not period.prior.identified:
             found += ", but the data do not determine the number"
-        todo = f"check {period.flagged:,} rows"
-        if data.budget is not None:
-            todo = f"{period.checked:,} of the {data.to_check:,} rows to check are here"
-        said.append(f"{found}: {todo}.")
+        top = "" if data.budget is None else "the top "
+        said.append(f"{found}. Check {top}{period.flagged:,} rows.")
     return said
 
 
@@ -164,6 +183,9 @@ def _what_to_do(data: ReportData) -> tuple[str, str, str]:
     if data.other_shift:
         sentence = "More than the share of positives has changed. Find out why before the labels are used."
         return question, "check the data", sentence
+    if data.listed is not None and data.groups is not None:
+        sentence = "Each period has its own share, decision and budget: see the sentences above."
+        return question, f"check {data.listed.n:,} rows", sentence
     of = f" of {data.rows:,}" if data.new is None else ""
     if data.budget is not None:
         rows, found, lift = data.to_check, data.budget, data.budget.lift
@@ -228,6 +250,11 @@ class TextTable:
 
 def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
     """Tables about the new rows with their headings and a sentence, as far as they apply."""
+    if data.fitted.notes:
+        found: list[Any] = [
+            (note.column or "rows", note.text(command_line=True)) for note in data.fitted.notes
+        ]
+        yield "The training table", "", TextTable(("column", "what was found"), found)
     moved = getattr(data.current, "moved_columns_", ())
     if moved:
         rows: list[Any] = [(shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved]
@@ -237,20 +264,21 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
     if data.periods:
         rows = [
             (
-                period.name,
+                str(period.name),
                 f"{period.n:,}",
                 (share(period.prior.value), share_range(period.prior.low, period.prior.high)),
-                share(period.alone.value),
-                "yes" if period.only_prior else "no",
+                f"{period.flagged:,}",
+                ONLY_PRIOR[period.shift],
+                ", ".join(period.warnings),
             )
             for period in data.periods
         ]
-        head = (by, "rows", "share of positives", "from its rows alone", "only the share changed?")
+        head = (by, "rows", "share of positives", "rows to check", "only the share changed?", "warnings")
         note = (
             "The limits hold for all groups together. Values are shrunk towards the share of all rows "
             "(dashed line); the fewer rows a group has, the more."
         )
-        yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (3, 4))
+        yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (4, 5))
     before = getattr(data.current, "before_audit_", None)
     if before is not None:
         pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
@@ -280,7 +308,7 @@ def rows_table(data: ReportData) -> TextTable | None:
         return None
     head, rows = _listed(data)
     shown = [(row[0], share(row[1]), *map(str, row[2:])) for row in rows[:LISTED]]
-    return TextTable(head, shown, (1,), (3,) if data.listed.reasons is not None else ())
+    return TextTable(head, shown, (1,), tuple(k for k, name in enumerate(head) if name == "against it"))
 
 
 def rows_csv(data: ReportData) -> str:
@@ -298,6 +326,8 @@ def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
     found = data.listed
     head: tuple[str, ...] = ("row", "probability")
     columns: list[Any] = [(found.position + 1).tolist(), found.probability.tolist()]
+    if found.groups is not None:
+        head, columns = (*head, "group"), [*columns, found.groups]
     if found.reasons is not None:
         head, columns = (*head, "for it", "against it"), [*columns, *zip(*found.reasons, strict=True)]
     return (*head, *found.columns), list(zip(*columns, *found.columns.values(), strict=True))
@@ -321,17 +351,12 @@ def facts(data: ReportData) -> TextTable:
     columns = f"{data.current.n_features_in_} columns"
     if names is not None:
         columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
-    scenario = (
-        "case-control: the unlabeled rows are a sample of the population"
-        if fitted.labelled_fraction == 0
-        else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
-    )
     rows: list[Any] = [
         ("Model", f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models"),
         ("Columns", columns),
         ("Training sample", f"{fitted.sizes[0]:,} labelled positives, {fitted.sizes[1]:,} unlabeled rows"),
         ("Held out for counts", f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled"),
-        ("Where labels come from", scenario),
+        ("Scenario", scenario_text(fitted)),
         ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
         ("Area under the ROC curve", f"{data.roc.area:.3f}"),
@@ -343,6 +368,6 @@ def facts(data: ReportData) -> TextTable:
         ]
         test = data.current.shift_test_
         if test is not None:
-            verdict = "more than the prior has changed" if data.other_shift else "no evidence against it"
+            verdict = ONLY_PRIOR[data.current.shift_]
             rows.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
     return TextTable((), rows)

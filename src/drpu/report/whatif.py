@@ -59,10 +59,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "known": [
             _known(data.prior, data.rows, batch=data.batch, labels_at=data.current._label_prior()),
             _known(data.train, data.rows),
-            *(
-                _known(p.prior, p.n, batch=p.n, labels_at=None if p.only_prior else data.train.value)
-                for p in data.periods
-            ),
+            *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
         ],
         "map": None if answers is None else {"intercept": answers.intercept, "slope": answers.slope},
         "found": {

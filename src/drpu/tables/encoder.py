@@ -47,21 +47,13 @@ MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes
 class Indicators:
     """One column of zeros and ones for each frequent code of a category.
 
-    Attributes
-    ----------
-    n_columns : int
-        Number of columns with categories as codes.
-    categories : tuple of int
-        Positions of the categories.
-    codes : tuple of tuples of int
-        For each category, the codes that have their own column.
-    rest : tuple of bool
-        Whether the other codes of a category share one more column. This is the case if training had such
-        codes. Otherwise an unknown code has a 0 in every column of its category.
+    ``codes``: For each category, the codes that have their own column.
+    ``rest``: Whether the other codes of a category share one more column. This is the case if training
+    had such codes. Otherwise an unknown code has a 0 in every column of its category.
     """
 
-    n_columns: Annotated[int, Whole(1, 2**31)]
-    categories: Annotated[tuple[int, ...], Items(dim="c")]
+    n_columns: Annotated[int, Whole(1, 2**31)]  # number of columns with categories as codes
+    categories: Annotated[tuple[int, ...], Items(dim="c")]  # positions of the categories
     codes: Annotated[tuple[Annotated[tuple[int, ...], Items(1)], ...], Items(dim="c")]
     rest: Annotated[tuple[bool, ...], Items(dim="c")]
 
@@ -108,6 +100,17 @@ class Indicators:
             start += len(known) + rest
         return out
 
+    def codes_in(self, rows: FloatArray) -> FloatArray:
+        """The rows with codes again; a code without its own column becomes that of rare levels."""
+        found = np.full((len(rows), self.n_columns), float(OTHER))
+        start = self.n_columns - len(self.categories)
+        found[:, [j for j in range(self.n_columns) if j not in set(self.categories)]] = rows[:, :start]
+        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
+            shown = rows[:, start : start + len(codes)]
+            found[:, j] = np.where(shown.any(axis=1), np.array(codes)[shown.argmax(axis=1)], OTHER)
+            start += len(codes) + rest
+        return found
+
     @property
     def n_out(self) -> int:
         """Number of columns of the result."""
@@ -133,22 +136,13 @@ class TableEncoder(Kept):
 
     Labels are not used.
 
-    Attributes
-    ----------
-    columns : tuple of ColumnPlan
-        All columns of the training table, in their order.
-    named : bool
-        Whether columns are found by name; otherwise by position.
-    indicators : Indicators or None
-        If given, categories become indicator columns instead of codes.
-    salt : str or None
-        If given, levels are salted SHA-256 digests of the values.
+    ``columns``: All columns of the training table, in their order.
     """
 
     columns: Annotated[tuple[ColumnPlan, ...], Items(1)]
-    named: bool
-    salt: str | None = None
-    indicators: Indicators | None = None
+    named: bool  # whether columns are found by name; otherwise by position
+    salt: str | None = None  # if given, levels are salted SHA-256 digests of the values
+    indicators: Indicators | None = None  # if given, categories become indicator columns instead of codes
 
     def __post_init__(self) -> None:
         if len({plan.name for plan in self.columns}) != len(self.columns):

@@ -9,12 +9,14 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text
-from drpu.cli.show import Result, about, decision_lines, learnt, size, standing
+from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text, option
+from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning, heard
-from drpu.report.texts import prior_text
+from drpu.report.texts import prior_text, scenario_text
 
 __all__ = ["fit"]
+
+_SAID = ("case-control", "left-out", "text")  # notes that no warning repeats
 
 
 def fit(
@@ -36,12 +38,13 @@ def fit(
     ] = None,
     model: Annotated[str, typer.Option(help="auto, boosted, classifier, kernel or network.")] = "auto",
     scenario: Annotated[
-        str,
-        typer.Option(
-            help="case-control: unlabeled rows are a sample of the population. "
-            "single-sample: some rows of one sample are labelled."
+        str | None,
+        option(
+            help="case-control (assumed if left out): unlabeled rows are a sample of the population beside "
+            "the labelled ones. single-sample: some positives of one sample are labelled, as in most files "
+            "with all rows."
         ),
-    ] = "case-control",
+    ] = None,
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
     period: Annotated[
         str | None,
@@ -59,7 +62,7 @@ def fit(
 
     Examples
     --------
-    drpu fit train.parquet --label fraud --drop id,date --out fraud.drpu
+    drpu fit train.parquet --label fraud --scenario single-sample --drop id,date --out fraud.drpu
 
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
 
@@ -80,8 +83,9 @@ def fit(
     saving.check()
     cost = costs.stated
     classifier = DRPUClassifier(
-        model, prior=number_or_text(prior), cost=0.5 if cost is None else cost, scenario=scenario,
-        random_state=seed, n_jobs=jobs, verbose=int(sys.stderr.isatty() and not output.json),
+        model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
+        scenario=scenario or "case-control", random_state=seed, n_jobs=jobs,
+        verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
     loaded = reading.read(train)
     if label is not None:
@@ -101,16 +105,19 @@ def fit(
             _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
     saving.save(classifier, out)
     written = out.stat().st_size
-    values = {"artifact": str(out), "bytes": written} | learnt(classifier) | standing(classifier)
+    values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
+    assumed = scenario is None and unlabeled is None
     counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     return Result(
         values,
         {
             "fitted to": counted,
+            "scenario": ("assumed " if assumed else "") + scenario_text(classifier.fitted_),
             "share of positives": prior_text(classifier.prior_),
             "threshold": f"ratio above {classifier.threshold_:.3g}",
         }
         | decision_lines(values)
+        | table_lines({"notes": [note for note in values["notes"] if note["code"] in _SAID]})
         | {"written": f"{out} ({size(written)}, no training rows)"}
         | _next_step(classifier, out, train if unlabeled is None else unlabeled),
     )

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import Saved, option
-from drpu.cli.show import Result, about, decision_lines, learnt, position, size, standing
-from drpu.report.texts import prior_text
+from drpu.cli.show import Result, about, decision_lines, learnt, position, size, standing, table_lines
+from drpu.report.texts import prior_text, scenario_text
 
 __all__ = ["inspect", "verify"]
 
@@ -34,14 +34,14 @@ def inspect(
         classifier = saved.check_kind(record.classifier())
     values = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
     values |= {"contents": file.contents} | learnt(classifier) | position(classifier)
-    lines = _lines(values)
+    lines = _lines(values, classifier.fitted_)
     if expected:
         values |= standing(classifier)
         lines |= decision_lines(values)
     return Result(values, lines)
 
 
-def _lines(values: dict[str, Any]) -> dict[str, str]:
+def _lines(values: dict[str, Any], fitted: Any) -> dict[str, str]:
     names = values["columns"] or [f"{values['n_columns']} without names"]
     return {
         "kind": values["kind"],
@@ -49,13 +49,14 @@ def _lines(values: dict[str, Any]) -> dict[str, str]:
         "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
         "learnt from": f"{values['positives']:,.0f} positives, {values['unlabeled']:,.0f} unlabeled rows",
         "labels": f"{values['classes'][1]!s} is positive, {values['classes'][0]!s} is not",
+        "scenario": scenario_text(fitted),
         "training prior": prior_text(values["train_prior"]),
         "works at prior": prior_text(values["prior"]),
         "cost": f"{values['cost']!s}",
         "threshold": f"ratio above {values['threshold']:.3g}",
         "written by": ", ".join(f"{name} {number}" for name, number in values["versions"].items()),
         "size": size(values["bytes"]),
-    }
+    } | table_lines(values)
 
 
 def verify(

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from drpu.cli.options import Answers, By, Level, Reading, Saved
-from drpu.cli.show import Result, about
+from drpu.cli.show import PRIOR_HEAD, Result, about, prior_cells
 from drpu.report.texts import share
 
 __all__ = ["prior"]
@@ -40,11 +40,14 @@ def prior(
         raise typer.BadParameter("--audit needs one file and the column of its groups (--by month).")
     classifier = saved.load()
     found: list[dict[str, Any]] = []
+    train = classifier.train_prior_
+    lines = [["(training)", *map(share, (train.value, train.low, train.high)), "", ""]]
     for path in data:
         if by is None:
             adapted = reading.adapt(classifier, path, level=level)
             facts = {"p_value": adapted.shift_test_.p_value, "shift": adapted.shift_}
             found.append({"data": path, "prior": adapted.test_prior_} | facts)
+            lines.append([path, *prior_cells(adapted), ""])
             continue
         loaded = reading.read(path)
         X, values = reading.rows(classifier, loaded, used=[by]), loaded.groups(by)
@@ -52,15 +55,9 @@ def prior(
             audit = answers.read(classifier, X, reading, by=values)
             groups = classifier.adapt_by(X, by=values, level=level, audit=audit)
         for group in groups:
-            facts = {name: getattr(group, name) for name in ("prior", "alone", "weight", "p_value", "shift")}
+            names = ("prior", "alone", "weight", "p_value", "shift", "warnings")
+            facts = {name: getattr(group, name) for name in names}
             found.append({"data": f"{by}={group.name}", "rows": group.n} | facts)
-    lines = [["(training)", *_numbers(classifier.train_prior_), ""]]
-    for item in found:
-        only = "yes" if item["shift"] == "prior" else "no"
-        lines.append([item["data"], *_numbers(item["prior"]), only])
-    head = ["data", "prior", "low", "high", "only the prior changed"]
-    return Result({"train_prior": classifier.train_prior_, "found": found}, table=(head, lines))
-
-
-def _numbers(prior: Any) -> list[str]:
-    return [share(number) for number in (prior.value, prior.low, prior.high)]
+            lines.append([f"{by}={group.name}", *prior_cells(group), ", ".join(group.warnings)])
+    head = ["data", *PRIOR_HEAD, "warnings"]
+    return Result({"train_prior": train, "found": found}, table=(head, lines))

@@ -40,28 +40,25 @@ def report(
 
     drpu report fraud.drpu --cost 0.9 --out fraud.html
     """
-    from drpu.classifier.fitted import score_once
     from drpu.cli.tables import check_out
     from drpu.report import write_report
 
     if data is None and not (by is None and answers.audit is None and beside is None):
         raise typer.BadParameter("--by, --audit and --beside need new rows: give a file with them.")
     check_out(out, [saved.artifact, data, answers.audit])
-    cost, depth = decision.stated, decision.depth
+    cost = decision.stated
     classifier, X, groups, audit, columns = saved.load(), None, None, None, None
     if data is not None:
         loaded = reading.read(data)
         columns = {name: loaded.column(name) for name in names(beside)} if beside else None
         groups = None if by is None else loaded.groups(by)
-        rows = reading.rows(classifier, loaded, used=[by, *names(beside)])
-        with about(data):
-            X = score_once(classifier, rows)
+        X = reading.scored(classifier, loaded, used=[by, *names(beside)], mixed=by is None)
         audit = answers.read(classifier, X, reading)
     heading = saved.artifact.name if data is None else f"{saved.artifact.stem} on {Path(data).stem}"
     with about(data or saved.artifact):
         at = write_report(
             classifier, X, out, cost=cost, level=level, title=title or heading, by=groups, by_name=by,
-            audit=audit, budget=depth.get("rows", depth.get("share")), beside=columns,
+            audit=audit, budget=decision.checked, beside=columns,
         )  # fmt: skip
     written = out.stat().st_size
     return Result(

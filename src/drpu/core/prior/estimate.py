@@ -21,7 +21,15 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
 from drpu.exceptions import warn as give_warning
 
-__all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
+__all__ = [
+    "METHODS",
+    "PriorEstimate",
+    "PriorMethod",
+    "as_prior",
+    "estimate_prior",
+    "prior_from_tails",
+    "warn_if_not_identified",
+]
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
@@ -302,19 +310,25 @@ def _estimate(
     upper = clipped if upper is None else float(min(max(upper, clipped), limits.high))
     estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, False, upper)
     if warn:
-        give_warning(
-            SeparationWarning(
-                "the prior is not identified: {value} is used, it is at most {upper} if the best-scored rows "
-                "are all positive, and anything from {low} to {high} is possible. The score may separate the "
-                f"classes too weakly to tell (Youden's index {limits.separation:.2f} or more):",
-                advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
-                "(at_budget), or label about 50 rows (plan_audit).",
-                command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
-                "label about 50 rows (drpu audit).",
-                value=estimate.value,
-                upper=upper,
-                low=estimate.low,
-                high=estimate.high,
-            )
-        )
+        warn_if_not_identified(estimate)
     return estimate
+
+
+def warn_if_not_identified(prior: PriorEstimate) -> None:
+    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows."""
+    if prior.identified:
+        return
+    shares = {"value": prior.value, "low": prior.low, "high": prior.high}
+    shares |= {} if prior.upper is None else {"upper": prior.upper}
+    bound = "" if prior.upper is None else "it is at most {upper} by the best-scored rows, and "
+    give_warning(
+        SeparationWarning(
+            f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to {{high}} is "
+            "possible. The score may separate the classes too weakly to tell:",
+            advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
+            "(at_budget), or label about 50 rows (plan_audit).",
+            command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
+            "label about 50 rows (drpu audit).",
+            **shares,
+        )
+    )

@@ -13,7 +13,7 @@ groups by the method of Paule and Mandel: the value at which
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -46,8 +46,15 @@ class GroupPrior:
         Weight of ``alone`` in ``prior``, between 0 and 1.
     p_value : float
         P-value of the test of the scores that only the prior has changed in this group.
-    shift : {"prior", "other"}
-        Whether only the prior has changed, by both tests; if not, the prior is a guarded reading.
+    shift : {"prior", "other", "answers"}
+        What moved, by both tests: only the prior; more, so that it is a guarded reading; or answers were
+        used.
+    warnings : tuple of str
+        Codes of the warnings about the group.
+    classifier : AdaptedClassifier or None
+        The classifier for rows of the group, which makes its labels.
+    flagged : int or None
+        Number of its rows that this classifier flags.
     """
 
     name: Any
@@ -57,6 +64,9 @@ class GroupPrior:
     weight: float
     p_value: float
     shift: str = "prior"
+    warnings: tuple[str, ...] = ()
+    classifier: Any = field(default=None, repr=False, compare=False)
+    flagged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,22 +112,29 @@ class GroupPriors:
         width = max(len(str(group.name)) for group in self.groups)
         lines = [
             f"{group.name!s:<{width}}  {group.n:>8,}  "
-            f"{group.prior.value:.3f} [{group.prior.low:.3f}, {group.prior.high:.3f}]"
+            f"{group.prior.value:.3f} [{group.prior.low:.3f}, {group.prior.high:.3f}]  "
+            f"{', '.join(group.warnings)}"
             for group in self.groups
         ]
         head = f"{len(self)} groups, limits for all together at {self.level:.0%}; all rows {self.whole}"
-        return "\n".join([head, *lines])
+        return "\n".join([head, *(line.rstrip() for line in lines)])
+
+    @property
+    def differ(self) -> bool:
+        """Whether the priors of the groups differ: no value lies within all limits."""
+        return max(group.prior.low for group in self) > min(group.prior.high for group in self)
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th scope=row>{escape(str(group.name))}</th><td>{group.n:,}</td><td>{group.prior.value:.3f}"
-            f"</td><td>{group.prior.low:.3f} to {group.prior.high:.3f}</td></tr>"
+            f"</td><td>{group.prior.low:.3f} to {group.prior.high:.3f}</td>"
+            f"<td>{', '.join(group.warnings)}</td></tr>"
             for group in self.groups
         )
         caption = f"limits hold for all {len(self)} groups together at {self.level:.0%}"
         return (
             f"<table><caption>{caption}</caption><thead><tr><th>group</th><th>rows</th><th>prior</th>"
-            f"<th>limits</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<th>limits</th><th>warnings</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
 
