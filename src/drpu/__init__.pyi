@@ -7,6 +7,8 @@ from .classifier.adapted import AdaptedClassifier as AdaptedClassifier
 from .classifier.audit import Audit as Audit
 from .classifier.audit import AuditPlan as AuditPlan
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
+from .classifier.explain import Suspects as Suspects
+from .classifier.explain import suspects as suspects
 from .classifier.fitted import FittedRatio as FittedRatio
 from .classifier.pipelines import adapt as adapt
 from .classifier.pipelines import at_prior as at_prior

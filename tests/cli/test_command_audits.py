@@ -168,3 +168,27 @@ def test_help_has_examples(run, command):
     code, out, _ = run(f"{command} --help")
     assert code == 0
     assert f"Examples:\n    drpu {command}" in out
+
+
+def test_labels_that_look_wrong_are_listed(run, folder):
+    train = pa.csv.read_csv(folder / "train.csv")
+    y, rows = train["y"].to_numpy().copy(), np.column_stack([train["a"], train["b"]])
+    wrong = int(rows.sum(axis=1).argmin())  # far from all positives
+    y[wrong] = 1
+    rows = np.vstack([rows, rows[5]])  # a copy of a labelled row
+    labels = pa.array(["yes" if label else None for label in [*y, 0]])
+    table = pa.table({"id": np.arange(1001), "a": rows[:, 0], "b": rows[:, 1], "y": labels})
+    pa.csv.write_csv(table, folder / "labels.csv")
+    run("fit labels.csv --label y --drop id --model classifier --out labels.drpu")
+    words = "suspects labels.drpu labels.csv --trusted --label y --drop id"
+    code, out, _ = run(f"{words} --n 3 --keep id --out odd.csv")
+    assert code == 0
+    assert "labels are expected to be wrong; 1 unlabeled rows are copies of labelled ones" in out
+    odd = pa.csv.read_csv(folder / "odd.csv").to_pydict()
+    assert odd["id"] == odd["drpu_row"]
+    assert (odd["id"][0], odd["id"][3]) == (wrong, 1000)
+    assert odd["drpu_suspicion"] == ["label", "label", "label", "copy"]
+    assert odd["drpu_copy_of"][3] == 5
+    found = answer(run(f"{words} --json"))
+    assert found["labelled"] == 201
+    assert found["suspects"]["row"][0] == wrong

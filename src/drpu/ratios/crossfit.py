@@ -22,7 +22,7 @@ from drpu.functions.folds import Blend, Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import Positions, draw_splits, run_jobs, threads_of_one_fit
 
-__all__ = ["Known", "cross_fit", "resolve_holdout", "tails_of"]
+__all__ = ["Known", "cross_fit", "held_scores", "resolve_holdout", "tails_of"]
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
@@ -199,6 +199,42 @@ def _blended(folds: Folds, others: Folds, share: float) -> Folds:
         Blend(one, two, share) for one, two in zip(folds.all_functions, others.all_functions, strict=True)
     ]
     return Folds(tuple(both), None) if folds.whole is None else Folds(tuple(both[:-1]), both[-1])
+
+
+def held_scores(
+    learner: RatioLearner,
+    pair: SamplePair,
+    *,
+    folds: int,
+    repeats: int,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[FloatArray, FloatArray]:
+    """Mean score of each positive and each unlabeled row by functions that were not trained on it.
+
+    Every repeat divides the rows into other folds. Empty if the groups of the rows cannot be divided.
+    """
+    rng = check_random_state(random_state)
+    work: list[Any] = []
+    for _ in range(repeats):
+        splits = draw_splits(pair, folds, rng)
+        copies = learner.for_folds(pair, len(splits)) if splits else []
+        work += [
+            (copy, _Rows(pair, splits, None), split, False)
+            for copy, split in zip(copies, splits, strict=True)
+        ]
+    if not work:
+        return np.empty(0), np.empty(0)
+    jobs = effective_n_jobs(n_jobs)
+    done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
+    scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
+    for (_, _, split, _), (_, *found) in zip(
+        work, progress(done, total=len(work), label="folds", show=verbose > 0), strict=True
+    ):
+        for part, (_, held), own in zip(scores, split, found, strict=True):
+            part[held] += own / repeats
+    return scores
 
 
 def _fit_split(

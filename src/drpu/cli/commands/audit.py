@@ -1,4 +1,4 @@
-"""``drpu audit`` and ``drpu evaluate``: rows for which true labels are needed, and what the labels show."""
+"""``drpu audit``, ``evaluate`` and ``suspects``: rows to label, what labels show, labels that look wrong."""
 
 from __future__ import annotations
 
@@ -6,11 +6,24 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Answers, By, Costs, Data, Keep, Level, Prior, Reading, Saved, Seed
+from drpu.cli.options import (
+    Answers,
+    By,
+    Costs,
+    Data,
+    Formulas,
+    Keep,
+    Level,
+    Output,
+    Prior,
+    Reading,
+    Saved,
+    Seed,
+)
 from drpu.cli.show import Result, about, standing
 from drpu.report.texts import figure_text, number, share
 
-__all__ = ["audit", "evaluate"]
+__all__ = ["audit", "evaluate", "suspects"]
 
 _FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
 
@@ -32,6 +45,7 @@ def audit(
     ] = "auto",
     by: By = None,
     keep: Keep = None,
+    formulas: Formulas = False,
     level: Level = 0.95,
     seed: Seed = 0,
     reading: Reading,
@@ -66,7 +80,7 @@ def audit(
         else:
             plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
     rows = None if kept is None else kept.take(plan.rows)
-    write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data])
+    write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data], formulas=formulas)
     if by is None:
         names = ("n", "rows", "expected_width", "population", "level")
         facts = {name: getattr(plan, name) for name in names}
@@ -139,6 +153,52 @@ def evaluate(
     rows = f"{found.n:,} rows with true labels; {found.level:.0%} intervals"
     figures = {name.replace("_", " "): _figure(name, getattr(found, name)) for name in _FIGURES}
     return Result({"evaluation": found} | standing(classifier), {"measured on": rows} | figures)
+
+
+def suspects(
+    saved: Saved,
+    data: Data,
+    label: Annotated[str, typer.Option("--label", "-l", help="Column of labels, as in training.")],
+    out: Annotated[str, typer.Option("--out", "-o", help="Output file; - is CSV on standard output.")] = "-",
+    *,
+    n: Annotated[
+        int | None,
+        typer.Option("--n", "-n", min=0, help="Labelled rows to list; default: as many as may be wrong."),
+    ] = None,
+    keep: Keep = None,
+    level: Level = 0.95,
+    reading: Reading,
+    output: Output,
+) -> Result:
+    """List labelled rows that look like no other positive, and unlabeled rows that equal a labelled one.
+
+    The most suspicious label comes first, with the probability that it is wrong. The classifier has seen
+    these rows, so its ratio is learnt again here, in folds that do not see the rows that they judge.
+
+    Examples
+    --------
+    drpu suspects fraud.drpu train.parquet --label fraud --out check.csv
+
+    drpu suspects fraud.drpu train.csv --label fraud --n 20 --keep id,amount
+    """
+    from drpu import suspects as find
+    from drpu.cli.tables import PIPE, beside, check_out, write_table
+
+    check_out(out, [saved.artifact, data], table=True)
+    classifier, loaded = saved.load(), reading.read(data)
+    kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[label])
+    y = loaded.column(label)
+    with about(f"{data}, column {label!r}"):
+        found = find(classifier, X, y, level=level)
+    columns = found.to_columns(n)
+    values = {"expected": found.expected, "labelled": len(found.positions), "copies": len(found.copies)}
+    if out == PIPE and output.json:
+        return Result(values | {"suspects": columns})
+    rows = None if kept is None else kept.take(columns["row"])
+    answers = {f"drpu_{name}": column for name, column in columns.items()}
+    write_table(out, beside(rows, answers), inputs=[saved.artifact, data])
+    lines = [str(found)] if out == PIPE else [str(found), f"{len(columns['row']):,} rows written to {out}"]
+    return Result(values | {"out": out}, lines, aside=out == PIPE)
 
 
 def _figure(name: str, figure: Any) -> str:
