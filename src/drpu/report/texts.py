@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from drpu.report.data import ReportData
 
 __all__ = [
+    "backtest_text",
     "cards",
     "cautions",
     "expectations",
@@ -289,11 +290,42 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
             "(dashed line); the fewer rows a group has, the more."
         )
         yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (4, 5))
+    if data.past.periods:
+        moves: list[Any] = [
+            (
+                past.name,
+                f"{past.rows:,}",
+                f"{past.labels:,}",
+                _factor(past.seen),
+                _factor(data.past.reading(past).move) + ("" if past.used else " (not used)"),
+            )
+            for past in data.past.periods
+        ]
+        names = ("period", "rows", "labels", "move by the labels", "move as read")
+        note = f"Factors by which the odds of a positive moved. {backtest_text(data)}"
+        yield (
+            "How well past periods would have been read",
+            note,
+            TextTable(names, moves, (1, 2, 3, 4), (1, 2)),
+        )
     before = getattr(data.current, "before_audit_", None)
     if before is not None:
         pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
         rows = [(f"share of positives, {name}", *map(prior_text, pair)) for name, pair in pairs.items()]
         yield "What the audit changed", "", TextTable(("", "before the audit", "with the answers"), rows)
+
+
+def backtest_text(data: ReportData) -> str:
+    """How far readings of past periods are believed."""
+    return (
+        "Each period was read by a fit to the rows before it. Where such a reading moves the log-odds by 1, "
+        f"{data.past.slope:.2f} of it is believed; readings were wrong by a factor of "
+        f"{math.exp(data.past.spread):.2f} (one standard deviation of the log-odds)."
+    )
+
+
+def _factor(move: float) -> str:
+    return f"{math.exp(move):.2f} times"
 
 
 def expectations(data: ReportData) -> TextTable:
