@@ -111,6 +111,7 @@ def warn_of_more_positives(positive: int, unlabeled: int) -> None:
 
 
 def _flat(y: Any) -> np.ndarray[Any, Any]:
+    refuse_mask("y", y)
     try:
         labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=True)
     except ValueError as error:
@@ -257,7 +258,7 @@ def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
         return found
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         gaps = not model.accepts_nan and np.isnan(matrix).any()
         raise (MissingValuesError if gaps else DataError)(one_line(error)) from error
 
@@ -407,7 +408,7 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
         )
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(one_line(error)) from error
     check_size(name, X)
     return without_repeats(X) if table is None else table.transform_array(X)

@@ -173,6 +173,8 @@ class TableEncoder(Kept):
         cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False, named: bool = True
     ) -> Self:
         """The encoder of a training table from the summaries of its columns."""
+        if not summaries:
+            raise DataError("X must have at least one column, got a table with 0 feature(s).")
         plans = [_plan(name, summary) for name, summary in summaries.items()]
         if all(isinstance(plan, LeftOutColumn) for plan in plans):  # one column is always kept
             last = plans[-1].name
