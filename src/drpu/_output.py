@@ -47,24 +47,8 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     """The file that writing to ``path`` would create or replace, after symbolic links.
 
     Call this before a long computation, so that a target that cannot be written is
-    reported at once. :func:`output_file` repeats the check.
-
-    Parameters
-    ----------
-    path : path-like
-        The output.
-    inputs : iterable of path-like
-        Files that the output is made from. Those that do not exist are ignored.
-
-    Raises
-    ------
-    OutputError
-        If ``path`` is not a regular file, or is one of ``inputs`` (under the same name, through a
-        symbolic link or as a hard link).
-    FileNotFoundError
-        If there is no folder for it.
-    PermissionError
-        If ``path`` exists and may not be written.
+    reported at once. :func:`output_file` repeats the check. ``OutputError`` is raised for what is no regular
+    file, or is one of ``inputs`` (under the same name, through a symbolic link or as a hard link).
     """
     target = Path(os.path.realpath(path))
     try:
@@ -98,24 +82,6 @@ def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO
 
     The file can also be read: what was written may be checked before the target is
     replaced. If the block raises, the target is left as it was.
-
-    Parameters
-    ----------
-    path : path-like
-        The output.
-    inputs : iterable of path-like
-        Files that the output is made from; see :func:`check_output`.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> target = Path(tempfile.mkdtemp()) / "numbers.csv"
-    >>> with output_file(target) as file:
-    ...     _ = file.write(b"1,2,3")
-    ...     target.exists()
-    False
-    >>> target.read_bytes()
-    b'1,2,3'
     """
     target = check_output(path, inputs=inputs)
     _clear_stale(target.parent)
