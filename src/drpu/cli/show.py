@@ -14,7 +14,7 @@ from typing import Any
 
 from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import ONLY_PRIOR, figure_text, share, share_range
+from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
 
 __all__ = [
     "PRIOR_HEAD",
@@ -191,7 +191,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
 
 def _expected(values: dict[str, Any], name: str) -> str:
     value, (low, high) = values["expected"][name], values["expected_range"][name]
-    return f"{name} {share(value)} ({share_range(min(low, value), max(high, value))})"
+    return f"{name} {value_text(value, min(low, value), max(high, value))}"
 
 
 def size(n_bytes: int) -> str:
