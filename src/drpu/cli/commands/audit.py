@@ -192,7 +192,7 @@ def suspects(
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[label])
     y = loaded.column(label)
     with about(f"{data}, column {label!r}"):
-        found = find(classifier, X, y, level=level)
+        found = find(classifier, X, y, level=level, verbose=int(not output.json))
     columns = found.to_columns(n)
     values = {"expected": found.expected, "labelled": len(found.positions), "copies": len(found.copies)}
     if out == PIPE and output.json:
