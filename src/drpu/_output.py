@@ -46,9 +46,9 @@ _NAME_PART = 40  # characters of the name of the target; each has at most 4 byte
 def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     """The file that writing to ``path`` would create or replace, after symbolic links.
 
-    Call this before a long computation, so that a target that cannot be written is
-    reported at once. :func:`output_file` repeats the check. ``OutputError`` is raised for what is no regular
-    file, or is one of ``inputs`` (under the same name, through a symbolic link or as a hard link).
+    Call this before a long computation, so that a target that cannot be written is reported at once.
+    ``OutputError`` is raised if ``path`` is not a regular file, or is one of ``inputs``, the files that the
+    output is made from (under the same name, through a symbolic link or as a hard link).
     """
     target = Path(os.path.realpath(path))
     try:
@@ -80,8 +80,19 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
 def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO[bytes]]:
     """A binary file to write the content of ``path`` to; the target changes when the block ends.
 
-    The file can also be read: what was written may be checked before the target is
-    replaced. If the block raises, the target is left as it was.
+    The file can also be read: what was written may be checked before the target is replaced. If the block
+    raises, the target is left as it was. ``inputs`` are those of :func:`check_output`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "numbers.csv"
+    >>> with output_file(target) as file:
+    ...     _ = file.write(b"1,2,3")
+    ...     target.exists()
+    False
+    >>> target.read_bytes()
+    b'1,2,3'
     """
     target = check_output(path, inputs=inputs)
     _clear_stale(target.parent)

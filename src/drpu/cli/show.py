@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
+from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
 
@@ -299,11 +300,7 @@ def say(text: str, *, aside: bool = False) -> None:
     line = printable(text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
-    bars = sys.modules.get("tqdm.std")
-    if aside and bars is not None:
-        bars.tqdm.write(line, file=stream)  # above a progress bar, not in its line
-    else:
-        print(line, file=stream)
+    say_above(line, stream)
 
 
 def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:
