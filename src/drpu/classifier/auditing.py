@@ -99,19 +99,12 @@ _BOUND = 0.2  # part of the error probability of the upper limit for the bound f
 class AuditedPriors:
     """Priors from answers.
 
-    Attributes
-    ----------
-    train : PriorEstimate
-        Prior of the training population.
-    own : PriorEstimate
-        Prior of the audited rows, from the answers about them alone.
-    fairness : FairnessTest or None
-        Whether the labelled positives are distributed like the audited ones; None if the audited
-        rows were used in training, so that their scores cannot be compared.
+    ``fairness``: Whether the labelled positives are distributed like the audited ones; None if the
+    audited rows were used in training, so that their scores cannot be compared.
     """
 
-    train: PriorEstimate
-    own: PriorEstimate
+    train: PriorEstimate  # prior of the training population
+    own: PriorEstimate  # prior of the audited rows, from the answers about them alone
     fairness: FairnessTest | None
 
 
@@ -120,8 +113,6 @@ def audited_priors(
 ) -> AuditedPriors:
     r"""Prior of the training population, from all ``parts``, and of the rows that ``seen`` counts.
 
-    Notes
-    -----
     A fifth of the error probability of the upper limit is reserved for the upper limit that
     labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
     used only if no test rejects its assumption that the labelled positives are a random sample of all.
@@ -439,24 +430,12 @@ def _recalibrated(
 
 @dataclass(frozen=True, slots=True)
 class TrainingAnswers:
-    """Answers that a fit uses.
+    """Answers that a fit uses."""
 
-    Attributes
-    ----------
-    answers : Answers
-        True labels and their design.
-    place : ndarray of shape (n,)
-        Positions of the answered rows in the rows of the fit, or in ``other``.
-    other : rows or None
-        Other rows than those of the fit.
-    of_unlabeled : bool
-        Whether the rows were chosen among the unlabeled rows of the fit only.
-    """
-
-    answers: Answers
-    place: IntArray
-    other: Any = None
-    of_unlabeled: bool = False
+    answers: Answers  # true labels and their design
+    place: IntArray  # positions of the answered rows in the rows of the fit, or in ``other``
+    other: Any = None  # other rows than those of the fit
+    of_unlabeled: bool = False  # whether the rows were chosen among the unlabeled rows of the fit only
 
     @property
     def chance(self) -> FloatArray:
@@ -594,18 +573,10 @@ def mark_of(fitted: FittedRatio) -> str:
 def resolve_audit(
     classifier: RatioClassifier, audit: Audit, X: ScoredRows | None, seen: ScoreTails | None
 ) -> list[AuditPart]:
-    """The parts of ``audit`` with scores by ``classifier``.
+    """The parts of ``audit`` with scores by ``classifier``, which planned it or is adapted from that one.
 
-    Parameters
-    ----------
-    classifier : RatioClassifier
-        Must be the one that planned the audit, or an adaptation of it.
-    audit : Audit
-        The answers.
-    X : ScoredRows, optional
-        The rows that positions in a random sample refer to.
-    seen : ScoreTails, optional
-        Counts of the rows that a random sample was drawn from.
+    ``X`` are the rows that positions in a random sample refer to, ``seen`` the counts of the rows that it
+    was drawn from.
     """
     mark, parts = mark_of(classifier.fitted_), []
     for part in audit.parts:

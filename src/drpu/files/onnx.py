@@ -95,6 +95,14 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(getattr(classifier, "fitted_", None), FittedRatio):
         given = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
+    try:
+        write_output(path, _model(classifier).SerializeToString())
+    except UnicodeEncodeError as error:  # a name or a level of the user
+        raise ArtifactError(f"a graph has texts in UTF-8, which {error.object[:100]!r} is not.") from error
+
+
+def _model(classifier: Any) -> Any:
+    """The graph with its inputs, outputs and metadata."""
     core: FittedRatio = classifier.fitted_
     graph = Graph()
     rows, inputs, texts = row_inputs(graph, classifier)
@@ -110,7 +118,7 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     kind = _label(graph, core, graph.op("Greater", mean, threshold))
 
     double = graph.onnx.TensorProto.DOUBLE
-    model = graph.model(
+    return graph.model(
         inputs | {"prior": [1], "cost": [1]},
         {"ratio": double, "probability": double, "label": kind},
         {
@@ -121,7 +129,6 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
         },
         texts,
     )
-    write_output(path, model.SerializeToString())
 
 
 def _scores(graph: Graph, function: Function, rows: str) -> str:
