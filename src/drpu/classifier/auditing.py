@@ -283,7 +283,7 @@ def plan_rows(
         mark = fitted.training
         population = "auto" if mark is None else mark.population_of(scored.rows)
     ratio, counts = np.exp(fitted.log_ratio_of(scored.scores)), scored.counts
-    prior = fitted.prior_of(counts, level=bound_level(level), warn=False)
+    prior = fitted.prior_of(counts, level=bound_level(level))
     posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
     # The upper limit without answers helps only if the prior is as high as estimated.
     bound = prior.high if prior.identified else 1.0
@@ -339,7 +339,7 @@ def adapt_to_answers(
     fitted = classifier.fitted_
     check_real("memory", memory, low=0.0, high=1.0)
     rows, seen, parts, own = _parts_of(classifier, X, audit)
-    rough = fitted.prior_of(seen, level=level, warn=False)
+    rough = fitted.prior_of(seen, level=level)
     test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
     in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
     only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
