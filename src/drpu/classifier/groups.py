@@ -16,13 +16,19 @@ from sklearn.utils import check_random_state
 from drpu._arrays import as_numpy
 from drpu._samples import n_rows
 from drpu._typing import IntArray
-from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map, read_counts
+from drpu.classifier.adapting import (
+    adapt_to_counts,
+    arrived_labels,
+    moved_map,
+    read_counts,
+    sampling_error,
+)
 from drpu.classifier.audit import Audit, GroupPlans, listed
 from drpu.classifier.auditing import answered_prior, plan_rows, resolve_audit
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.results import Evaluation, evaluate_answers
-from drpu.core.prior.groups import GroupPrior, GroupPriors, joint_level, shrink, with_answers
+from drpu.core.prior.groups import GroupPrior, GroupPriors, GroupReading, joint_level, shrink, with_answers
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -85,25 +91,21 @@ def priors_by_group(
     labels = None if y is None else np.array(listed(y, "y"), dtype=object)
     if labels is not None and len(labels) != len(member):
         raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
-    adapted, caught = [], []
-    for k, part in enumerate(parts):
+    adapted, caught, readings = [], [], []
+    for k, (name, part) in enumerate(zip(names, parts, strict=True)):
         own = None
         if labels is not None:
             own = arrived_labels(classifier, labels[member == k].tolist(), len(part), **late)
         with heard() as said:
             prior = fitted.prior_of(part.counts, level=each)
-            adapted.append(
-                adapt_to_counts(classifier, part.counts, prior, cost=cost, shift=shift, arrived=own)
-            )
+            there = adapt_to_counts(classifier, part.counts, prior, cost=cost, shift=shift, arrived=own)
+        adapted.append(there)
         caught.append(said)
+        p_value = math.nan if there.shift_test_ is None else there.shift_test_.p_value
+        error = sampling_error(fitted, part.counts, there, own)
+        readings.append(GroupReading(name, len(part), there.prior_, error, p_value, there.shift_))
     found = shrink(
-        names,
-        [len(part) for part in parts],
-        [there.prior_ for there in adapted],
-        [math.nan if there.shift_test_ is None else there.shift_test_.p_value for there in adapted],
-        read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior,
-        level,
-        [there.shift_ for there in adapted],
+        readings, read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior, level
     )
     if audit:
         answered = {
