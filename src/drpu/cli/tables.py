@@ -23,6 +23,7 @@ from drpu._output import check_output, output_file
 from drpu.cli.options import names
 from drpu.cli.show import _plain, printable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.tables.values import NULL_WORDS
 
 __all__ = ["PARQUET", "PIPE", "Loaded", "TextFormat", "beside", "check_out", "read", "write_table"]
 
@@ -43,11 +44,15 @@ _LARGEST_BLOCK = 2**31 - 2  # bytes
 
 @dataclass(frozen=True, slots=True)
 class TextFormat:
-    """How to read a text file; None means the default of its ending, and UTF-8."""
+    """How to read a text file; None means the default of its ending, and UTF-8.
+
+    ``texts`` are columns that are texts whatever they look like, because training had texts there.
+    """
 
     sep: str | None = None
     encoding: str | None = None
     decimal: str = "."
+    texts: frozenset[str] = frozenset()
 
     def __post_init__(self) -> None:
         if self.sep is not None and len(self.separator) != 1:
@@ -141,16 +146,24 @@ def _csv(pa: Any, source: Any, ending: str, form: TextFormat) -> Any:
         # Types were guessed from the first block; a later value may not fit. Guess from all of them.
         size = 50 * os.path.getsize(source) if isinstance(source, str) else source.size()
         table = read(block=min(size + 1, _LARGEST_BLOCK), **guess)
-    whole = [field.name for field in table.schema if pa.types.is_integer(field.type)]
-    if not whole or len(set(table.column_names)) < table.num_columns:
-        return table  # the caller refuses names that occur twice
-    codes: set[str] = set()  # digits with leading zeros, such as postal codes, are texts
-    texts = dict.fromkeys(whole, pa.string())
-    for batch in read(csv.open_csv, include_columns=whole, column_types=texts):
-        for name in whole:
-            zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
-            codes |= {name} if compute.any(zeros).as_py() else set()
-    return read(**guess, column_types=dict.fromkeys(codes, pa.string())) if codes else table
+    kinds = {field.name: field.type for field in table.schema if field.name}
+    if len(set(table.column_names)) < table.num_columns or any(map(pa.types.is_binary, kinds.values())):
+        return table  # the caller refuses these
+    texts = {name for name, kind in kinds.items() if name in form.texts or pa.types.is_string(kind)}
+    whole = [name for name, kind in kinds.items() if pa.types.is_integer(kind) and name not in texts]
+    as_text: dict[str, Any] = {"strings_can_be_null": True, "null_values": [""]}  # NA may be Namibia
+    if whole:  # digits with leading zeros, such as postal codes, are texts
+        types = dict.fromkeys(whole, pa.string())
+        for batch in read(csv.open_csv, include_columns=whole, column_types=types, **as_text):
+            for name in whole:
+                zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
+                texts |= {name} if compute.any(zeros).as_py() else set()
+    if texts:
+        types = dict.fromkeys(texts, pa.string())
+        found = read(include_columns=sorted(texts), column_types=types, **as_text)
+        for name in texts:
+            table = table.set_column(table.column_names.index(name), name, found.column(name))
+    return table
 
 
 def _json(source: Any) -> Any:
@@ -197,6 +210,13 @@ class Loaded:
         if self.arrays is not None:
             return self.arrays[name]
         return _flat(self.table.column(name))
+
+    def labels(self, name: str) -> Any:
+        """One column of labels, in which words for a missing value are missing."""
+        values = self.column(name)
+        if values.dtype != object:
+            return values
+        return np.array([None if value in NULL_WORDS else value for value in values], dtype=object)
 
     def numbers(self, name: str, meaning: str) -> Any:
         """One column of numbers."""

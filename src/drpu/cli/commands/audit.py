@@ -71,7 +71,8 @@ def audit(
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
-    classifier, loaded = saved.load(), reading.read(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[by])
     options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
     with about(data):
@@ -131,9 +132,10 @@ def evaluate(
         raise typer.BadParameter(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
-    classifier, loaded = saved.load(), reading.read(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
     X = reading.rows(classifier, loaded, used=[label, by])
-    classifier, y = costs.at(classifier, prior), None if label is None else loaded.column(label)
+    classifier, y = costs.at(classifier, prior), None if label is None else loaded.labels(label)
     if by is not None:
         with about(data):
             audits = answers.read(classifier, X, reading, by=loaded.groups(by))
@@ -185,9 +187,10 @@ def suspects(
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
-    classifier, loaded = saved.load(), reading.read(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[label])
-    y = loaded.column(label)
+    y = loaded.labels(label)
     with about(f"{data}, column {label!r}"):
         found = find(classifier, X, y, level=level)
     columns = found.to_columns(n)
