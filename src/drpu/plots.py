@@ -68,7 +68,7 @@ def level_ratios(fitted: FittedRatio) -> FloatArray:
 def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.labelled_fraction
-    return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled)
+    return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled, fitted.level_offsets)
 
 
 def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None) -> Decision:
@@ -80,6 +80,7 @@ def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None)
         fitted.labelled_fraction,
         len(fitted.model.functions),
         rows,
+        fitted.level_offsets,
     )
 
 
@@ -633,6 +634,8 @@ class PrecisionRecallDisplay(Display):
         precision = [(b.precision.value, b.precision.low, b.precision.high) for b in found]
         recall = np.array([b.recall.value for b in found])
         value, low, high = np.array(precision).T
+        if point is not None and math.isnan(point[1]):  # nothing is flagged
+            point = point[0], 1.0
         return cls(recall, value, low, high, prior.value, point)
 
     @classmethod

@@ -196,38 +196,6 @@ def test_months_are_those_of_a_column_of_dates(run):
     assert [item["data"] for item in found][:2] == ["opened=2026-01", "opened=2026-02"]
 
 
-def test_the_kinds_of_training_decide_how_a_later_file_is_read(run, folder):
-    """A row has one label whatever the other rows of its file are, and in CSV as in Parquet."""
-    rng = np.random.default_rng(0)
-    n, y = 600, np.arange(600) % 3 == 0
-    columns = {
-        "state": rng.choice(["true", "false", "unknown"], n, p=[0.4, 0.4, 0.2]),
-        "version": rng.choice(["1.0", "1.00", "2.1-beta"], n),
-        "country": np.where(rng.random(n) < 0.3 + 0.5 * y, "NA", "DE"),
-        "amount": rng.normal(y, 1.0),
-    }
-    table = pa.table(columns | {"y": y.astype(int)})
-    pa.csv.write_csv(table, folder / "kinds.csv")
-    pa.parquet.write_table(table, folder / "kinds.parquet")
-    for ending in ("csv", "parquet"):
-        assert (
-            run(f"fit kinds.{ending} --label y --model boosted --prior 0.4 --out kinds-{ending}.drpu")[0] == 0
-        )
-    masks = {"all": np.ones(n, bool), "same": columns["state"] == "true", "one": columns["version"] == "1.0"}
-    masks["number"], masks["namibia"] = columns["version"] != "2.1-beta", columns["country"] == "NA"
-    found = {}
-    for name, mask in masks.items():
-        rows = table.filter(pa.array(mask)).drop_columns(["y"])
-        pa.csv.write_csv(rows, folder / "later.csv")
-        pa.parquet.write_table(rows, folder / "later.parquet")
-        for fitted in ("csv", "parquet"):
-            for ending in ("csv", "parquet"):
-                out = answer(run(f"predict kinds-{fitted}.drpu later.{ending} --json"))["answers"]
-                found[name] = found.get(name, out["drpu_probability"])
-                assert out["drpu_probability"] == found[name], (name, fitted, ending)
-        assert found[name] == np.array(found["all"])[mask].tolist()
-
-
 def test_words_for_missing_labels_are_no_labels(run, folder):
     text = "a,y\n" + "".join(
         f"{k % 7},{'yes' if k % 3 == 0 else 'NA' if k % 2 else ''}\n" for k in range(200)

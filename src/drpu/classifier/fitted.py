@@ -46,20 +46,11 @@ class ScoredRows:
     """Checked rows with their scores.
 
     ``adapt``, ``adapt_by``, ``at_budget``, ``predict`` and ``outputs`` take them in place of rows.
-
-    Attributes
-    ----------
-    rows : rows of shape (n, d)
-        In the form that the model accepts.
-    scores : ndarray of shape (n, models)
-        Score of each row by each model, as by :meth:`FittedRatio.scores`.
-    counts : ScoreTails
-        The counts of these scores.
     """
 
-    rows: Rows
-    scores: FloatArray
-    counts: ScoreTails
+    rows: Rows  # in the form that the model accepts
+    scores: FloatArray  # score of each row by each model, as by :meth:`FittedRatio.scores`
+    counts: ScoreTails  # the counts of these scores
 
     def __len__(self) -> int:
         return len(self.scores)
@@ -80,6 +71,7 @@ _CHUNK = 1 << 16
 # Quantiles of a normal distribution whose standard deviation is that of the log-ratio of a new row over the
 # fold models of the default, the mean over tables of different kinds.
 FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
+AVERAGE_OFFSETS = FOLD_OFFSETS * 7 / 15  # the same for models whose ratios are averaged for a label
 NO_OFFSET = np.zeros(1)
 TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
 
@@ -187,9 +179,16 @@ class FittedRatio:
         """Multiple of the score that breaks ties; 0 if all training rows are positive, with the ratio 1."""
         return TIE_BREAK if self.train_prior.value < 1 else 0.0
 
+    @property
+    def level_offsets(self) -> tuple[float, ...]:
+        """Scores of several models for a row of a level, relative to it; a label comes from all of them."""
+        if self.model.whole is None and len(self.model.functions) > 1 and self.calibration is not None:
+            return tuple(AVERAGE_OFFSETS.tolist())
+        return tuple(self.label_offsets.tolist())
+
     def level_log_ratios(self) -> FloatArray:
         """Log-ratios at the held-out positive scores, ascending."""
-        return self._log_ratio_at(self.tails.levels[:, None])
+        return self._log_ratio_at(self.tails.levels[:, None] + self.level_offsets)
 
     def scores(self, X: Rows) -> FloatArray:
         """Score of each row by each model, (rows, models), for labels and counts."""

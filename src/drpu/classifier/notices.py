@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -158,7 +159,11 @@ def _expected(classifier: Any) -> dict[str, str]:
     rows = {}
     for name in ("flagged", "precision", "recall"):
         value, least, most = (float(getattr(part, name)) for part in (now, low, high))
-        rows[f"expected {name}"] = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
+        rows[f"expected {name}"] = (
+            "cannot be computed: no row is flagged"
+            if math.isnan(value)
+            else f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
+        )
     return rows
 
 

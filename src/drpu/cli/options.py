@@ -223,8 +223,6 @@ class Answers:
             if loaded.table is None:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
-            if self.audit_label in columns:
-                columns[self.audit_label] = loaded.labels(self.audit_label)
             if by is not None:
                 return audits_by_group(classifier, X, columns, by=by, label=self.audit_label)
             return audit_from_columns(classifier, X, columns, label=self.audit_label)
@@ -246,12 +244,11 @@ class Reading:
     decimal: Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")] = "."
 
     def read(self, path: str, classifier: Any = None) -> Loaded:
-        """The content of a file; the columns of training decide what is a text."""
+        """The content of a file; columns that ``classifier`` learnt as texts stay texts."""
         from drpu.cli.tables import TextFormat, read
 
-        plans = () if classifier is None or classifier.table_ is None else classifier.table_.columns
-        texts = frozenset(plan.name for plan in plans if plan.kind not in ("number", "date"))
-        return read(path, TextFormat(self.sep, self.encoding, self.decimal, texts))
+        texts = getattr(getattr(classifier, "table_", None), "text_columns", ())
+        return read(path, TextFormat(self.sep, self.encoding, self.decimal), texts)
 
     def training_rows(
         self, loaded: Loaded, weight: str | None, *, without: str | None = None
@@ -317,7 +314,7 @@ class Reading:
         parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
         batches = parquet and hasattr(classifier, "feature_names_in_") and not self.columns and not self.drop
         batches = batches and classifier.fitted_.period is None  # its periods are compared
-        X = None if batches else self.scored(classifier, self.read(path, classifier), mixed=True)
+        X = None if batches else self.scored(classifier, self.read(path), mixed=True)
         with about(path):
             return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)
 

@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
+from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import ONLY_PRIOR, figure_text, share, share_range
+from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
 
 __all__ = [
     "PRIOR_HEAD",
@@ -44,21 +45,12 @@ FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 class Result:
     """What a command found.
 
-    Attributes
-    ----------
-    values : dict
-        Plain values, for JSON.
-    lines : mapping or sequence of str
-        Names with values, or sentences, for people.
-    table : pair of lists, optional
-        Names of columns, and lines of cells.
-    aside : bool
-        Whether people read it on the standard error, because the standard output carries data.
+    ``aside``: Whether people read it on the standard error, because the standard output carries data.
     """
 
-    values: dict[str, Any]
-    lines: Mapping[str, Any] | Sequence[str] = ()
-    table: tuple[list[str], list[list[str]]] | None = None
+    values: dict[str, Any]  # plain values, for JSON
+    lines: Mapping[str, Any] | Sequence[str] = ()  # names with values, or sentences, for people
+    table: tuple[list[str], list[list[str]]] | None = None  # names of columns, and lines of cells
     aside: bool = False
 
 
@@ -190,7 +182,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
 
 def _expected(values: dict[str, Any], name: str) -> str:
     value, (low, high) = values["expected"][name], values["expected_range"][name]
-    return f"{name} {share(value)} ({share_range(min(low, value), max(high, value))})"
+    return f"{name} {value_text(value, min(low, value), max(high, value))}"
 
 
 def size(n_bytes: int) -> str:
@@ -308,11 +300,7 @@ def say(text: str, *, aside: bool = False) -> None:
     line = printable(text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
-    bars = sys.modules.get("tqdm.std")
-    if aside and bars is not None:
-        bars.tqdm.write(line, file=stream)  # above a progress bar, not in its line
-    else:
-        print(line, file=stream)
+    say_above(line, stream)
 
 
 def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:

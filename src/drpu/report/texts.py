@@ -34,6 +34,7 @@ __all__ = [
     "share",
     "share_range",
     "tables",
+    "value_text",
 ]
 
 FIGURES = {
@@ -60,13 +61,15 @@ ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "no
 
 
 def share(value: float) -> str:
-    """A share in percent with one decimal; below one percent, with two significant digits.
+    """A share in percent with one decimal; below one percent, with two significant digits; NaN as words.
 
     Examples
     --------
     >>> [share(value) for value in (0.0, 0.5, 0.0307, 0.003, 0.00042, 1.0)]
     ['0.0%', '50.0%', '3.1%', '0.30%', '0.042%', '100.0%']
     """
+    if math.isnan(value):
+        return "cannot be computed"
     if not 0 < value < 0.01:
         return f"{100 * value:.1f}%"
     decimals = min(1 - math.floor(math.log10(100 * value)), 6)
@@ -87,7 +90,14 @@ def number(value: float) -> str:
 
 def figure_text(figure: Any, form: Any = share) -> str:
     """A figure with its limits in brackets."""
-    return f"{form(figure.value)} ({form(figure.low)} to {form(figure.high)})"
+    return value_text(figure.value, figure.low, figure.high, form)
+
+
+def value_text(value: float, low: float, high: float, form: Any = share) -> str:
+    """A value with its limits in brackets, or words if it is NaN."""
+    if math.isnan(value):
+        return "cannot be computed"
+    return f"{form(value)} ({form(low)} to {form(high)})"
 
 
 def prior_text(prior: PriorEstimate) -> str:
@@ -324,7 +334,10 @@ def expectations(data: ReportData) -> TextTable:
     for name, meaning in FIGURES.items():
         form = number if name == "cost" else share
         cells = [
-            (form(figure.value), f"{form(figure.low)} to {form(figure.high)}")
+            (
+                form(figure.value),
+                "" if math.isnan(figure.value) else f"{form(figure.low)} to {form(figure.high)}",
+            )
             for figure in (data.figure(name), data.figure_as_trained(name))
         ]
         rows.append((name.replace("_", " "), meaning, *cells))

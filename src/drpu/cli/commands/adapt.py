@@ -64,7 +64,7 @@ def adapt(
     else:
         loaded = reading.read(data, classifier)
         X = reading.scored(classifier, loaded, used=[label, by], mixed=by is None and answers.audit is None)
-        y = None if label is None else loaded.labels(label)
+        y = None if label is None else loaded.column(label)
         with about(data):
             if by is not None:
                 values = loaded.groups(by)

@@ -135,7 +135,7 @@ def evaluate(
     classifier = saved.load()
     loaded = reading.read(data, classifier)
     X = reading.rows(classifier, loaded, used=[label, by])
-    classifier, y = costs.at(classifier, prior), None if label is None else loaded.labels(label)
+    classifier, y = costs.at(classifier, prior), None if label is None else loaded.column(label)
     if by is not None:
         with about(data):
             audits = answers.read(classifier, X, reading, by=loaded.groups(by))
@@ -190,9 +190,9 @@ def suspects(
     classifier = saved.load()
     loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[label])
-    y = loaded.labels(label)
+    y = loaded.column(label)
     with about(f"{data}, column {label!r}"):
-        found = find(classifier, X, y, level=level)
+        found = find(classifier, X, y, level=level, verbose=int(not output.json))
     columns = found.to_columns(n)
     values = {"expected": found.expected, "labelled": len(found.positions), "copies": len(found.copies)}
     if out == PIPE and output.json:

@@ -91,7 +91,7 @@ def fit(
     if label is not None:
         X, w = reading.training_rows(loaded, weight, without=label)
         history = {} if period is None else {"periods": period, "label_delay": label_delay}
-        y = loaded.labels(label)
+        y = loaded.column(label)
         negative = None if negative_label is None else _typed(y, negative_label)
         with about(f"{train}, column {label!r}"):
             classifier.set_params(pos_label=_positive_label(y, pos_label, negative))
