@@ -386,17 +386,7 @@ def _flat(column: Any, *, gaps: bool) -> Any:
 
 
 def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:
-    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs.
-
-    Parameters
-    ----------
-    path : path-like or None
-        The output; None and ``-`` are not files.
-    inputs : iterable of path-like
-        Files that the command reads.
-    table : bool
-        Whether a table is written; its format depends on the ending.
-    """
+    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs."""
     if path is None or os.fspath(path) == PIPE:
         return
     target = Path(path)
