@@ -35,17 +35,6 @@ class PriorAlarm:
     the prior does not change and rows are independent, the alarm is ever raised with probability at most
     ``alpha``, for any number of updates.
 
-    Parameters
-    ----------
-    reference : ScoreTails
-        Held-out positives, and the unlabeled training rows counted over them.
-    growth : tuple of three floats
-        The expected ratio of the share of negatives in the stream to that among those unlabeled rows:
-        smallest, estimated and largest value. All are 1 if the stream should have the prior of the
-        unlabeled rows.
-    alpha : float, default=0.05
-        Probability of a false alarm over the whole stream.
-
     Notes
     -----
     After t rows, x of them above the threshold, the likelihood ratio of a beta mixture of
@@ -90,7 +79,19 @@ class PriorAlarm:
         *,
         alpha: float = 0.05,
     ) -> Self:
-        """The alarm for a stream in which the share of negatives has grown by ``growth``."""
+        """The alarm for a stream in which the share of negatives has grown by ``growth``.
+
+        Parameters
+        ----------
+        reference : ScoreTails
+            Held-out positives, and the unlabeled training rows counted over them.
+        growth : tuple of three floats
+            The expected ratio of the share of negatives in the stream to that among those unlabeled rows:
+            smallest, estimated and largest value. All are 1 if the stream should have the prior of the
+            unlabeled rows.
+        alpha : float, default=0.05
+            Probability of a false alarm over the whole stream.
+        """
         check_fraction("alpha", alpha)
         return cls(alpha, *_watched(reference, growth, alpha / 5))
 
