@@ -1,9 +1,9 @@
 """Files with edited parts and correct digests, as an attacker could write them.
 
 Every edit is drawn from a seed, so each can be repeated. Edits change numbers, types, names and kinds in the
-manifest, arrays, and LightGBM's text. Sizes and digests are corrected, so that only the checks of the
-content can detect an edit. Archives of scikit-learn estimators are not edited: they are read from trusted
-files only, where an attacker cannot edit them.
+manifest, arrays, LightGBM's text, and the rows of an audit plan. Sizes, digests and checksums are corrected,
+so that only the checks of the content can detect an edit. Archives of scikit-learn estimators are not edited:
+they are read from trusted files only, where an attacker cannot edit them.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from sklearn.preprocessing import StandardScaler
 from drpu import (
     Audit,
     BoostedRatio,
+    Costs,
     DRPUClassifier,
     ElkanNotoClassifier,
     GenPUClassifier,
@@ -47,15 +48,19 @@ from drpu import (
     save,
     verify,
 )
-from drpu.exceptions import ArtifactError, DRPUError
+from drpu.classifier.audit_file import DESIGN, LABEL, ROW, _check, audit_from_columns
+from drpu.exceptions import ArtifactError, DataError, DRPUError
 from drpu.files import archive as form
 from drpu.files.store import inspect_file
 from drpu.ratios.forest import ForestRatio
 from drpu.ratios.fourier import FourierRatio
+from drpu.report import render_report
 
 __all__ = ["artifacts", "edited", "outcome", "repacked", "unpacked"]
 
 COLUMNS = 3
+SOME = 6  # one in so many files that load is also used in ways that take a second, such as a report
+SCRIPT = "<script>alert(1)</script>"
 TRUSTED = frozenset({"logistic", "forest of others", "elkan-noto", "pipeline"})  # kinds that need trust
 Parts = dict[str, bytes]
 
@@ -73,16 +78,19 @@ def _rows() -> Any:
 
 
 def _table(n: int, shift: float, seed: int) -> Any:
-    """A frame with numbers, categories, dates and gaps."""
+    """A frame with numbers, categories, dates, texts, identifiers and gaps."""
     import pandas as pd
 
     rng = np.random.default_rng(seed)
+    words = np.array(["heat", "cough", "fall", "burn", "rash", "left", "right", "arm", "leg", "back"])
     return pd.DataFrame(
         {
             "heat": np.where(rng.random(n) < 0.1, np.nan, rng.normal(37 + shift, 1, n)),
             "ward": rng.choice(["north", "south", "<b>"], n, p=[0.2 + 0.3 * shift, 0.5 - 0.3 * shift, 0.3]),
             "day": pd.to_datetime("2026-01-01") + pd.to_timedelta(rng.integers(0, 90, n), unit="D"),
             "smoker": rng.random(n) < 0.3,
+            "note": [" ".join(rng.choice(words, 6)) for _ in range(n)],
+            "key": [f"{seed}-{i}" for i in range(n)],
         }
     )
 
@@ -112,17 +120,18 @@ def _fitted() -> dict[str, Any]:
         fitted[name] = DRPUClassifier(model, holdout=holdout, random_state=0).fit(X, y)
     kernel = _models()["centroids"]
     options: dict[str, Any] = {"holdout": 2, "random_state": 0}
-    fitted["matching"] = DRPUClassifier(kernel, adapt_method="kernel-matching", **options).fit(X, y)
     fitted["periods"] = DRPUClassifier(kernel, scenario="single-sample", **options).fit(
         X, y, periods=np.random.default_rng(3).integers(0, 4, len(y))
     )
     table = _joined(_table(60, 1.0, 0), _table(240, 0.2, 1))
     labels = np.repeat([1, 0], [60, 240])
     fitted["table"] = DRPUClassifier(BoostedRatio(n_rounds=3), **options).fit(table, labels)
+    fitted["indicators"] = DRPUClassifier(kernel, **options).fit(table.fillna({"heat": 37.0}), labels)
     fitted["pipeline"] = make_pipeline(StandardScaler(), DRPUClassifier(kernel, **options)).fit(X, y)
-    fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled, cost=0.3)
-    answers = Audit.random(np.arange(40), (data.unlabeled[:40, 0] > 1).astype(int))
-    fitted["audited"] = fitted["centroids"].adapt(data.unlabeled, audit=answers)
+    fitted["adapted"] = fitted["centroids"].adapt(data.unlabeled, cost=Costs(5, 200))
+    fresh = np.random.default_rng(2).normal(0.5, 1.5, size=(120, COLUMNS))
+    answers = Audit.random(np.arange(40), (fresh[:40, 0] > 1).astype(int))
+    fitted["audited"] = fitted["centroids"].adapt(fresh, audit=answers)
     fitted["budget"] = fitted["centroids"].at_budget(20, of=data.unlabeled)
     return fitted | _rivals(X, y)
 
@@ -153,13 +162,20 @@ def artifacts() -> dict[str, bytes]:
         path = Path(folder) / "a.drpu"
         found = {}
         for name, classifier in _fitted().items():
-            save(classifier, path, levels=20 if name == "features" else None)
+            values = "hash" if name == "indicators" else "keep"
+            save(classifier, path, levels=20 if name == "features" else None, column_values=values)
             found[name] = path.read_bytes()
         monitor = PriorMonitor(_monitored(), window=100)
         for seed in range(4):
             monitor.update(np.random.default_rng(seed).normal(size=(30, COLUMNS)))
         monitor.save(path)
-        return found | {"monitor": path.read_bytes()}
+        return found | {"monitor": path.read_bytes(), "plan": _planned()}
+
+
+def _planned() -> bytes:
+    """The columns of an audit plan with answers, as JSON."""
+    columns = _monitored().plan_audit(_data().unlabeled, n=30, random_state=0).to_columns()
+    return json.dumps(columns | {LABEL: [k % 2 for k in range(len(columns[ROW]))]}).encode()
 
 
 @cache
@@ -177,26 +193,40 @@ def outcome(kind: str, content: bytes, folder: Path) -> str:
     """
     path = folder / "edited.drpu"
     path.write_bytes(content)
-    new = _table(20, 0.5, 5) if kind == "table" else _rows()
+    new = _table(20, 0.5, 5).fillna({"heat": 37.0}) if kind in ("table", "indicators") else _rows()
     done = "load"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            if kind == "monitor":
+            if kind == "plan":
+                uses = _plan_uses(content)
+            elif kind == "monitor":
                 uses = _monitor_uses(PriorMonitor.load(path, _monitored()), new)
             else:
-                uses = _uses(_read_thrice(kind, path), new, folder)
+                every = zlib.crc32(content) % SOME == 0
+                uses = _uses(_read_thrice(kind, path), new, folder, all_of_them=every)
             for name, use in uses:
                 done = name
                 with suppress(DRPUError):  # about these rows, for example another number of columns
-                    use()
-    except ArtifactError:
-        return "refused"
-    except Exception as error:
-        if kind == "monitor" and isinstance(error, DRPUError):  # it may belong to another classifier
+                    _check_shown(name, use())
+    except (ArtifactError, DataError) as error:
+        if kind == "plan" or isinstance(error, ArtifactError):
             return "refused"
         return f"{done} raised {type(error).__name__}: {error!s:.200}"
+    except Exception as error:
+        return f"{done} raised {type(error).__name__}: {error!s:.200}"
     return "works"
+
+
+def _check_shown(name: str, result: Any) -> None:
+    """Raise if a page contains a script of the file, or a text for the terminal its control characters."""
+    if isinstance(result, str) and ("\x1b" if name == "repr" else SCRIPT) in result:
+        raise RuntimeError("a text of the file is shown as it is")
+
+
+def _plan_uses(content: bytes) -> list[tuple[str, Callable[[], Any]]]:
+    audit = audit_from_columns(_monitored(), _data().unlabeled, json.loads(content))
+    return [("adapt", lambda: _monitored().adapt(_data().unlabeled, audit=audit)._repr_html_())]
 
 
 def _read_thrice(kind: str, path: Path) -> Any:
@@ -210,7 +240,9 @@ def _read_thrice(kind: str, path: Path) -> Any:
     return classifier
 
 
-def _uses(classifier: Any, new: Any, folder: Path) -> list[tuple[str, Callable[[], Any]]]:
+def _uses(
+    classifier: Any, new: Any, folder: Path, *, all_of_them: bool
+) -> list[tuple[str, Callable[[], Any]]]:
     last = classifier[-1] if isinstance(classifier, Pipeline) else classifier
     uses: list[tuple[str, Callable[[], Any]]] = [
         ("predict", lambda: _all_labelled(classifier.predict(new), new)),
@@ -220,13 +252,19 @@ def _uses(classifier: Any, new: Any, folder: Path) -> list[tuple[str, Callable[[
         uses.append(("predict_proba", lambda: classifier.predict_proba(new)))
     if hasattr(last, "adapt"):
         uses += [
-            ("adapt", lambda: adapt(classifier, new)),
-            ("notebook", lambda: adapt(classifier, new)._repr_html_()),
-            ("own notebook", lambda: last._repr_html_()),
-            ("expected", lambda: last.expected_performance()),
-            ("prior", lambda: last.prior_._repr_html_()),
-            ("budget", lambda: last.at_budget(share=0.1)),
+            ("adapt", lambda: adapt(classifier, new)._repr_html_()),
+            ("notebook", last._repr_html_),
+            ("prior", last.prior_._repr_html_),
             ("export", lambda: export_onnx(last, folder / "graph.onnx")),
+        ]
+    if hasattr(last, "adapt") and all_of_them:
+        uses += [
+            ("expected", last.expected_range),
+            ("budget", lambda: last.at_budget(share=0.1)),
+            ("plan", lambda: last.plan_audit(new, n=5, random_state=0)._repr_html_()),
+            ("groups", lambda: last.adapt_by(new, by=np.arange(20) % 2)._repr_html_()),
+            ("contributions", lambda: last.contributions(new)),
+            ("report", lambda: render_report(last, new)),
         ]
     return uses
 
@@ -250,6 +288,8 @@ def _all_labelled(labels: Any, new: Any) -> None:
 def edited(artifact: bytes, seed: int) -> bytes:
     """The file after one to three edits, with correct sizes and digests."""
     rng = random.Random(seed)
+    if artifact.startswith(b"{"):
+        return _edit_plan(json.loads(artifact), rng)
     manifest, parts = unpacked(artifact)
     names = sorted(name for name in parts if not name.endswith(".skops"))
     for _ in range(rng.choice([1, 1, 2, 3])):
@@ -298,7 +338,7 @@ _VALUES: list[Callable[[random.Random], Any]] = [
     lambda rng: [0] * rng.randint(1, 1000),
     lambda rng: [[1.0, 2.0], [3.0]],
     lambda rng: {"float": rng.choice(["inf", "-inf", "nan"])},
-    lambda rng: rng.choice(["<script>alert(1)</script>", "\x1b[31m", "=1+1", "\u202e", "\x00"]),
+    lambda rng: rng.choice([SCRIPT, "\x1b[31m", "=1+1", "\u202e", "\x00"]),
 ]
 
 
@@ -316,6 +356,9 @@ def _edit_json(tree: Any, rng: random.Random) -> None:
     if not where:
         return
     node, key = rng.choice(where)
+    if rng.random() < 0.4:  # a value of the same type, which more checks let through
+        node[key] = _similar(node[key], rng)
+        return
     action = rng.random()
     if action < 0.15:
         del node[key]
@@ -329,6 +372,40 @@ def _edit_json(tree: Any, rng: random.Random) -> None:
         node[key] = rng.choice([-node[key], node[key] + 1, node[key] * 1000, node[key] - 1])
     else:
         node[key] = rng.choice(_VALUES)(rng)
+
+
+def _similar(value: Any, rng: random.Random) -> Any:
+    """Another value of the same type."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return rng.choice([value + 1, value - 1, 2 * value, 0, 1, rng.randint(0, 100)])
+    if isinstance(value, float):
+        return rng.choice([value * 10 ** rng.uniform(-9, 9), rng.random(), -value, 1 - value, 0.0, 1.0])
+    if isinstance(value, str):
+        return rng.choice([SCRIPT, value + " ", value.upper(), "\x1b[31m", "", "\u202e" + value])
+    if isinstance(value, list):
+        return rng.choice([value[::-1], value[:-1], value * 2, sorted(value, key=str)])
+    return value
+
+
+def _edit_plan(columns: dict[str, list[Any]], rng: random.Random) -> bytes:
+    """The columns of a plan with other rows, designs or answers, and correct checksums."""
+    for _ in range(rng.choice([1, 1, 2, 3])):
+        every = rng.random() < 0.3
+        name, new = rng.choice([ROW, DESIGN, DESIGN, DESIGN, LABEL]), rng.choice(_VALUES)(rng)
+        field, at = rng.randrange(6), rng.randrange(len(columns[ROW]))
+        for k in range(len(columns[ROW])) if every else [at]:
+            parts = str(columns[DESIGN][k]).split("-")[:-1]
+            if name == DESIGN and len(parts) > field:
+                parts[field] = str(new) if rng.random() < 0.5 else parts[field].replace("of", str(new))
+            elif name != DESIGN:
+                columns[name][k] = new
+            body = "-".join(parts)
+            columns[DESIGN][k] = f"{body}-{_check(columns[ROW][k], body, None)}"
+    if rng.random() < 0.1:
+        columns.pop(rng.choice(sorted(columns)))
+    return json.dumps(columns).encode()
 
 
 def _edit_part(name: str, part: bytes, rng: random.Random) -> bytes:
@@ -362,17 +439,21 @@ def _edit_arrays(part: bytes, rng: random.Random) -> bytes:
 def _edit_array(array: Any, rng: random.Random) -> Any:
     """Other values, another shape or another type."""
     action = rng.random()
+    if rng.random() < 0.4 and array.size:  # values like those of the array, which more checks let through
+        flat = array.copy().reshape(-1)
+        at, other = rng.randrange(flat.size), rng.randrange(flat.size)
+        ways = [flat[::-1], np.sort(flat), np.roll(flat, 1), np.full_like(flat, flat[at]), flat]
+        flat[at] = flat[other]
+        with np.errstate(all="ignore"):
+            if flat.dtype.kind == "f":
+                ways += [flat * 10 ** rng.uniform(-9, 9), -flat, flat * 1e-200]
+            return rng.choice(ways).astype(array.dtype).reshape(array.shape)
     if action < 0.5 and array.size:
         flat = array.copy().reshape(-1)
-        value: Any = rng.choice([np.nan, np.inf, -np.inf, 0, -1, 1e300, 2**62, 5])
-        if flat.dtype.names is not None:
-            field = rng.choice(flat.dtype.names)
-            target = flat[field]
-        else:
-            target = flat
-        at: Any = rng.randrange(len(target)) if rng.random() < 0.8 else slice(None)
+        value: Any = rng.choice([np.nan, np.inf, -np.inf, 0, -1, 1e-300, 1e300, 2**62, 5])
+        where: Any = rng.randrange(flat.size) if rng.random() < 0.8 else slice(None)
         with np.errstate(all="ignore"):
-            target[at] = np.array(value).astype(target.dtype)
+            flat[where] = np.array(value).astype(flat.dtype)
         return flat.reshape(array.shape)
     if action < 0.75:
         shapes = [(-1,), (1, -1), (-1, 1), (array.size, 1, 1)]
@@ -381,8 +462,6 @@ def _edit_array(array: Any, rng: random.Random) -> Any:
     if action < 0.85:
         return np.concatenate([array.reshape(-1)] * 2)
     types = ["f4", "f8", "i8", "i4", "u1", "?", "f2"]
-    if array.dtype.names is not None:
-        return np.zeros(array.shape, dtype=rng.choice(types))
     with np.errstate(all="ignore"):
         return array.astype(rng.choice(types))
 

@@ -33,25 +33,22 @@ One file for each cell, ``FOLDER/TABLE_PROTOCOL_RATE_SEED_PERIOD.npz`` (``RATE``
 stays readable when modules move. Arrays of the period that is read, one value a row:
 
 ``y``, ``label``          true class; 1 where the label has arrived (single sample, at the cell's rate)
-``probability``           P(positive) by the classifier as trained, at the estimated training prior
-``probability_given``     the same with the true training prior given (``prior=``)
-``supervised``            the same by boosted trees that are trained with all true labels of the same rows
 ``score``, ``fold_score`` scores for labels (rows x models), and by each fold model (float32)
+``supervised``            P(positive) by boosted trees that are trained with all true labels of the same rows
 ``rows``                  positions of the rows in the file
 
-Arrays of training: ``train_y``, ``train_label``, ``train_rows``, ``train_probability`` (not held out),
-``levels``, ``positive_counts``, ``counts`` (held-out positives and unlabeled training rows in the cells of
-:class:`drpu.ScoreTails`), ``new_counts`` (rows of the period, one count a fold model),
-``cell_probability`` and ``cell_probability_given`` (calibrated probability in each cell of the tails; the
-mean over ``counts`` is that of the unlabeled training rows held out, over ``new_counts`` that of the period).
+Arrays of training: ``train_y``, ``train_label``, ``train_rows``, ``levels``, ``positive_counts``, ``counts``
+(held-out positives and unlabeled training rows in the cells of :class:`drpu.ScoreTails`), ``new_counts``
+(rows of the period, one count a fold model).
 
 ``Cell.facts`` (JSON): ``table``, ``protocol``, ``rate``, ``seed``, ``period``, ``earlier`` (number of periods
-before it in the file), ``train_periods``,
-``train_prior``, ``prior`` (true shares of positives in training and in the period), ``labelled_fraction``,
-``copies``, ``n_positive``, ``n_unlabeled`` (sizes of the tails), ``label_offsets``, and twice, as
-``estimated`` and as ``given`` (the true training prior given): ``train`` and ``adapt`` (each value, low,
-high, level, method, identified), ``shift_test`` (statistic, degrees, p_value, misfit, growth), ``moved``
-(columns: name, p_value, misfit).
+before it in the file), ``train_periods``, ``train_prior``, ``prior`` (true shares of positives in training
+and in the period), ``labelled_fraction``, ``copies``, ``label_offsets``, and twice, as ``estimated`` and as
+``given`` (the true training prior given), ``moved`` (columns that moved: name, p_value, misfit).
+
+Nothing that depends on rules for priors is kept, except for the columns that moved:
+:meth:`Cell.classifier` makes a classifier of the kept scores, whose priors, calibration and
+adaptations are computed by the library when figures are made.
 """
 
 from __future__ import annotations
@@ -63,7 +60,8 @@ import os
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +71,13 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
+from drpu.classifier.drpu import Learnt
+from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.columns import ColumnShift
+from drpu.core.shift.periods import LabelCount
+from drpu.functions.base import Function
+from drpu.functions.folds import Folds
 
 PROTOCOLS = ("next", "far", "history")
 RATES = (0.1, 0.3, 0.6)
@@ -105,7 +109,7 @@ class Rows:
     label: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cell:
     """What one fit knows about one later period, and the truth; the module's docstring lists the fields."""
 
@@ -119,11 +123,66 @@ class Cell:
     def table(self) -> str:
         return str(self.facts["table"])
 
-    def tails(self) -> tuple[ScoreTails, ScoreTails]:
-        """Counts of the unlabeled training rows and of the period over the held-out positives."""
+    @property
+    def label_counts(self) -> tuple[LabelCount, LabelCount]:
+        """Labels that arrived in the period, and those of training."""
+        now, before = (
+            LabelCount(float(self[k].sum()), float(len(self[k]))) for k in ("label", "train_label")
+        )
+        return now, before
+
+    @cached_property
+    def rows(self) -> ScoredRows:
+        """The rows of the period, which only have scores."""
+        scores, tails = self["score"], self._tails.empty(copies=self.facts["copies"])
+        if self._whole:
+            scores = np.column_stack([self["fold_score"], scores])
+        return ScoredRows(np.zeros((len(scores), 1)), scores, tails.add_counts(self["new_counts"]))
+
+    def classifier(self, kind: str) -> DRPUClassifier:
+        """The classifier of the cell, with the training prior estimated or given."""
+        found = self._classifiers.get(kind)
+        if found is None:
+            found = self._classifiers[kind] = self._fitted(kind)
+        return found
+
+    @cached_property
+    def _classifiers(self) -> dict[str, DRPUClassifier]:
+        return {}
+
+    def _fitted(self, kind: str) -> DRPUClassifier:
+        prior = "auto" if kind == "estimated" else self.facts["train_prior"]
+        clf = DRPUClassifier(scenario="single-sample", prior=prior)
+        clf.n_features_in_, clf.table_ = 1, None
+        folds = Folds((NoRows(),) * self.facts["copies"], NoRows() if self._whole else None)
+        learnt = Learnt(folds, self._tails, np.array([0, 1]), self.facts["labelled_fraction"], ())
+        clf._settle(learnt, None, np.random.RandomState(0))
+        fitted = replace(clf.fitted_, label_count=self.label_counts[1])
+        moved = tuple(ColumnShift(**column) for column in self.facts[kind]["moved"])
+        columns = {"moved_columns": lambda *_: moved, "__slots__": ()}  # profiles of columns are not kept
+        kept = type("KeptFit", (FittedRatio,), columns)
+        clf.fitted_ = kept(**{field.name: getattr(fitted, field.name) for field in fields(fitted)})
+        return clf
+
+    @property
+    def _whole(self) -> bool:
+        return len(self.facts["label_offsets"]) > 1
+
+    @cached_property
+    def _tails(self) -> ScoreTails:
+        """Counts of the unlabeled training rows over the held-out positives."""
         scores = np.repeat(self["levels"], self["positive_counts"][1:])
-        reference = ScoreTails(scores).add_counts(self["counts"])
-        return reference, reference.empty(copies=self.facts["copies"]).add_counts(self["new_counts"])
+        return ScoreTails(scores).add_counts(self["counts"])
+
+
+@dataclass(frozen=True, eq=False)
+class NoRows(Function):
+    """A function in place of one whose scores are kept; it cannot score rows."""
+
+    n_columns: int = 1
+
+    def _score(self, X: Any) -> Any:
+        raise NotImplementedError("scores are kept, functions are not.")
 
 
 # -- protocols -------------------------------------------------------------------------------------
@@ -229,37 +288,35 @@ def measure(
 def cell_of(facts: dict[str, Any], clf: DRPUClassifier, old: Rows, new: Rows) -> Cell:
     """The cell of a fitted classifier, its training rows and later rows."""
     truth = float(old.y.mean())
-    given = with_prior(clf, truth)
     tails, seen, checked = clf.tails_, clf.count(new.X), clf._checked_rows(new.X)
     arrays: dict[str, Any] = {
         "y": new.y.astype(np.int8),
         "label": new.label.astype(np.int8),
-        "probability": clf.predict_proba(new.X)[:, 1],
-        "probability_given": given.predict_proba(new.X)[:, 1],
         "score": clf.model_.label_scores(checked),
         "fold_score": clf.model_.fold_scores(checked).astype(np.float32),
         "train_y": old.y.astype(np.int8),
         "train_label": old.label.astype(np.int8),
-        "train_probability": clf.predict_proba(old.X)[:, 1],
         "levels": tails.levels,
         "positive_counts": tails.positive_counts,
         "counts": tails.counts,
         "new_counts": seen.counts,
-        "cell_probability": cell_probability(clf),
-        "cell_probability_given": cell_probability(given),
     }
     facts = facts | {
         "train_prior": truth,
         "prior": float(new.y.mean()),
         "labelled_fraction": clf.fitted_.labelled_fraction,
         "copies": seen.copies,
-        "n_positive": tails.n_positive,
-        "n_unlabeled": tails.n,
         "label_offsets": clf.fitted_.label_offsets.tolist(),
-        "estimated": reading(clf, new.X),
-        "given": reading(given, new.X),
+        "estimated": {"moved": moved_columns(clf, seen)},
+        "given": {"moved": moved_columns(with_prior(clf, truth), seen)},
     }
     return Cell(facts, arrays)
+
+
+def moved_columns(clf: DRPUClassifier, seen: ScoreTails) -> list[dict[str, Any]]:
+    """The columns that moved more than the prior of the rows explains."""
+    found = clf.fitted_.moved_columns(seen, clf.fitted_.prior_of(seen))
+    return [{"name": column.name, "p_value": column.p_value, "misfit": column.misfit} for column in found]
 
 
 def resampled(table: Table, protocol: str, seed: int, rate: float) -> Iterator[Cell]:
@@ -279,25 +336,6 @@ def resampled(table: Table, protocol: str, seed: int, rate: float) -> Iterator[C
         facts = {"table": table.name, "protocol": protocol, "rate": rate, "seed": seed, "period": f"{q:.3f}"}
         old, new = (Rows(X[at], y[at], label[at]) for at in (train, read))
         yield cell_of(facts | {"earlier": 1, "train_periods": []}, clf, old, new)
-
-
-def cell_probability(clf: DRPUClassifier) -> np.ndarray:
-    """Calibrated probability in each cell of the tails: the mean of the step and of the curve."""
-    return clf.fitted_.cell_probability()
-
-
-def reading(clf: DRPUClassifier, rows: pd.DataFrame) -> dict[str, Any]:
-    """Priors and tests of one adaptation, as it is without a guard."""
-    adapted = clf.adapt(rows, shift="prior")
-    test = adapted.shift_test_
-    return {
-        "train": asdict(clf.train_prior_),
-        "adapt": asdict(adapted.prior_),
-        "shift_test": {
-            field: getattr(test, field) for field in ("statistic", "degrees", "p_value", "misfit", "growth")
-        },
-        "moved": [{"name": m.name, "p_value": m.p_value, "misfit": m.misfit} for m in adapted.moved_columns_],
-    }
 
 
 def supervised(old: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:

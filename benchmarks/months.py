@@ -3,6 +3,7 @@
     python -m benchmarks.months --data FOLDER                  # dated Parquet files; minutes a rate at first
     python -m benchmarks.months --data FOLDER --choose         # constants, by tables left out
     python -m benchmarks.months --resampled FOLDER             # tables whose prior is moved by resampling
+    python -m benchmarks.months --moving FOLDER                # months whose priors differ widely, and drift
 
 The protocols "next", "far" and "history" and the cache of fits are those of :mod:`benchmarks._months`. Each
 cell is a classifier fitted to earlier periods and one later period. Every figure is measured with 10, 30
@@ -14,15 +15,19 @@ error of training. Figures are means over tables of the means over their cells.
 from __future__ import annotations
 
 import argparse
+import copy
 import itertools
 import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from scipy.special import expit, logit, ndtri
+from scipy.stats import rankdata
 
 from benchmarks._months import (
     CACHE,
@@ -37,29 +42,14 @@ from benchmarks._months import (
     write_resampled,
 )
 from benchmarks._results import read_results, write_results
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.periods import (
-    POOLED,
-    Arrived,
-    Backtest,
-    Evidence,
-    LabelCount,
-    PastPeriod,
-    Pooled,
-    Reading,
-    backtest_of,
-    decide,
-    labelled_reading,
-    mean_probability,
-    odds_move,
-    what_moved,
-)
+from benchmarks._tables import Table, generator, read_tables
+from drpu import DRPUClassifier
+from drpu.classifier.backtest import FEWEST_PERIODS, past_period
+from drpu.core.shift.periods import POOLED, PastPeriod, Pooled, Reading, backtest_of, odds_move
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
 KINDS = ("estimated", "given")
 LOSS = 0.05  # a cell loses if its accuracy is this much below that of the trained labels
-FEWEST_LABELS = 3  # a past period with fewer labels is not used
-FEWEST_PERIODS = 2  # fewer past periods are no backtest
 
 Row = dict[str, Any]
 
@@ -78,76 +68,37 @@ class Outcome:
 # -- one cell --------------------------------------------------------------------------------------
 
 
-def evidence_of(cell: Cell, kind: str) -> Evidence:
-    """What the rows of a cell show, with the training prior as estimated or given."""
-    found, share = cell.facts[kind], cell.facts["labelled_fraction"]
-    probability = cell["cell_probability" if kind == "estimated" else "cell_probability_given"]
-    before = (1 - share) * mean_probability(probability, cell["counts"])
-    before += share * mean_probability(probability, cell["positive_counts"])
-    test = found["shift_test"]
-    return Evidence(
-        PriorEstimate(**found["train"]),
-        PriorEstimate(**found["adapt"]),
-        what_moved(test["p_value"], test["degrees"], found["moved"]),
-        probability,
-        before,
-        cell["new_counts"],
-        share,
-    )
-
-
-def label_counts(cell: Cell) -> tuple[LabelCount, LabelCount]:
-    """Labels that arrived in the period, and those of training."""
-    now, before = (LabelCount(float(cell[k].sum()), float(len(cell[k]))) for k in ("label", "train_label"))
-    return now, before
-
-
-def past_of(cell: Cell, kind: str, pooled: Pooled) -> PastPeriod:
+def past_of(cell: Cell, kind: str) -> PastPeriod:
     """A cell as a past period of a later one."""
-    rows, (now, before) = evidence_of(cell, kind), label_counts(cell)
-    seen = labelled_reading(now, before, rows.train.value, pooled=pooled)
-    enough = min(now.labels, before.labels) >= FEWEST_LABELS
-    name, n, labels = cell.facts["period"], int(now.rows), int(now.labels)
-    return PastPeriod(name, n, labels, seen.move, seen.variance, rows.guarded, rows.matched, enough)
-
-
-def backtest(cell: Cell, others: Sequence[Cell], kind: str, pooled: Pooled = POOLED) -> Backtest | None:
-    """The backtest of the periods before a cell; None where there are too few."""
-    past = [past_of(other, kind, pooled) for other in backtest_cells(cell, others)]
-    return backtest_of(past, pooled=pooled) if sum(p.used for p in past) >= FEWEST_PERIODS else None
-
-
-def guarded(
-    cell: Cell, others: Sequence[Cell], kind: str, *, periods: bool, labels: bool, pooled: Pooled = POOLED
-) -> Outcome:
-    """The decision of ``adapt``; the only function that knows how decisions are made."""
-    rows = evidence_of(cell, kind)
-    decision = decide(
-        rows,
-        backtest=backtest(cell, others, kind, pooled) if periods else None,
-        arrived=Arrived(*label_counts(cell)) if labels else None,
-        pooled=pooled,
+    return past_period(
+        cell.facts["period"], cell.classifier(kind).fitted_, cell.rows.counts, cell.label_counts
     )
-    prior = decision.prior
-    at = labels_at(cell, kind, rows.train.value, decision.labels_at)
-    return Outcome(prior.value, prior.low, prior.high, at, decision.moved)
 
 
-def labels_at(cell: Cell, kind: str, train_prior: float, prior: float) -> np.ndarray:
-    """Labels of the period's rows by the trained classifier at another prior."""
-    probability = cell["probability" if kind == "estimated" else "probability_given"]
-    return np.asarray(_log_odds(probability) + odds_move(train_prior, prior) > 0)
+def past_cells(cell: Cell, others: Sequence[Cell], kind: str) -> list[PastPeriod]:
+    """The periods before a cell; none where there are too few for a backtest."""
+    past = [past_of(other, kind) for other in backtest_cells(cell, others)]
+    return past if sum(period.used for period in past) >= FEWEST_PERIODS else []
+
+
+def adapted(
+    cell: Cell, others: Sequence[Cell], kind: str, *, periods: bool, labels: bool, shift: str = "auto"
+) -> Outcome:
+    """The classifier of a cell after ``adapt``."""
+    clf = cell.classifier(kind)
+    past = past_cells(cell, others, kind) if periods else []
+    if past:
+        clf = copy.copy(clf)
+        clf.fitted_ = replace(clf.fitted_, backtest=backtest_of(past))
+    found = clf.adapt(cell.rows, cell["label"] if labels else None, shift=shift)
+    prior = found.prior_
+    return Outcome(prior.value, prior.low, prior.high, found.predict(cell.rows) == 1, found.shift_)
 
 
 def as_trained(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
-    prior = PriorEstimate(**cell.facts[kind]["train"])
-    return Outcome(prior.value, prior.low, prior.high, labels_at(cell, kind, prior.value, prior.value))
-
-
-def prior_shift(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
-    """Adapting as if only the prior had moved, whatever the tests say."""
-    train, prior = (PriorEstimate(**cell.facts[kind][k]) for k in ("train", "adapt"))
-    return Outcome(prior.value, prior.low, prior.high, labels_at(cell, kind, train.value, prior.value))
+    clf = cell.classifier(kind)
+    prior = clf.train_prior_
+    return Outcome(prior.value, prior.low, prior.high, clf.predict(cell.rows) == 1)
 
 
 def majority(cell: Cell, others: Sequence[Cell], kind: str) -> Outcome:
@@ -172,11 +123,11 @@ RULES: dict[str, Callable[..., Outcome]] = {
     "majority class": majority,
     "supervised, EM": supervised_em,
     "as trained": as_trained,
-    "prior shift": prior_shift,
-    "auto": lambda *cell: guarded(*cell, periods=False, labels=False),
-    "auto, periods": lambda *cell: guarded(*cell, periods=True, labels=False),
-    "auto, labels": lambda *cell: guarded(*cell, periods=False, labels=True),
-    "auto, periods and labels": lambda *cell: guarded(*cell, periods=True, labels=True),
+    "prior shift": partial(adapted, periods=False, labels=False, shift="prior"),
+    "auto": partial(adapted, periods=False, labels=False),
+    "auto, periods": partial(adapted, periods=True, labels=False),
+    "auto, labels": partial(adapted, periods=False, labels=True),
+    "auto, periods and labels": partial(adapted, periods=True, labels=True),
 }
 
 
@@ -262,10 +213,70 @@ def resampled_figures(cells: Sequence[Cell]) -> Row:
     return result
 
 
+# -- months whose priors differ widely -------------------------------------------------------------
+
+MOVING, LATER, MONTH_ROWS = 14, 4, 700  # months, the last of them that are read, rows of a month
+WIDE = (0.01, 0.8)  # priors of months
+DRIFT = 1.2  # of the first column that has many values, inside both classes, as a log of weights
+
+
+def moving_months(table: Table, rate: float, seed: int) -> Row:
+    """Accuracy in the last months of a table made of rows drawn with wide priors and a drifting column."""
+    rng = generator(table.name, "moving", rate, seed)
+    varied = [k for k in range(table.X.shape[1]) if len(np.unique(table.X[:, k])) > 10]
+    drift = rankdata(table.X[:, varied[0]]) / len(table.y)
+    months = []
+    for k, prior in enumerate(rng.uniform(*WIDE, MOVING)):
+        n = rng.binomial(MONTH_ROWS, prior)
+        for label, size in ((1, n), (0, MONTH_ROWS - n)):
+            at = np.flatnonzero(table.y == label)
+            weight = np.exp(DRIFT * np.sin(k) * drift[at])
+            months.append(rng.choice(at, size, p=weight / weight.sum()))
+    rows = np.concatenate(months)
+    month = np.repeat(np.arange(MOVING), MONTH_ROWS)
+    X, y = table.X[rows], table.y[rows]
+    label = y * (rng.random(len(y)) < rate)
+    past = month < MOVING - LATER
+    clf = DRPUClassifier(scenario="single-sample", random_state=seed)
+    clf.fit(X[past], label[past], periods=month[past])
+    found: dict[str, list[float]] = {}
+    for now in range(MOVING - LATER, MOVING):
+        here = month == now
+        for name, other in _moved_classifiers(clf, X[here], label[here], float(y[here].mean())).items():
+            found.setdefault(name, []).append(float(np.mean(other.predict(X[here]) == y[here])))
+    return {name: float(np.mean(values)) for name, values in found.items()}
+
+
+def _moved_classifiers(clf: DRPUClassifier, X: Any, label: np.ndarray, prior: float) -> Row:
+    plain = copy.copy(clf)
+    plain.fitted_ = replace(clf.fitted_, backtest=None)
+    return {
+        "as trained": clf,
+        "prior shift": clf.adapt(X, shift="prior"),
+        "auto": plain.adapt(X),
+        "auto, periods": clf.adapt(X),
+        "auto, labels": plain.adapt(X, label),
+        "auto, periods and labels": clf.adapt(X, label),
+        "test prior known": clf.at_prior(float(np.clip(prior, 0.001, 0.999))),
+    }
+
+
+def moving_figures(folder: Path, rates: Iterable[float]) -> Row:
+    """Mean accuracy over the tables of a folder with rows of numbers, and each table's own."""
+    result: Row = {}
+    for table, rate in itertools.product(read_tables(folder), rates):
+        if not sparse.issparse(table.X):
+            result.setdefault(f"{rate:.0%}", {})[table.name] = moving_months(table, rate, 0)
+    for tables in result.values():
+        rules = next(iter(tables.values()))
+        tables["all"] = {rule: mean(found[rule] for found in tables.values()) for rule in rules}
+    return result
+
+
 # -- targets ---------------------------------------------------------------------------------------
 
 
-def targets(protocols: Row, resampled: Row | None) -> list[Row]:
+def targets(protocols: Row, resampled: Row | None, moving: Row | None) -> list[Row]:
     """The aims of the design with what was measured; ``reached`` is None where nothing was."""
     found: list[Row] = []
 
@@ -296,6 +307,14 @@ def targets(protocols: Row, resampled: Row | None) -> list[Row]:
         auto, now = (part["estimated"][rule]["all"] for rule in ("auto", "prior shift"))
         aim(f"resampled {protocol}: cells said to be prior shift", 1 - auto["other"], least=0.98)
         aim(f"resampled {protocol}: accuracy lost", now["accuracy"] - auto["accuracy"], most=0.002)
+    for rate, tables in (moving or {}).items():
+        means = tables["all"]
+        for rule in ("auto, periods", "auto, labels"):
+            aim(
+                f"moving months, {rate}: {rule} minus prior shift",
+                means[rule] - means["prior shift"],
+                least=0.0,
+            )
     return found
 
 
@@ -326,32 +345,24 @@ def chosen(cells: Sequence[Cell]) -> Pooled:
     return pooled
 
 
-@dataclass(frozen=True)
-class Read:
-    """Readings of a cell, computed once."""
-
-    moved: str
-    guarded: float
-    matched: float
-
-
 def _prepared(cell: Cell, others: Sequence[Cell]) -> list[Row]:
     """What the loss needs of a cell, computed once, with the true training prior given.
 
     There is one row without the past, and one with it where there are past periods.
     """
-    rows = evidence_of(cell, "given")
-    past = [past_of(other, "given", POOLED) for other in backtest_cells(cell, others)]
-    enough = sum(period.used for period in past) >= FEWEST_PERIODS
+    rows, past = past_of(cell, "given"), past_cells(cell, others, "given")
+    clf = cell.classifier("given")
+    moved = clf.adapt(cell.rows).shift_
     return [
         {
             "train_prior": float(cell.facts["train_prior"]),
             "prior": float(cell.facts["prior"]),
-            "rows": Read(rows.moved, rows.guarded, rows.matched),
+            "rows": rows,
+            "moved": moved,
             "past": known,
             "part": (cell.table, cell.facts["protocol"], bool(known)),
         }
-        for known in ([[], past] if enough else [[]])
+        for known in ([[], past] if past else [[]])
     ]
 
 
@@ -366,7 +377,7 @@ def _loss(prepared: Sequence[Row], pooled: Pooled) -> float | None:
     """
     losses: dict[Any, list[float]] = {}
     for row in prepared:
-        if row["rows"].moved == "prior":  # constants take no part
+        if row["moved"] == "prior":  # constants take no part
             continue
         reading = backtest_of(row["past"], pooled=pooled).reading(row["rows"])
         losses.setdefault(row["part"], []).append(_interval_score(row, reading))
@@ -407,6 +418,7 @@ def main() -> None:
     )
     parser.add_argument("--data", type=Path, help="folder of dated Parquet files")
     parser.add_argument("--resampled", type=Path, help="folder of Parquet files without a calendar")
+    parser.add_argument("--moving", type=Path, help="folder of files from which months are drawn")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells of dated files")
     parser.add_argument("--rates", type=float, nargs="*", default=list(RATES))
     parser.add_argument("--no-fits", action="store_true", help="use the cells that the cache has")
@@ -423,15 +435,19 @@ def main() -> None:
         if not options.no_fits:
             write_resampled(options.resampled, RESAMPLED, options.rates, 0, None)
         content["resampled"] = resampled_figures(read_cells(RESAMPLED))
+    if options.moving is not None:
+        content["moving"] = moving_figures(options.moving, options.rates)
     if options.data is not None:
         cells = read_cells(options.cache)
         if options.choose:
             content["choice"] = choose(cells)
         else:
             content["protocols"] = by_protocol(cells)
-    content["targets"] = targets(content.get("protocols", {}), content.get("resampled"))
+    content["targets"] = targets(
+        content.get("protocols", {}), content.get("resampled"), content.get("moving")
+    )
     content |= {"constants": asdict(POOLED), "left_out": list(LEFT_OUT)}
-    command = "python -m benchmarks.months --data FOLDER --resampled FOLDER"
+    command = "python -m benchmarks.months --data FOLDER --resampled FOLDER --moving FOLDER"
     print("wrote", write_results("months", command, **content))
     for aim in content["targets"]:
         print({True: "reached", False: "MISSED ", None: "?      "}[aim["reached"]], aim["what"], aim["value"])

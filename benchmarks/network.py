@@ -29,9 +29,9 @@ from drpu import NetworkRatio
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.core.bregman import Risk, nonnegative_bregman_risk
-from drpu.core.risks import ShiftedRisk, nnpu_risk
-from drpu.datasets.loaders import load_image_set
+from drpu.core.risks import ShiftedRisk
 from drpu.networks.learner import NetworkScore
+from paper.image_sets import load_image_set
 
 BATCH = 500
 PRIOR = 0.5
@@ -76,7 +76,7 @@ def ratio_risk(positive: Tensor, unlabeled: Tensor) -> Risk:
 
 
 def score_risk(positive: Tensor, unlabeled: Tensor) -> Risk:
-    return nnpu_risk(positive, unlabeled, prior=PRIOR)
+    return ShiftedRisk(PRIOR, PRIOR, corrected=True).risk(positive, unlabeled)
 
 
 def plain_epochs(

@@ -21,8 +21,8 @@ from sklearn.datasets import load_breast_cancer, load_digits, make_moons
 
 import drpu
 from benchmarks._results import read_results, write_results
-from drpu.datasets.loaders import load_image_set
 from drpu.datasets.sampling import draw_at_prior
+from paper.image_sets import load_image_set
 
 RESULTS = Path(__file__).parent / "results" / "rivals.json"
 DOCS = Path(__file__).parents[1] / "docs" / "rivals.md"

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drpu.datasets import load_image_set
 from drpu.exceptions import DataError
 from paper.configs import TEST_PRIORS, Benchmark
+from paper.image_sets import load_image_set
 
 __all__ = ["Images", "Split", "is_reduced", "load_images", "no_shift", "split"]
 

@@ -7,12 +7,15 @@ from .classifier.adapted import AdaptedClassifier as AdaptedClassifier
 from .classifier.audit import Audit as Audit
 from .classifier.audit import AuditPlan as AuditPlan
 from .classifier.drpu import DRPUClassifier as DRPUClassifier
+from .classifier.explain import Suspects as Suspects
+from .classifier.explain import suspects as suspects
 from .classifier.fitted import FittedRatio as FittedRatio
 from .classifier.pipelines import adapt as adapt
 from .classifier.pipelines import at_prior as at_prior
 from .classifier.pipelines import expected_performance as expected_performance
 from .classifier.scoring import AUCScorer as AUCScorer
 from .classifier.scoring import CostScorer as CostScorer
+from .classifier.scoring import PUStratifiedKFold as PUStratifiedKFold
 from .classifier.scoring import ratio_risk_scorer as ratio_risk_scorer
 from .core.budget import Budget as Budget
 from .core.calibration import calibrate as calibrate

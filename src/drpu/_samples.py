@@ -76,6 +76,16 @@ class Sample:
         parts = (None if values is None else values[index] for values in (self.weight, self.groups))
         return Sample(take_rows(self.rows, index), *parts)
 
+    def joined(self, other: Sample) -> Sample:
+        """The rows of both; those of ``other`` are independent if there are groups."""
+        if len(other) == 0:
+            return self
+        weight = None
+        if self.weight is not None or other.weight is not None:
+            weight = np.concatenate([self.weights(), other.weights()])
+        groups = None if self.groups is None else np.append(self.groups, -1 - np.arange(len(other)))
+        return Sample(stack_rows(self.rows, other.rows), weight, groups)
+
     def at_most(self, n: int, rng: np.random.Generator) -> Sample:
         """The sample itself, or ``n`` randomly drawn rows if it has more."""
         if len(self) <= n:

@@ -16,12 +16,14 @@
 
     DRPUWarning (UserWarning)            each class has a ``code``
     ├── FewPositivesWarning              few-positives
+    ├── FewNegativesWarning              few-negatives
     ├── BacktestWarning                  backtest
     ├── FewRowsWarning                   few-rows
     ├── LateLabelsWarning                late-labels
     ├── PriorBoundaryWarning             prior-boundary
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
+    ├── MixedPeriodsWarning              mixed-periods
     ├── AlphaWarning                     alpha-above-prior
     ├── SeenPositivesWarning             seen-positives
     ├── CopiedPositivesWarning           copied-positives
@@ -29,6 +31,7 @@
     ├── PositiveLabelWarning             positive-label
     ├── MorePositivesWarning             more-positives
     ├── IdColumnWarning                  id-column
+    ├── TrainingTableWarning             training-table
     ├── ExtraColumnsWarning              extra-columns
     ├── UnseenLevelsWarning              unseen-levels
     ├── KeptValuesWarning                kept-values
@@ -58,6 +61,7 @@ __all__ = [
     "DataError",
     "DataTypeError",
     "ExtraColumnsWarning",
+    "FewNegativesWarning",
     "FewPositivesWarning",
     "FewRowsWarning",
     "IdColumnWarning",
@@ -69,6 +73,7 @@ __all__ = [
     "MissingAnswersWarning",
     "MissingExtraError",
     "MissingValuesError",
+    "MixedPeriodsWarning",
     "MorePositivesWarning",
     "OutputError",
     "ParameterError",
@@ -78,12 +83,25 @@ __all__ = [
     "SeenPositivesWarning",
     "SeparationWarning",
     "ShiftWarning",
+    "TrainingTableWarning",
     "UnseenLevelsWarning",
 ]
 
 
 class DRPUError(Exception):
-    """Base class of all errors that drpu raises."""
+    """Base class of all errors that drpu raises.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, and what a Python user can do.
+    command : str, optional
+        The same for a user of the command line, if the way out differs.
+    """
+
+    def __init__(self, *message: object, command: str | None = None, **facts: str) -> None:
+        super().__init__(*message, **facts)
+        self.command = command
 
 
 class ParameterError(DRPUError, ValueError):
@@ -139,9 +157,17 @@ class DRPUWarning(UserWarning):
         The same for a user of the command line; ``advice`` if left out.
     **shares : float
         Numbers between 0 and 1 in ``finding``, which the command line shows in percent.
+
+    Attributes
+    ----------
+    code : str
+        Short name of the class.
+    assumption : bool
+        Whether an assumption may be violated, so that results should be checked.
     """
 
     code: ClassVar[str] = "drpu"
+    assumption: ClassVar[bool] = True  # False where a choice was made for the user
 
     def __init__(
         self, finding: str = "", *, advice: str = "", command: str | None = None, **shares: float
@@ -207,6 +233,12 @@ class FewPositivesWarning(DRPUWarning):
     code = "few-positives"
 
 
+class FewNegativesWarning(DRPUWarning):
+    """There are too few known negatives to be used."""
+
+    code = "few-negatives"
+
+
 class BacktestWarning(DRPUWarning):
     """Past periods or their labels are too few for a backtest, or seem incomplete."""
 
@@ -232,7 +264,7 @@ class PriorBoundaryWarning(DRPUWarning):
 
 
 class SeparationWarning(DRPUWarning):
-    """The score hardly separates the classes, so the estimated prior is only an upper bound."""
+    """The score hardly separates the classes, so the prior is not identified and its value a central one."""
 
     code = "weak-separation"
 
@@ -241,6 +273,12 @@ class ShiftWarning(DRPUWarning):
     """The scores of new data are not a mixture of the two classes of training."""
 
     code = "not-prior-shift"
+
+
+class MixedPeriodsWarning(DRPUWarning):
+    """A classifier was adapted to rows of several periods whose priors differ."""
+
+    code = "mixed-periods"
 
 
 class AlphaWarning(DRPUWarning):
@@ -253,6 +291,7 @@ class CopiedPositivesWarning(DRPUWarning):
     """Labelled positives are listed more than once; copies count once."""
 
     code = "copied-positives"
+    assumption = False
 
 
 class SeenPositivesWarning(DRPUWarning):
@@ -265,12 +304,14 @@ class ImputationWarning(DRPUWarning):
     """Missing values were filled in."""
 
     code = "imputed"
+    assumption = False
 
 
 class PositiveLabelWarning(DRPUWarning):
     """The labels are strings and none of them was named as the positive one."""
 
     code = "positive-label"
+    assumption = False
 
 
 class MorePositivesWarning(DRPUWarning):
@@ -283,12 +324,20 @@ class IdColumnWarning(DRPUWarning):
     """Columns that look like identifiers were left out."""
 
     code = "id-column"
+    assumption = False
+
+
+class TrainingTableWarning(DRPUWarning):
+    """The training table has columns or rows that may make the classifier worthless for later rows."""
+
+    code = "training-table"
 
 
 class ExtraColumnsWarning(DRPUWarning):
     """Columns that training did not have are ignored."""
 
     code = "extra-columns"
+    assumption = False
 
 
 class UnseenLevelsWarning(DRPUWarning):
@@ -301,12 +350,14 @@ class KeptValuesWarning(DRPUWarning):
     """A file contains values of columns: the levels of categories."""
 
     code = "kept-values"
+    assumption = False
 
 
 class CollectedWarning(DRPUWarning):
     """A lazy frame was collected into memory."""
 
     code = "collected"
+    assumption = False
 
 
 class MissingAnswersWarning(DRPUWarning):

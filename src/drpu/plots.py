@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -23,7 +23,7 @@ from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapted import AdaptedClassifier
 from drpu.classifier.drpu import DRPUClassifier
 from drpu.classifier.fitted import FittedRatio
-from drpu.core.budget import Gain, gain_curve
+from drpu.core.budget import Gain, budget_outlook, gain_curve
 from drpu.core.decision import check_cost, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.interval import ratio_limits
@@ -37,6 +37,7 @@ __all__ = [
     "GainDisplay",
     "LiftDisplay",
     "PerformanceDisplay",
+    "PrecisionRecallDisplay",
     "PriorDisplay",
     "RocDisplay",
     "ScoreDisplay",
@@ -131,6 +132,9 @@ class PriorDisplay(Display):
         Priors by the name to show, in the order to show them.
     whole : PriorEstimate, optional
         Prior of all samples together, drawn as a dashed line.
+    shifted : collection of str
+        Names of samples in which more than the prior has changed: a cross marks them. Open circles mark
+        priors that are not identified.
 
     Examples
     --------
@@ -143,22 +147,32 @@ class PriorDisplay(Display):
 
     priors: Mapping[str, PriorEstimate]
     whole: PriorEstimate | None = None
+    shifted: Collection[str] = ()
 
     @classmethod
     def from_classifier(cls, classifier: Any, samples: Mapping[str, Rows], *, ax: Any = None) -> Self:
         """Priors of the training rows and of each sample of new rows, by name."""
         priors = {"training": fitted_of(classifier).train_prior}
-        for name, rows in samples.items():
-            priors[name] = classifier.adapt(rows).prior_
-        return cls(priors).plot(ax)
+        adapted = {name: classifier.adapt(rows) for name, rows in samples.items()}
+        shifted = [name for name, there in adapted.items() if there.shift_ == "other"]
+        return cls(priors | {name: there.prior_ for name, there in adapted.items()}, None, shifted).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         names, values = [_short_name(name) for name in self.priors], list(self.priors.values())
         middle = np.array([prior.value for prior in values])
         errors = [middle - [prior.low for prior in values], [prior.high for prior in values] - middle]
-        ax.errorbar(range(len(names)), middle, errors, fmt="o", capsize=4, color=NEW)
+        ax.errorbar(range(len(names)), middle, errors, fmt="none", capsize=4, color=NEW)
+        states = [
+            "more has changed" if name in self.shifted else "" if prior.identified else "not identified"
+            for name, prior in self.priors.items()
+        ]
+        for state, style in _STATES.items():
+            places = [k for k, found in enumerate(states) if found == state]
+            if places:
+                ax.plot(places, middle[places], linestyle="none", label=state or None, **style)
         if self.whole is not None:
             ax.axhline(self.whole.value, linestyle="--", color=UNLABELED, label="all together")
+        if self.whole is not None or any(states):
             ax.legend(frameon=False)
         if len(values) <= 4:
             for x, prior in enumerate(values):
@@ -175,6 +189,14 @@ class PriorDisplay(Display):
             xlim=(-0.5, len(names) - 0.5),
         )
         _in_percent(ax.yaxis)
+
+
+# Marks of samples whose prior is read as usual, not identified, or in which more than the prior has changed.
+_STATES: dict[str, dict[str, Any]] = {
+    "": {"marker": "o", "color": NEW},
+    "not identified": {"marker": "o", "color": NEW, "markerfacecolor": "#ffffff"},
+    "more has changed": {"marker": "x", "color": DECISION, "markeredgewidth": 2},
+}
 
 
 def _short_name(name: str) -> str:
@@ -553,6 +575,87 @@ class GainDisplay(Display):
         ax.set(xlabel="rows checked", ylabel="positives found", xlim=(0, end), ylim=(0, 1.02))
         _in_percent(ax.xaxis, ax.yaxis)
         ax.legend(frameon=False, loc="lower right")
+
+
+@dataclass
+class PrecisionRecallDisplay(Display):
+    """Expected precision at every recall, with a band of limits.
+
+    Parameters
+    ----------
+    recall, precision : ndarray
+        The curve, from the highest threshold on.
+    low, high : ndarray
+        Limits of precision at each point, from the counts and from the interval of the prior.
+    prior : float
+        Prior of the rows: the precision of rows at random.
+    point : tuple of float, optional
+        Recall and precision of the current decision.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu
+    >>> from drpu.plots import PrecisionRecallDisplay
+    >>> data = make_gaussian_pu(200, 500, prior=0.3, test_prior=0.1, separation=3, random_state=0)
+    >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+    >>> display = PrecisionRecallDisplay.from_classifier(june, data.test)
+    >>> bool((display.low <= display.precision).all())
+    True
+    """
+
+    recall: FloatArray
+    precision: FloatArray
+    low: FloatArray
+    high: FloatArray
+    prior: float
+    point: tuple[float, float] | None = None
+
+    @classmethod
+    def from_gain(
+        cls,
+        gain: Gain,
+        n_positive: float,
+        prior: PriorEstimate,
+        *,
+        points: int = 200,
+        point: tuple[float, float] | None = None,
+    ) -> Self:
+        """The curve of at most ``points`` of the thresholds of a gain curve, as ``at_budget`` gives them."""
+        some = np.flatnonzero((gain.share > 0) & (gain.recall > 0))
+        some = some[np.unique(np.linspace(0, len(some) - 1, points).astype(int))]
+        found = [
+            budget_outlook(float(gain.recall[k]), n_positive, prior, float(gain.share[k]), math.nan)
+            for k in some
+        ]
+        precision = [(b.precision.value, b.precision.low, b.precision.high) for b in found]
+        recall = np.array([b.recall.value for b in found])
+        value, low, high = np.array(precision).T
+        return cls(recall, value, low, high, prior.value, point)
+
+    @classmethod
+    def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
+        """The curve at the prior of the classifier, with its current decision on it.
+
+        With new rows, precision is that of their counts; otherwise it follows from the prior.
+        """
+        fitted, expected = fitted_of(classifier), classifier.expected_performance()
+        new, prior = None if X is None else classifier.count(X), classifier.test_prior_
+        gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
+        point = (float(expected.recall), float(expected.precision))
+        return cls.from_gain(gain, fitted.tails.n_positive, prior, point=point).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        ax.fill_between(self.recall, self.low, self.high, color=POSITIVE, alpha=0.15, linewidth=0)
+        ax.plot(self.recall, self.precision, color=POSITIVE, label="highest scores first")
+        ax.axhline(self.prior, linestyle="--", color=EVEN, label="at random")
+        if self.point is not None:
+            _mark(ax, self.point, DECISION, "cut", "the rows flagged")
+        ax.set(
+            xlabel="positives found (recall)", ylabel="checked rows that are positive (precision)",
+            xlim=(0, 1), ylim=(0, 1.02),
+        )  # fmt: skip
+        _in_percent(ax.xaxis, ax.yaxis)
+        ax.legend(frameon=False, loc="lower left")
 
 
 class LiftDisplay(GainDisplay):

@@ -10,7 +10,7 @@ from numpy.testing import assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
 from drpu.classifier.audit import read_answers
-from drpu.classifier.audit_file import DESIGN, LABEL, ROW, audit_from_columns
+from drpu.classifier.audit_file import DESIGN, GROUP, LABEL, ROW, audit_from_columns, audits_by_group
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -37,21 +37,29 @@ from drpu.exceptions import (
         ([0, 1], [1, 0], None),  # the positive class is called 0: ambiguous beside 1 and 0
         ([True, False], [1, 0], [1, 0]),
         ([1], [1, 2], None),
+        (["yes", "No", " 1 ", "0", "TRUE", "f"], ["ok", "fraud"], [1, 0, 1, 0, 1, 0]),
+        (["yes", "no"], [None, "yes"], [1, 0]),
+        (["1", "0"], ["", "yes"], [1, 0]),
+        (["fraud", "no"], ["ok", "fraud"], [1, 0]),
+        (["2", "1.0"], [1, 2], [1, 0]),
+        ([1, 0], ["0", "1"], [1, 0]),
+        (["no"], ["yes", "no"], None),
     ],
 )
 def test_answers_come_in_any_coding_that_has_one_meaning(labels, classes, expected):
     if expected is None:
         with pytest.raises(LabelError, match="True for positive"):
-            read_answers(labels, np.array(classes))
+            read_answers(labels, np.array(classes, dtype=object))
         return
-    answered, positive = read_answers(labels, np.array(classes))
+    answered, positive = read_answers(labels, np.array(classes, dtype=object))
     assert answered.all()
     assert_array_equal(positive, np.array(expected, bool))
 
 
-def test_none_and_nan_mean_no_answer():
-    answered, positive = read_answers([1, None, float("nan"), 0], np.array([0, 1]))
-    assert_array_equal(answered, [True, False, False, True])
+@pytest.mark.parametrize("classes", [[0, 1], ["", "yes"], [None, "fraud"]])
+def test_none_nan_and_blank_mean_no_answer(classes):
+    answered, positive = read_answers([1, None, float("nan"), "", "  ", "NA", 0], np.array(classes, object))
+    assert_array_equal(answered, [True, False, False, False, False, False, True])
     assert_array_equal(positive, [True, False])
 
 
@@ -101,7 +109,9 @@ def test_a_partly_filled_file_uses_what_is_there(audit_clf, audit_data, columns)
     columns[LABEL][:30] = [""] * 30
     with pytest.warns(MissingAnswersWarning, match="30 of 120"):
         assert audit_from_columns(audit_clf, audit_data.test, columns).n == 90
-    with pytest.warns(MissingAnswersWarning, match="70 of 120"):  # rows deleted from the file
+    with pytest.warns(
+        MissingAnswersWarning, match="70 of 120.*70 of them are not in the file"
+    ):  # rows deleted from the file
         assert audit_from_columns(audit_clf, audit_data.test, shuffled(columns, range(70, 120))).n == 50
 
 
@@ -109,9 +119,11 @@ def test_a_partly_filled_file_uses_what_is_there(audit_clf, audit_data, columns)
     ("edit", "message"),
     [
         (lambda c: c[ROW].__setitem__(3, c[ROW][3] + 1), "was changed"),
+        (lambda c: c[ROW].__setitem__(3, float("inf")), "was changed at drpu_row = inf"),
+        (lambda c: c.__setitem__(ROW, [row + 1 for row in c[ROW]]), "and 119 more rows"),
         (lambda c: c[DESIGN].__setitem__(3, c[DESIGN][3].replace("of", "of9", 1)), "was changed"),
         (lambda c: c[DESIGN].__setitem__(3, ""), "without"),
-        (lambda c: c[LABEL].__setitem__(3, "perhaps"), "must be True and False"),
+        (lambda c: c[LABEL].__setitem__(3, "perhaps"), "must be yes and no"),
         (lambda c: c.pop(DESIGN), "must have a column"),
         (lambda c: [c[name].append(c[name][0]) for name in c], "twice"),
         (lambda c: c.__setitem__(LABEL, [""] * 120), "no answer"),
@@ -133,6 +145,87 @@ def test_a_file_belongs_to_its_rows_and_its_classifier(audit_clf, audit_data, co
         other = DRPUClassifier("classifier", random_state=1).fit(*audit_data.X_y())
     with pytest.raises(DataError, match="another classifier"):
         audit_from_columns(other, audit_data.test, columns)
+
+
+# -- one kind of answer ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("answer", [0, 1])
+@pytest.mark.parametrize("rows", ["test", "unlabeled", "all"])
+def test_answers_of_one_kind_give_limits_and_a_finite_threshold(audit_clf, audit_data, rows, answer):
+    X = audit_data.X_y()[0] if rows == "all" else getattr(audit_data, rows)
+    plan = audit_clf.plan_audit(X, n=20, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        adapted = audit_clf.adapt(X, audit=plan.answer([answer] * 20))
+    assert 0 < adapted.prior_.value < 1
+    assert adapted.prior_.high - adapted.prior_.low > 0.1  # 20 answers exclude no more than a ninth
+    assert np.isfinite(adapted.threshold_)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def months(audit_data):
+    """The month of each row; the last one has few rows."""
+    return np.array(["2024-01", "2024-02", "2024-03"], object)[np.minimum(np.arange(3000) // 1490, 2)]
+
+
+@pytest.fixture(scope="module")
+def plans(audit_clf, audit_data, months):
+    return audit_clf.plan_audit_by(audit_data.test, by=months, n=60, random_state=0)
+
+
+def test_every_group_has_a_plan_of_its_own_rows(plans, months):
+    assert {name: plan.n for name, plan in plans.items()} == {"2024-01": 60, "2024-02": 60, "2024-03": 20}
+    for name, plan in plans.items():
+        assert set(months[plan.rows]) == {name}
+
+
+def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
+    audit_clf, audit_data, plans, months
+):
+    labels = audit_data.test_labels[plans.rows]
+    found = audit_clf.adapt_by(audit_data.test, by=months, audit=plans.answer(labels))
+    for group in found:
+        assert group.shift == "answers"
+        assert group.prior.low <= audit_data.test_labels[months == group.name].mean() <= group.prior.high
+    alone = audit_clf.adapt(
+        audit_data.test[months == "2024-01"],
+        audit=plans["2024-01"].answer(labels[:60]),
+        level=1 - 0.05 / 3,
+    )
+    own = found["2024-01"].prior  # the map there starts from another training prior
+    assert (own.low, own.high) == (alone.prior_.low, alone.prior_.high)
+    assert own.value == pytest.approx(alone.prior_.value, abs=0.002)
+    columns = plans.to_columns() | {LABEL: ["yes" if label else "no" for label in labels]}
+    order = np.random.RandomState(0).permutation(len(labels))
+    read = audits_by_group(audit_clf, audit_data.test, shuffled(columns, order), by=months)
+    again = audit_clf.adapt_by(audit_data.test, by=months, audit=read)
+    for group in found:
+        assert again[group.name].prior.value == pytest.approx(group.prior.value, rel=1e-9)
+
+
+def test_a_group_without_answers_keeps_its_reading(audit_clf, audit_data, plans, months):
+    labels = audit_data.test_labels[plans.rows].astype(object)
+    labels[60:] = None
+    found = audit_clf.adapt_by(audit_data.test, by=months, audit=plans.answer(labels))
+    assert [group.shift == "answers" for group in found] == [True, False, False]
+    assert found["2024-02"] == audit_clf.adapt_by(audit_data.test, by=months)["2024-02"]
+
+
+def test_a_file_of_groups_that_was_changed_is_refused(audit_clf, audit_data, plans, months):
+    columns = plans.to_columns() | {LABEL: ["0"] * plans.n}
+    with pytest.raises(DataError, match="planned in groups"):
+        audit_from_columns(audit_clf, audit_data.test, columns)
+    with pytest.raises(DataError, match=r"must name groups|is not in the group"):
+        audits_by_group(audit_clf, audit_data.test, columns, by=months[::-1].copy())
+    columns[GROUP][0] = "2024-02"
+    with pytest.raises(DataError, match="was changed"):
+        audits_by_group(audit_clf, audit_data.test, columns, by=months)
+    with pytest.raises(DataError, match="must have names of groups"):
+        audit_clf.adapt_by(audit_data.test, by=months, audit={"May": plans["2024-01"].answer([0] * 60)})
 
 
 # -- errors --------------------------------------------------------------------------------------
@@ -159,8 +252,8 @@ def test_bad_answers_are_refused(plan, audit_data):
     other = int(np.setdiff1d(np.arange(3000), plan.rows)[0])
     with pytest.raises(DataError, match="one answer for each of 120 rows, got 119"):
         plan.answer(labels[:-1])
-    with pytest.raises(LabelError, match="got 'yes'"):
-        plan.answer(["yes"] * 120)
+    with pytest.raises(LabelError, match="got 'perhaps'"):
+        plan.answer(["perhaps"] * 120)
     with pytest.raises(LabelError, match="got 2"):
         plan.answer([2] + [0] * 119)
     with pytest.raises(DataError, match="which was not planned"):

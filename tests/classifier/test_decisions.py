@@ -251,14 +251,31 @@ def test_contributions_have_the_columns_of_the_table(data):
     frame.insert(0, "id", [f"C{k}" for k in range(len(X))])
     with pytest.warns(IdColumnWarning):
         clf = DRPUClassifier(BoostedRatio(n_rounds=20), holdout=2, random_state=0).fit(frame, y)
-    found = clf.contributions(frame[:50])
-    assert found.shape == (50, 5)
+    table = clf.contributions(frame[7:57])
+    assert list(table) == ["id", "x", "y", "ward", "(rest)"]
+    assert_array_equal(table.index, frame.index[7:57])
+    reasons = clf.reasons(frame[7:57], n=2)
+    for (_, parts), found in zip(table.drop(columns="(rest)").iterrows(), reasons, strict=True):
+        assert [name for name, _ in found.favour] == list(parts[parts > 0].sort_values()[::-1].index[:2])
+        assert [name for name, _ in found.against] == list(parts[parts < 0].sort_values().index[:2])
+        assert all(part == parts[name] for name, part in found.favour + found.against)
+    found = clf.contributions(frame[:50]).to_numpy()
     assert not found[:, 0].any()
     assert found[:, 1:4].any(axis=0).all()
     assert_allclose(found.sum(axis=1), clf.model_.fold_scores(clf._checked_rows(frame[:50])).mean(axis=1))
     # indicators of a category are added up
     wide = TableEncoder.fit([read_frame(frame[["x", "ward"]])], expand=True)[0]
     assert wide.by_column(np.arange(5.0)[None]).tolist() == [[0.0, 1.0 + 2 + 3, 4.0]]
+
+
+@pytest.mark.parametrize("kind", [pl.from_pandas, pa.Table.from_pandas])
+def test_contributions_are_a_frame_of_the_library_of_the_rows(data, kind):
+    X, y = data.X_y()
+    frame = pd.DataFrame(X, columns=["x", "y"])
+    clf = DRPUClassifier(BoostedRatio(n_rounds=5), holdout=2, random_state=0).fit(frame, y)
+    found = clf.contributions(kind(frame[:9]))
+    assert type(found) is type(kind(frame[:9]))
+    assert_allclose(np.column_stack([found["x"], found["y"]]), clf.contributions(frame[:9])[["x", "y"]])
 
 
 @pytest.mark.filterwarnings("ignore::drpu.exceptions.FewPositivesWarning")

@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn import config_context
+from sklearn.model_selection import GridSearchCV, KFold
 
-from drpu import Audit, DRPUClassifier, load, save
+from drpu import Audit, DRPUClassifier, load, ratio_risk_scorer, save
 from drpu.exceptions import BacktestWarning, DataError, LabelError, ParameterError, ShiftWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")
@@ -153,6 +155,18 @@ def test_saved_and_loaded_classifiers_adapt_alike(stationary, tmp_path):
 
 
 # -- answers ---------------------------------------------------------------------------------------
+
+
+def test_periods_are_routed_like_groups(stationary):
+    _, frame, labels = stationary
+    X, month = frame[["a", "b", "c"]], frame["month"].to_numpy()
+    with config_context(enable_metadata_routing=True):
+        kernel = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+        search = GridSearchCV(
+            kernel.set_fit_request(periods=True), {"cost": [0.5]}, scoring=ratio_risk_scorer, cv=KFold(2)
+        )
+        search.fit(X, labels, periods=month)
+    assert len(search.best_estimator_.backtest_.periods) == 4
 
 
 @pytest.fixture(scope="module")

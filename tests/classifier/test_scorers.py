@@ -1,11 +1,12 @@
 """Scorers that need positive and unlabeled rows only, compared with true labels."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.inspection import permutation_importance
 from sklearn.metrics import roc_auc_score
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -15,10 +16,11 @@ from drpu import (
     CostScorer,
     DRPUClassifier,
     ElkanNotoClassifier,
+    PUStratifiedKFold,
     make_gaussian_pu,
     ratio_risk_scorer,
 )
-from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.exceptions import DataError, LabelError, ParameterError, PriorError
 
 PRIOR = 0.3
 
@@ -91,3 +93,49 @@ def test_wrong_arguments_are_named():
         CostScorer(0.3, cost=1.5)
     with pytest.raises(ParameterError, match="decision_function or predict_proba"):
         AUCScorer()(object(), np.ones((2, 1)), [0, 1])
+
+
+CODINGS = {
+    "yes or None": lambda y: np.where(y == 1, "yes", None),
+    "1 or NaN": lambda y: np.where(y == 1, 1.0, np.nan),
+    "True or NA": lambda y: pd.Series(np.where(y == 1, True, None), dtype="boolean"),
+    "7 or NaN": lambda y: pd.array(np.where(y == 1, 7, None), dtype="Int64"),
+}
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+def test_a_missing_label_is_scored_as_not_positive(world, coding):
+    _, (X, y), _ = world
+    labels = CODINGS[coding](y)
+    same = DRPUClassifier("classifier", prior=PRIOR, random_state=0).fit(X[3600:5000], labels[3600:5000])
+    plain = DRPUClassifier("classifier", prior=PRIOR, random_state=0).fit(X[3600:5000], y[3600:5000])
+    assert same.score(X, labels) == plain.score(X, y)
+    weight = np.arange(len(X))
+    assert same.score(X, labels, weight) == pytest.approx(plain.score(X, y, weight))
+    for scorer in (AUCScorer(), CostScorer(PRIOR), ratio_risk_scorer):
+        assert scorer(same, X, labels) == scorer(plain, X, y)
+    with pytest.raises(LabelError, match="must hold the labels of training"):
+        same.score(X[:2], ["strange", None])
+
+
+@pytest.mark.parametrize("cv", [KFold(3, shuffle=True, random_state=0), PUStratifiedKFold(3)])
+def test_a_search_works_with_missing_labels_and_no_scoring(cv):
+    X, y = make_gaussian_pu(240, 400, prior=0.3, separation=3, random_state=0).X_y()
+    labels = CODINGS["yes or None"](y)
+    clf = DRPUClassifier("classifier", random_state=0)
+    search = GridSearchCV(clf, {"calibrate": [True, False]}, cv=cv, error_score="raise").fit(X, labels)
+    assert 0.5 < search.best_score_ <= 1
+    assert np.isfinite(cross_val_score(clf, X, labels, cv=cv, scoring=AUCScorer(), error_score="raise")).all()
+
+
+def test_every_fold_has_its_share_of_positives_and_whole_groups():
+    labels = np.array([None] * 57 + ["yes"] * 12, dtype=object)
+    groups = np.repeat(np.arange(23), 3)
+    positive = labels == "yes"
+    for folds in (PUStratifiedKFold(3), PUStratifiedKFold(3, shuffle=True, random_state=1)):
+        held = [test for _, test in folds.split(labels, labels)]
+        assert [int(positive[test].sum()) for test in held] == [4, 4, 4]
+        assert_allclose(np.sort(np.concatenate(held)), np.arange(69))
+        for train, test in folds.split(labels, labels, groups):
+            assert not set(groups[train]) & set(groups[test])
+            assert positive[test].any()

@@ -84,6 +84,24 @@ def test_an_edited_design_is_one_clear_error(run, folder, old, new, words):
     assert words in err
 
 
+def test_an_audit_by_groups_is_planned_and_read_in_one_file(run, folder, truth):
+    june = read(str(folder / "june.csv")).table
+    half = pa.array(["a" if i < 500 else "b" for i in range(1000)])
+    pa.csv.write_csv(june.append_column("branch", half), folder / "branches.csv")
+    code, out, _ = run("audit toy.drpu branches.csv --by branch --n 40 --out by.csv")
+    assert code == 0
+    assert "80 rows to label" in out
+    table = read(str(folder / "by.csv")).table
+    words = ["yes" if truth.test_labels[row] else "no" for row in table.column("drpu_row").to_pylist()]
+    place = table.column_names.index("drpu_label")
+    pa.csv.write_csv(table.set_column(place, "drpu_label", pa.array(words)), folder / "filled.csv")
+    found = answer(run("prior toy.drpu branches.csv --by branch --audit filled.csv --json"))["found"]
+    for group, truth_there in zip(found, (truth.test_labels[:500], truth.test_labels[500:]), strict=True):
+        assert group["prior"]["method"] == "audit"
+        assert group["prior"]["low"] <= truth_there.mean() <= group["prior"]["high"]
+    assert run("adapt toy.drpu branches.csv --audit filled.csv")[0] == 1
+
+
 def test_an_audit_without_answers_is_refused(run):
     code, _, err = run("adapt toy.drpu june.csv --audit to-label.csv")
     assert code == 1
@@ -150,3 +168,27 @@ def test_help_has_examples(run, command):
     code, out, _ = run(f"{command} --help")
     assert code == 0
     assert f"Examples:\n    drpu {command}" in out
+
+
+def test_labels_that_look_wrong_are_listed(run, folder):
+    train = pa.csv.read_csv(folder / "train.csv")
+    y, rows = train["y"].to_numpy().copy(), np.column_stack([train["a"], train["b"]])
+    wrong = int(rows.sum(axis=1).argmin())  # far from all positives
+    y[wrong] = 1
+    rows = np.vstack([rows, rows[5]])  # a copy of a labelled row
+    labels = pa.array(["yes" if label else None for label in [*y, 0]])
+    table = pa.table({"id": np.arange(1001), "a": rows[:, 0], "b": rows[:, 1], "y": labels})
+    pa.csv.write_csv(table, folder / "labels.csv")
+    run("fit labels.csv --label y --drop id --model classifier --out labels.drpu")
+    words = "suspects labels.drpu labels.csv --trusted --label y --drop id"
+    code, out, _ = run(f"{words} --n 3 --keep id --out odd.csv")
+    assert code == 0
+    assert "labels are expected to be wrong; 1 unlabeled rows are copies of labelled ones" in out
+    odd = pa.csv.read_csv(folder / "odd.csv").to_pydict()
+    assert odd["id"] == odd["drpu_row"]
+    assert (odd["id"][0], odd["id"][3]) == (wrong, 1000)
+    assert odd["drpu_suspicion"] == ["label", "label", "label", "copy"]
+    assert odd["drpu_copy_of"][3] == 5
+    found = answer(run(f"{words} --json"))
+    assert found["labelled"] == 201
+    assert found["suspects"]["row"][0] == wrong

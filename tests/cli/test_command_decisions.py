@@ -71,7 +71,11 @@ def test_decisions_that_mean_nothing_are_refused(run, folder, line, words):
     assert err.count("\n") == 1
 
 
-def test_the_page_shows_groups(run, folder):
-    code, _, _ = run("report toy.drpu year.parquet --by month --out year.html")
-    assert code == 0
-    assert "Share of positives by month" in (folder / "year.html").read_text()
+def test_the_page_shows_groups_and_columns_beside_the_rows(run, folder):
+    code, _, err = run("report toy.drpu year.parquet --by month --beside id --out year.html")
+    assert (code, err) == (0, "")
+    page = (folder / "year.html").read_text()
+    assert "Share of positives by month" in page
+    assert "may: about" in page
+    assert "and the columns id of the rows to check" in page
+    assert run("report toy.drpu --beside id --out x.html")[0] == 2

@@ -256,7 +256,7 @@ def test_a_reader_that_goes_away_is_told_by_the_exit_code():
 
 
 def test_an_interrupt_ends_without_a_traceback(monkeypatch, capsys):
-    def interrupted(*_):
+    def interrupted(*_, **__):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("drpu.cli._command", interrupted)

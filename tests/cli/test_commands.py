@@ -93,6 +93,28 @@ def test_columns_that_a_large_file_lacks_are_named_with_it(run, folder):
     assert "'b'" in err
 
 
+def test_explained_rows_name_the_columns_that_speak_most(run, folder, monkeypatch):
+    run("fit train.parquet --label y --drop id --model boosted --out boosted.drpu")
+    assert run("predict boosted.drpu june.parquet --explain 1 --keep id --out why.parquet")[0] == 0
+    why = pa.parquet.read_table(folder / "why.parquet")
+    reasons = load(folder / "boosted.drpu").reasons(
+        pa.parquet.read_table(folder / "june.parquet").select(["a", "b"]), n=1
+    )
+    assert why["drpu_for"].to_pylist() == [found.texts()[0] for found in reasons]
+    assert why["drpu_against"].to_pylist() == [found.texts()[1] for found in reasons]
+    # of many rows only the flagged ones are explained
+    monkeypatch.setattr("drpu.cli.commands.predict.EXPLAINED", 10)
+    run("predict boosted.drpu june.parquet --explain 1 --out some.parquet")
+    some = pa.parquet.read_table(folder / "some.parquet")
+    flagged = some["drpu_label"].to_numpy() == 1
+    texts = some["drpu_for"].to_numpy(zero_copy_only=False)
+    np.testing.assert_array_equal(texts[flagged], why["drpu_for"].to_numpy(zero_copy_only=False)[flagged])
+    assert set(texts[~flagged]) == {""}
+    code, _, err = run("predict toy.drpu june.parquet --explain 1 --out x.parquet")
+    assert code == 1
+    assert "trees only" in err
+
+
 def test_predictions_stand_beside_the_kept_columns(run, folder):
     code, _, _ = run("predict toy.drpu june.parquet --adapt --cost 0.8 --keep id --out scored.parquet")
     assert code == 0
@@ -185,7 +207,7 @@ def test_people_are_told_what_was_found(run):
     assert "training prior" in out
     assert "200 positives" in out
     _, out, _ = run("adapt toy.drpu june.csv")
-    assert "95% interval" in out
+    assert "at 95%)" in out
 
 
 # -- errors -----------------------------------------------------------------------------------------

@@ -15,7 +15,6 @@ from drpu.core.diagnostics import (
     Performance,
     expected_performance,
     mixture_test,
-    performance_curve,
     threshold_limits,
 )
 from drpu.core.prior.estimate import PriorEstimate
@@ -145,9 +144,9 @@ def test_expected_performance_is_what_labels_would_show(new, threshold):
     train_prior=st.sampled_from([0.0, 0.3, 0.999, 1.0]),
     test_prior=st.sampled_from([0.0, 0.4, 1.0]),
 )
-def test_the_curve_is_expected_performance_at_each_threshold(positive, unlabeled, train_prior, test_prior):
+def test_performance_at_many_thresholds_is_that_at_each(positive, unlabeled, train_prior, test_prior):
     tails = ScoreTails(positive).update(unlabeled)
-    curve = performance_curve(tails, train_prior, test_prior)
+    curve = expected_performance(tails, train_prior, test_prior, [-np.inf, *tails.levels, np.inf])
     for name in FIELDS:
         values = np.asarray(getattr(curve, name))
         assert ((values >= 0) & (values <= 1)).all(), name
@@ -158,9 +157,10 @@ def test_the_curve_is_expected_performance_at_each_threshold(positive, unlabeled
     assert_allclose(2 * np.asarray(curve.cost), 1 - np.asarray(curve.accuracy), atol=1e-12)
 
 
-def test_the_curve_runs_from_all_rows_to_none():
+def test_thresholds_run_from_all_rows_to_none():
     rng = np.random.default_rng(7)
-    curve = performance_curve(ScoreTails(rng.normal(2, 1, 50)).update(mixture(rng, 500, 0.3)), 0.3, 0.6)
+    tails = ScoreTails(rng.normal(2, 1, 50)).update(mixture(rng, 500, 0.3))
+    curve = expected_performance(tails, 0.3, 0.6, [-np.inf, *tails.levels, np.inf])
     assert (curve.flagged[0], curve.flagged[-1]) == (1.0, 0.0)
     assert (curve.recall[0], curve.false_positive_rate[0]) == (1.0, 1.0)
     assert_allclose([curve.accuracy[0], curve.accuracy[-1]], [0.6, 0.4])
@@ -173,7 +173,6 @@ def test_one_threshold_gives_numbers_and_many_give_arrays():
     assert isinstance(one, Performance)
     assert all(isinstance(getattr(one, name), float) for name in FIELDS)
     assert expected_performance(tails, 0.3, 0.5, [[1.0], [2.0]]).recall.shape == (2, 1)
-    assert performance_curve(tails, 0.3, 0.5).recall.shape == (4,)
 
 
 def test_performance_refuses_what_cannot_be():

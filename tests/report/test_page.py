@@ -1,9 +1,13 @@
 """The HTML report: its text."""
 
 import base64
+import csv
 import hashlib
+import html
+import io
 import re
 from html.parser import HTMLParser
+from urllib.parse import unquote
 
 import numpy as np
 import pandas as pd
@@ -11,7 +15,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
-from drpu.exceptions import DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
+from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.plots import GainDisplay
 from drpu.report import render_report, write_report
 
@@ -30,7 +34,7 @@ class Links(HTMLParser):
 def test_nothing_is_fetched(page):
     links = Links()
     links.feed(page)
-    assert [link for link in links.fetched if not link.startswith("#")] == ["data:,"]
+    assert all(link.startswith(("#", "data:")) for link in links.fetched)
     assert not re.search(r"url\((?!#)", page)
     assert "@import" not in page
 
@@ -38,7 +42,7 @@ def test_nothing_is_fetched(page):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"by": ["a"]}, "by and audit are about new rows"),
+        ({"by": ["a"]}, "by, audit and beside are about new rows"),
         ({"budget": 0}, "rows must be at least 1"),
         ({"budget": 2.5}, "rows must be an integer, got 2.5"),
         ({"budget": -0.5}, "share must lie between 0 and 1"),
@@ -84,7 +88,7 @@ def test_a_page_without_new_rows_speaks_of_training_only(classifier):
 
 def test_every_chart_has_a_title_and_a_description(page):
     charts = re.findall(r"<svg .*?</svg>", page, flags=re.S)
-    assert len(charts) == 7
+    assert len(charts) == 8
     for chart in charts:
         assert 'role="img"' in chart
         assert re.search(r"<title id=.*?>.+</title><desc id=.*?>.+</desc>", chart)
@@ -111,7 +115,7 @@ def test_columns_that_moved_are_named(data):
     assert "Columns that moved" not in render_report(clf, new)
     with pytest.warns(ShiftWarning):
         page = render_report(clf, new.assign(km=new["km"] * 3))
-    table = page[page.index("Columns that moved") :]
+    table = page[page.index("<h2>Columns that moved") :]
     assert '<th scope="row">km</th>' in table[: table.index("</table>")]
 
 
@@ -126,9 +130,9 @@ def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, 
 
 
 def test_a_prior_that_is_not_identified_is_a_bound(classifier):
-    bound = PriorEstimate(0.52, 0.1, 0.71, 0.95, "matching", identified=False)
+    bound = PriorEstimate(0.3, 0.1, 0.71, 0.95, "matching", identified=False, upper=0.52)
     page = render_report(classifier.at_prior(bound))
-    assert "upper bound only" in page
+    assert "Not identified: at most 52.0% by the best-scored rows" in page
 
 
 def test_nothing_but_the_page_itself_may_run(page):
@@ -142,10 +146,64 @@ def test_nothing_but_the_page_itself_may_run(page):
     assert not re.search(r"<[^>]* style=", page)
 
 
+def test_every_period_has_a_sentence_with_its_decision(classifier, data):
+    months = np.repeat(["may", "june"], 300)
+    page = render_report(classifier, data.test, by=months, by_name="month")
+    head = page[: page.index("<main>")]
+    june = classifier.adapt_by(data.test, by=months)["june"]
+    there = classifier.adapt(data.test).at_prior(june.prior)
+    flagged = int((there.predict(data.test[months == "june"]) == 1).sum())
+    about = f"june: about {round(300 * june.prior.value)} of 300 rows are positive"
+    assert about in head
+    assert f"Check {flagged} rows." in head.split(about)[1].split("</li>")[0]
+    with pytest.warns(ShiftWarning):
+        page = render_report(classifier, 0.3 * data.test, by=months, budget=40)
+    head = page[: page.index("<main>")]
+    assert "more than the share of positives; labels move only as far as there is support" in head
+    counts = [int(n) for n in re.findall(r"Check the top (\d+) rows", head)]
+    assert counts == [40, 40]
+
+
+def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
+    X, y = data.X_y()
+    frame = pd.DataFrame(X, columns=["<amount>", "km"])
+    clf = DRPUClassifier("boosted", random_state=0).fit(frame, y)
+    new = pd.DataFrame(data.test, columns=["<amount>", "km"])
+    ids = [f"id-{k}" for k in range(len(new))]
+    page = render_report(clf, new, budget=30, beside={"id": ids})
+    link = re.search(r'href="data:text/csv;charset=utf-8,([^"]*)"', page).group(1)
+    rows = list(csv.reader(io.StringIO(unquote(html.unescape(link)))))
+    assert rows[0] == ["row", "probability", "for it", "against it", "id"]
+    june = clf.adapt(new)
+    top = june.at_budget(rows=30, of=new).budget_.positions
+    assert [int(row[0]) for row in rows[1:]] == (top + 1).tolist()
+    assert [row[4] for row in rows[1:]] == [ids[k] for k in top]
+    np.testing.assert_allclose(
+        [float(row[1]) for row in rows[1:]], june.predict_proba(new)[top, 1], rtol=1e-5
+    )
+    assert [tuple(row[2:4]) for row in rows[1:]] == [r.texts() for r in clf.reasons(new.iloc[top])]
+    assert page.count("id-") < 2 * 30 + 11  # the page shows ten of them
+    assert "and the columns id of the rows to check" in page
+
+
+def test_values_beside_the_rows_must_fit_them(classifier, data):
+    with pytest.raises(DataError, match="beside must have one value per row, 600, got 3 in 'id'"):
+        render_report(classifier, data.test, beside={"id": [1, 2, 3]})
+
+
+def test_a_caution_is_not_repeated(classifier, data):
+    with pytest.warns(ShiftWarning):
+        page = render_report(classifier, 0.3 * data.test, by=np.repeat(["may", "june"], 300))
+    cautions = page[page.index("Read with care") :].split("</ul>")[0]
+    assert cautions.count("more than the prior has changed") == 1
+    assert "[not-prior-shift]" not in page
+    assert "plan_audit" not in page
+
+
 def test_groups_are_a_line_and_a_table(classifier, data):
     page = render_report(classifier, data.test, by=np.repeat(["may", "<june>"], 300), by_name="month")
     assert "Share of positives by month" in page
-    assert page.count("<svg ") == 8
+    assert page.count("<svg ") == 9
     assert '<th scope="row">&lt;june&gt;</th><td class="number">300</td>' in page
 
 

@@ -2,6 +2,8 @@
 
 import os
 import shutil
+import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -231,6 +233,8 @@ def test_costs_are_explained(open_page, classifier):
 def test_the_keyboard_is_enough(open_page, classifier, data):
     tab = open_page(render_report(classifier, data.test))
     tab.keyboard.press("Tab")
+    assert tab.evaluate("document.activeElement.hasAttribute('download')")
+    tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "prior"
     before, said = shown(tab, "threshold"), tab.inner_text("[aria-live=polite]")
     for _ in range(30):
@@ -261,11 +265,51 @@ def test_every_control_has_a_name_for_screen_readers(open_page, page):
     assert tab.get_by_role("img", name="ROC curve").count() == 1
 
 
-@pytest.mark.parametrize("width", [320, 390, 820, 1400])
-def test_nothing_scrolls_sideways(open_page, page, width):
-    tab = open_page(page, viewport={"width": width, "height": 800})
+@pytest.fixture(scope="module")
+def full_page(classifier, data):
+    """A page with everything on it, and with long names."""
+    plan = classifier.plan_audit(data.test, n=80, random_state=0)
+    branches = np.repeat(["a branch with a very long name", "anotherbranchwithoutanyspaceinitslongname"], 300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return render_report(
+            classifier, data.test, by=branches, by_name="branch", budget=40, title="June" * 30,
+            audit=plan.answer(data.test_labels[plan.rows]),
+            beside={"identifier": [f"id-{k:012d}" for k in range(600)], "amount": data.test[:, 0]},
+        )  # fmt: skip
+
+
+@pytest.mark.parametrize("width", [320, 400, 820, 1400])
+def test_nothing_scrolls_sideways(open_page, full_page, width):
+    tab = open_page(full_page, viewport={"width": width, "height": 800})
+    outside = "!e.closest('svg') && e.getBoundingClientRect().right > innerWidth"
+    wide = f"[...document.querySelectorAll('body *')].filter(e => {outside})"
+    assert tab.evaluate(f"{wide}.map(e => e.outerHTML.slice(0, 80))") == []
     assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.complaints == []
+
+
+def test_a_period_can_be_chosen(open_page, full_page):
+    tab = open_page(full_page)
+    assert shown(tab, "truePositives") + shown(tab, "misses") + shown(tab, "falseAlarms") > 0
+    tab.select_option("#period", "2")
+    names = ("truePositives", "misses", "falseAlarms", "trueNegatives")
+    assert sum(int(tab.inner_text(f"#out-{name}").replace(",", "")) for name in names) == 300
+    assert "Of 300 new rows" in tab.inner_text(".confusion caption")
+    tab.fill("#prior-number", "0.5")
+    assert tab.evaluate("document.getElementById('period').value") == ""
+    tab.click("#as-found")
+    assert tab.evaluate("document.getElementById('period').value") == "0"
+    assert tab.complaints == []
+
+
+def test_the_list_of_rows_is_downloaded(open_page, full_page):
+    tab = open_page(full_page, accept_downloads=True)
+    with tab.expect_download() as download:
+        tab.click("a[download]")
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert len(lines) == 41
+    assert lines[0].endswith("identifier,amount")
 
 
 def test_light_dark_and_print_differ(open_page, page):

@@ -13,7 +13,9 @@ from drpu import PriorEstimate
 from drpu.exceptions import ParameterError
 from drpu.plots import (
     CalibrationDisplay,
+    GainDisplay,
     PerformanceDisplay,
+    PrecisionRecallDisplay,
     PriorDisplay,
     RocDisplay,
     ScoreDisplay,
@@ -47,6 +49,44 @@ def test_priors_are_drawn_with_their_limits():
     ax = PriorDisplay({"May": may, "June": PriorEstimate.given(0.2)}).plot().ax_
     (segment, _) = ax.collections[0].get_segments()
     assert_allclose(segment[:, 1], [0.3, 0.6])
+
+
+def test_priors_that_cannot_be_read_as_usual_are_marked():
+    good = PriorEstimate(0.4, 0.3, 0.6, 0.95, "matching")
+    bound = PriorEstimate(0.3, 0.1, 0.6, 0.95, "matching", identified=False, upper=0.5)
+    ax = PriorDisplay({"May": good, "June": bound, "July": good}, shifted=["July"]).plot().ax_
+    marks = {line.get_label(): np.ravel(line.get_xdata()).tolist() for line in ax.lines}
+    assert marks["not identified"] == [1]
+    assert marks["more has changed"] == [2]
+    assert [text.get_text() for text in ax.get_legend().get_texts()] == ["not identified", "more has changed"]
+    assert PriorDisplay({"May": good}).plot().ax_.get_legend() is None
+
+
+def test_the_legend_of_the_tail_ratio_lies_inside_its_axes(classifier):
+    bound = PriorEstimate(0.3, 0.1, 0.6, 0.95, "matching", identified=False, upper=0.5)
+    for size in ((4.9, 3.2), (3.5, 2.5)):
+        figure, ax = pyplot.subplots(figsize=size, layout="constrained")
+        TailRatioDisplay.from_counts(classifier.fitted_.tails, bound).plot(ax)
+        figure.canvas.draw()
+        legend, axes = ax.get_legend().get_window_extent(), ax.get_window_extent()
+        assert axes.x0 <= legend.x0
+        assert legend.x1 <= axes.x1
+
+
+def test_precision_and_recall_are_those_of_budgets(classifier, data):
+    june = classifier.adapt(data.test)
+    display = PrecisionRecallDisplay.from_classifier(june, data.test)
+    assert (display.low <= display.precision + 1e-12).all()
+    assert (display.precision <= display.high + 1e-12).all()
+    gain = GainDisplay.from_classifier(june, data.test).gain
+    at = len(gain.share) // 2
+    day = june.at_budget(share=float(gain.share[at]), of=data.test).budget_
+    place = int(np.argmin(np.abs(display.recall - day.recall.value)))
+    assert_allclose(display.precision[place], day.precision.value, atol=0.02)
+    expected = june.expected_performance()
+    assert_allclose(display.point, [expected.recall, expected.precision])
+    assert_allclose(display.recall[-1], 1)
+    assert_allclose(display.precision[-1], june.prior_.value, rtol=1e-6)
 
 
 def test_priors_of_samples_stand_beside_that_of_training(classifier, data):
@@ -83,7 +123,17 @@ def test_every_example_draws_a_picture(example):
 
 def test_every_display_has_an_example():
     text = "".join(path.read_text() for path in EXAMPLES)
-    for name in ("Calibration", "Gain", "Lift", "Performance", "Prior", "Roc", "Score", "TailRatio"):
+    for name in (
+        "Calibration",
+        "Gain",
+        "Lift",
+        "Performance",
+        "PrecisionRecall",
+        "Prior",
+        "Roc",
+        "Score",
+        "TailRatio",
+    ):
         assert f"{name}Display.from_classifier" in text
 
 

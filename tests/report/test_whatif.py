@@ -9,6 +9,7 @@ import quickjs
 from numpy.testing import assert_allclose
 
 from drpu import Costs, DRPUClassifier, make_gaussian_pu
+from drpu.exceptions import ShiftWarning
 from drpu.report.data import collect
 from drpu.report.whatif import CLOSE, EXACT, FIGURES, LEVELS, whatif_json
 
@@ -106,6 +107,20 @@ def test_a_known_prior_brings_its_limits_and_its_batch(explorer, classifier, dat
     assert_same(explorer.expect(known=1, cost=0.3), classifier.at_prior(classifier.prior_, cost=0.3), EXACT)
 
 
+def test_a_period_is_read_at_its_own_prior(classifier, data):
+    months = np.repeat(["may", "june"], 300)
+    ask = Explorer(classifier, data.test, by=months)
+    june = classifier.adapt_by(data.test, by=months)["june"]
+    found = ask.expect(known=2, cost=0.7)  # groups come in the order of their names, after found and training
+    assert found["rows"] == 300
+    assert found["flaggedRows"] is None
+    expected = classifier.at_prior(june.prior, cost=0.7).expected_performance()
+    for name in FIGURES:
+        assert_allclose(found["figures"][name][0], getattr(expected, name), atol=EXACT)
+    budget = classifier.at_prior(june.prior).at_budget(rows=30, of=300).budget_
+    assert_budget(ask.budget(known=2, budget=30), budget)
+
+
 def test_without_one_class_everything_or_nothing_is_flagged(explorer, classifier):
     for prior in (0.0, 1.0):
         found = explorer.expect(prior=prior, cost=0.5)
@@ -157,7 +172,17 @@ def test_an_audit_changes_the_figures_as_in_python(classifier, data):
     audit = plan.answer(data.test_labels[plan.rows])
     ask, june = Explorer(classifier, data.test, audit=audit), classifier.adapt(data.test, audit=audit)
     assert_same(ask.expect(known=0), june, 1e-12)
-    assert_same(ask.expect(prior=0.1), june.at_prior(0.1), EXACT)
+    for cost in (0.2, 0.9):  # labels follow the map that the answers gave
+        assert_same(ask.expect(known=0, cost=cost), june.at_prior(june.prior_, cost=cost), EXACT)
+        assert_same(ask.expect(prior=0.1, cost=cost), june.at_prior(0.1, cost=cost), EXACT)
+
+
+def test_labels_that_stay_as_trained_stay_so_at_other_costs(classifier, data):
+    with pytest.warns(ShiftWarning):
+        ask, june = Explorer(classifier, 0.3 * data.test), classifier.adapt(0.3 * data.test)
+    assert june.shift_ == "other"
+    for cost in (0.3, 0.8):
+        assert_same(ask.expect(known=0, cost=cost), june.at_prior(june.prior_, cost=cost), EXACT)
 
 
 def test_amounts_are_a_cost(classifier, data):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from scale_data import DATA, PLAIN
+from sklearn.base import clone
 
-from drpu import PriorMonitor, make_gaussian_pu
+from drpu import DRPUClassifier, PriorMonitor, make_gaussian_pu
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 
 
@@ -112,7 +113,7 @@ def test_damaged_and_foreign_files_are_refused(tmp_path):
     with pytest.raises(ArtifactError):
         PriorMonitor.load(tmp_path / "half", PLAIN)
     other = DRPUClassifier("kernel", random_state=1).fit_pu(DATA.positive[:150], DATA.unlabeled)
-    with pytest.raises(DataError, match="not made by this classifier"):
+    with pytest.raises(ArtifactError, match="not made by this classifier"):
         PriorMonitor.load(tmp_path / "monitor", other)
 
 
@@ -122,3 +123,44 @@ def test_parameters_are_checked(options):
         PriorMonitor(PLAIN, **options)
     with pytest.raises(ParameterError, match="DRPUClassifier"):
         PriorMonitor("plain")
+
+
+SINGLE = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+
+
+@pytest.fixture(scope="module")
+def single():
+    return clone(SINGLE).fit(*DATA.X_y())
+
+
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.ShiftWarning")
+@pytest.mark.parametrize("window", [None, 600])
+def test_labels_of_a_window_read_as_in_adapt(single, window, tmp_path):
+    monitor, parts = PriorMonitor(single, window=window), [part + 0.7 for part in batches(0.3, 2)]
+    for part, labels in zip(parts, (40, 60), strict=True):
+        reading = monitor.update(part, n_labelled=labels)
+    y = np.zeros(600, dtype=int)
+    y[:100] = 1
+    adapted = single.adapt(np.concatenate(parts), y)
+    assert reading.prior == adapted.prior_ == monitor.adapted().prior_
+    assert reading.sources == ("rows", "labels")
+    monitor.save(tmp_path / "monitor.drpu")
+    again = PriorMonitor.load(tmp_path / "monitor.drpu", single)
+    assert again.update(parts[0], n_labelled=40).prior == monitor.update(parts[0], n_labelled=40).prior
+
+
+def test_batches_without_labels_take_no_part_in_their_share(single):
+    first, second = batches(0.3, 2)
+    both, one = PriorMonitor(single, window=600), PriorMonitor(single, window=600)
+    both.update(first, n_labelled=50)
+    one.update(first)
+    assert both.update(second).sources == ("rows", "labels")
+    assert one.update(second).sources == ("rows",)
+
+
+def test_more_labels_than_rows_or_case_control_labels_are_refused(single):
+    (part,) = batches(0.3, 1)
+    with pytest.raises(DataError, match="more labels than rows"):
+        PriorMonitor(single).update(part, n_labelled=301)
+    with pytest.raises(ParameterError, match="n_labelled must be None with scenario='case-control'"):
+        PriorMonitor(PLAIN).update(part, n_labelled=3)

@@ -84,29 +84,19 @@ def worlds(draw, *, irreducible=False):
     return World(positive, negative, draw(priors)), rng
 
 
-class Curved(Generator):
+def curved(mu):
     """f(t) = mu t^2 / 2 + t^3 / 6: strongly convex like LSIF, and not quadratic."""
-
-    def __init__(self, mu):
-        self.mu = mu
-
-    def value(self, ratio):
-        return self.mu * ratio**2 / 2 + ratio**3 / 6
-
-    def slope(self, ratio):
-        return self.mu * ratio + ratio**2 / 2
-
-    def conjugate(self, ratio):
-        return ratio * self.slope(ratio) - self.value(ratio)
-
-    def slope_of_log(self, log_ratio):
-        return self.slope(np.exp(log_ratio))
-
-    def conjugate_of_log(self, log_ratio):
-        return self.conjugate(np.exp(log_ratio))
+    return Generator(
+        "curved",
+        value=lambda t: mu * t**2 / 2 + t**3 / 6,
+        slope=lambda t: mu * t + t**2 / 2,
+        conjugate=lambda t: mu * t**2 / 2 + t**3 / 3,
+        slope_of_log=lambda z: mu * np.exp(z) + np.exp(2 * z) / 2,
+        conjugate_of_log=lambda z: mu * np.exp(2 * z) / 2 + np.exp(3 * z) / 3,
+    )
 
 
-STRONG = {"lsif": (LSIF, 1.0), "curved 1": (Curved(1.0), 1.0), "curved 0.2": (Curved(0.2), 0.2)}
+STRONG = {"lsif": (LSIF, 1.0), "curved 1": (curved(1.0), 1.0), "curved 0.2": (curved(0.2), 0.2)}
 strongly_convex = pytest.mark.parametrize(("f", "mu"), STRONG.values(), ids=STRONG)
 
 

@@ -8,24 +8,31 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from drpu._checks import check_choice, check_integer
-from drpu.classifier.audit import listed
+from drpu.classifier.audit import labelled_flags
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
 from drpu.classifier.profiles import warn_of_other_shift
 from drpu.core.diagnostics import MixtureTest, mixture_test
-from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, Evidence, LabelCount, PeriodDecision, decide, what_moved
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, LabelError, ParameterError
-from drpu.tables.values import is_missing
+from drpu.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
     from drpu.classifier.base import RatioClassifier
 
-__all__ = ["SHIFTS", "adapt_to_counts", "arrived_labels", "evidence_of", "moved_map", "read_counts"]
+__all__ = [
+    "SHIFTS",
+    "adapt_to_counts",
+    "arrived_labels",
+    "evidence_of",
+    "labels_of_training",
+    "moved_map",
+    "read_counts",
+]
 
 SHIFTS = ("auto", "prior", "none")
 
@@ -65,6 +72,7 @@ def adapt_to_counts(
         return classifier._adapted_at(classifier.test_prior_, cost=cost, findings=kept)
     if shift == "prior":
         warn_of_other_shift(test, moved, done="prior", stacklevel=stacklevel)
+        warn_if_not_identified(adapted)
         return classifier._adapted_at(adapted, cost=cost, findings=found)
     if decision.late:
         warn_of_late_labels()
@@ -72,6 +80,8 @@ def adapt_to_counts(
         warn_of_other_shift(
             test, moved, done="supported" if len(decision.sources) > 1 else "kept", stacklevel=stacklevel
         )
+    else:
+        warn_if_not_identified(decision.prior)
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
 
 
@@ -131,13 +141,7 @@ def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, m
 
 def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int) -> Arrived:
     """Labels of new rows that have arrived, and those of training."""
-    before = classifier.fitted_.label_count
-    if before is None:
-        raise ParameterError(
-            "y must be None in adapt with scenario='case-control', where the share of labelled rows says "
-            "nothing about the prior: fit with scenario='single-sample' if labelled rows are part of the "
-            "sample."
-        )
+    before = labels_of_training(classifier.fitted_, "y")
     positive = labelled_flags(y, classifier.classes_)
     if len(positive) != n:
         raise DataError(f"X and y must have the same number of rows, got {n} and {len(positive)}.")
@@ -145,13 +149,12 @@ def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int
     return Arrived(LabelCount(float(positive.sum()), float(n)), before, complete=delay == 0)
 
 
-def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> Any:
-    """Which rows have the label of the positives; all others, also missing ones, have not."""
-    values, positive = listed(y, "y"), classes[1]
-    flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
-    strange = [v for v in values if not is_missing(v) and v != positive and v != classes[0]]
-    if strange:
-        raise LabelError(
-            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}."
+def labels_of_training(fitted: FittedRatio, argument: str) -> LabelCount:
+    """Labels of the training sample, with which labels given as ``argument`` are compared."""
+    if fitted.label_count is None:
+        raise ParameterError(
+            f"{argument} must be None with scenario='case-control', where the share of labelled rows says "
+            "nothing about the prior: fit with scenario='single-sample' if labelled rows are part of the "
+            "sample."
         )
-    return flags
+    return fitted.label_count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -18,22 +18,27 @@ from drpu.core.audit.results import Answers
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError, warn
 from drpu.tables.frames import FrameRows
-from drpu.tables.values import is_missing
+from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
 __all__ = [
     "POPULATIONS",
     "Audit",
     "AuditPart",
     "AuditPlan",
+    "GroupPlans",
     "RandomPart",
     "TrainingMark",
     "classifier_mark",
+    "labelled_flags",
     "listed",
     "read_answers",
     "row_digest",
 ]
 
-_WORDS = {"1": True, "1.0": True, "true": True, "0": False, "0.0": False, "false": False}
+_WORDS = {
+    **dict.fromkeys((1.0, "true", "t", "yes", "y"), True),
+    **dict.fromkeys((0.0, "false", "f", "no", "n"), False),
+}
 
 
 def listed(labels: Any, name: str = "labels") -> list[Any]:
@@ -53,83 +58,82 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
 
 
 def read_answers(
-    labels: Any, classes: np.ndarray[Any, Any], *, words: bool = False, name: str = "labels"
+    labels: Any, classes: np.ndarray[Any, Any], *, name: str = "labels"
 ) -> tuple[BoolArray, BoolArray]:
     """Which rows have an answer, and which of these answers are positive.
 
     Parameters
     ----------
     labels : array-like of shape (n,)
-        True and False, 1 and 0, or values of ``classes``. None and NaN mean: no answer.
+        Yes and no, 1 and 0, true and false (as values or as words), or values of ``classes``.
+        None, NaN and a blank mean: no answer.
     classes : ndarray of shape (2,)
         The labels of the classifier, the positive one last.
-    words : bool, default=False
-        Whether the labels come from a text file, where everything is a string and an
-        empty one means: no answer.
 
     Returns
     -------
     answered : ndarray of shape (n,)
     positive : ndarray of shape (n_answered,)
     """
-    values = listed(labels, name)
-    if words:
-        values = [_from_text(value, classes) for value in values]
-    answered = np.array([not is_missing(value) for value in values], dtype=bool)
+    values, own = listed(labels, name), classes.tolist()
+    answered = np.array(
+        [not (is_missing_cell(v) or (v in NULL_WORDS and v not in own)) for v in values], dtype=bool
+    )
+    if not answered.any():
+        raise LabelError(f"{name} must hold at least one answer, got none.")
     given = [value for value, there in zip(values, answered, strict=True) if there]
     return answered, np.array(_positive(given, classes, name), dtype=bool)
 
 
+def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
+    """Which rows have the label of the positives; all others, also missing ones, have not."""
+    values, positive = listed(y, "y"), classes[1]
+    flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
+    strange = [v for v in values if not is_missing(v) and v != positive and v != classes[0]]
+    if strange:
+        raise LabelError(
+            f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}."
+        )
+    return flags
+
+
 def _positive(given: list[Any], classes: np.ndarray[Any, Any], name: str) -> list[bool]:
-    negative, positive = classes.tolist()
-    coded = _coding(given, negative, positive)
-    numbers = None if any(isinstance(value, bool) for value in given) else _coding(given, 0, 1)
-    if given and all(isinstance(value, bool) for value in given) and not isinstance(positive, bool):
-        return [bool(value) for value in given]
-    if coded is not None and numbers is not None and coded != numbers:
-        raise LabelError(
-            f"{name} can be read as 1 and 0 and as the classes {negative!r} and {positive!r}, with different "
-            "answers: pass True for positive and False for negative."
-        )
-    found = coded if coded is not None else numbers
-    if found is None:
-        wrong = next(value for value in given if _wrong(value, negative, positive))
-        raise LabelError(
-            f"{name} must be True and False, 1 and 0, or {positive!r} and {negative!r} (None for no answer), "
-            f"got {wrong!r}."
-        )
-    return found
+    """The answers as labels of training, as words, or as a mixture of both that has one meaning."""
+    keys = [_key(value) for value in given]
+    negative, positive = (_key(label) for label in classes.tolist())
+    own = [None if key not in (negative, positive) else key == positive for key in keys]
+    words = [_WORDS.get(key.lower() if isinstance(key, str) else key) for key in keys]
+    if None not in own and (None in words or isinstance(classes[1], (bool, np.bool_))):
+        return [one is True for one in own]
+    if None not in words and None in own:
+        return [one is True for one in words]
+    for value, one, other in zip(given, own, words, strict=True):
+        if one is None and other is None:
+            raise LabelError(
+                f"{name} must be yes and no, 1 and 0, true and false, or the labels of training "
+                f"({_shown(classes)}), and blank for no answer, got {value!r}."
+            )
+        if one is not None and other is not None and one != other:
+            raise LabelError(
+                f"{name} can be read as 1 and 0 and as the labels of training ({_shown(classes)}), with "
+                "different answers: use True for positive and False for negative."
+            )
+    return [bool(other if one is None else one) for one, other in zip(own, words, strict=True)]
 
 
-def _coding(given: list[Any], negative: Any, positive: Any) -> list[bool] | None:
-    """The answers in one coding; None if a value does not belong to it."""
-    if not all(_same(value, negative) or _same(value, positive) for value in given):
-        return None
-    return [_same(value, positive) for value in given]
+def _shown(classes: np.ndarray[Any, Any]) -> str:
+    return " and ".join(repr(label) for label in classes.tolist()[::-1] if not is_missing(label))
 
 
-def _same(value: Any, label: Any) -> bool:
-    if is_missing(label) or isinstance(value, bool) != isinstance(label, bool):
-        return False
-    return isinstance(value, str) == isinstance(label, str) and bool(value == label)
-
-
-def _wrong(value: Any, negative: Any, positive: Any) -> bool:
-    known = any(_same(value, label) for label in (negative, positive))
-    return not known or not any(_same(value, label) for label in (0, 1))
-
-
-def _from_text(value: Any, classes: np.ndarray[Any, Any]) -> Any:
-    """A value of a text file: one of the classes, a truth value, or nothing."""
-    if not isinstance(value, str):
+def _key(value: Any) -> Any:
+    """What answers are compared by: a number, or a word without blanks around it."""
+    if isinstance(value, (bool, str)):
+        text = str(value).strip()
+        value = text.lower() if text.lower() in ("true", "false") else text
+    try:
+        return float(value)
+    except (TypeError, ValueError):
         return value
-    text = value.strip()
-    if text == "" or text.lower() in ("nan", "none", "null", "na"):
-        return None
-    for label in classes.tolist():
-        if not is_missing(label) and text == str(label):
-            return label
-    return _WORDS.get(text.lower(), text)
 
 
 def check_positions(name: str, rows: Any, most: int | None) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -249,6 +253,8 @@ class AuditPart:
     population : str
         Where the rows come from; see ``plan_audit``. ``"fitted"``: all training rows, labelled
         ones included.
+    rows : ndarray of shape (n,) or None
+        Positions of the answered rows among those that were planned on.
     """
 
     answers: Answers
@@ -256,6 +262,7 @@ class AuditPart:
     counts: ScoreTails
     classifier: str
     population: str = "auto"
+    rows: IntArray | None = None
 
     @property
     def seen_in_training(self) -> bool:
@@ -275,7 +282,7 @@ class RandomPart:
     positions: bool
 
     def __len__(self) -> int:
-        return sum(not is_missing(label) for label in self.labels)
+        return sum(not is_missing_cell(label) for label in self.labels)
 
 
 class Audit:
@@ -320,8 +327,8 @@ class Audit:
             They must be a simple random sample of the population of those rows: every row
             had the same probability of being chosen.
         labels : array-like of shape (n,)
-            The true label of each: True and False, 1 and 0, or values of ``classes_``;
-            None and NaN mean: no answer.
+            The true label of each: yes and no, 1 and 0, true and false, or values of ``classes_``;
+            None, NaN and a blank mean: no answer.
 
         Returns
         -------
@@ -337,7 +344,7 @@ class Audit:
         n = int(rows.shape[0])
         if n != len(answers):
             raise DataError(f"rows and labels must have the same length, got {n} and {len(answers)}.")
-        if all(is_missing(label) for label in answers):
+        if all(is_missing_cell(label) for label in answers):
             raise DataError("labels must hold at least one answer, got none.")
         return cls((RandomPart(rows, answers, positions),))
 
@@ -408,8 +415,8 @@ class AuditPlan:
         Parameters
         ----------
         labels : array-like of shape (n,), or mapping from position to label
-            The true label of each row in the order of ``rows``: True and False, 1 and 0, or
-            values of ``classes_``. None and NaN mean: no answer.
+            The true label of each row in the order of ``rows``: yes and no, 1 and 0, true and false, or
+            values of ``classes_``. None, NaN and a blank mean: no answer.
         rows : array-like of int, optional
             Positions that the labels belong to, in any order; all planned rows when left
             out. Planned rows that are not named have no answer.
@@ -431,12 +438,11 @@ class AuditPlan:
             )
         answered, positive = read_answers(values, self.classes)
         place = place[answered]
-        if len(place) == 0:
-            raise DataError("labels must hold at least one answer, got none.")
         if len(place) < self.n:
             warn_of_missing(self.n - len(place), self.n)
         answers = Answers(positive, self.stratum[place], self.strata.rows)
-        return Audit((AuditPart(answers, self.scores[place], self.counts, self.classifier, self.population),))
+        design = (self.counts, self.classifier, self.population, self.rows[place])
+        return Audit((AuditPart(answers, self.scores[place], *design),))
 
     def to_columns(self) -> dict[str, list[Any]]:
         """Columns for a file to fill in; see :func:`drpu.classifier.audit_file.design_columns`."""
@@ -479,13 +485,69 @@ class AuditPlan:
         )
 
 
-def warn_of_missing(missing: int, planned: int) -> None:
+@dataclass(frozen=True, eq=False)
+class GroupPlans(Mapping[Any, AuditPlan]):
+    """The plans of an audit in groups of rows, such as months, by the names of the groups.
+
+    Attributes
+    ----------
+    plans : dict
+        The plan of each group. Positions are those in all rows.
+    """
+
+    plans: dict[Any, AuditPlan]
+
+    def __getitem__(self, name: Any) -> AuditPlan:
+        return self.plans[name]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.plans)
+
+    def __len__(self) -> int:
+        return len(self.plans)
+
+    @property
+    def rows(self) -> IntArray:
+        """Positions of the rows to label, group by group."""
+        return np.concatenate([plan.rows for plan in self.plans.values()])
+
+    @property
+    def n(self) -> int:
+        """Number of rows to label."""
+        return len(self.rows)
+
+    def answer(self, labels: Any) -> dict[Any, Audit]:
+        """The audit of each group, from the true labels in the order of ``rows``."""
+        values = listed(labels)
+        if len(values) != self.n:
+            raise DataError(f"labels must hold one answer for each of {self.n} rows, got {len(values)}.")
+        found, start = {}, 0
+        for name, plan in self.plans.items():
+            own, start = values[start : start + plan.n], start + plan.n
+            if not all(is_missing_cell(value) for value in own):  # a group without answers has no audit
+                found[name] = plan.answer(own)
+        if not found:
+            raise LabelError("labels must hold at least one answer, got none.")
+        return found
+
+    def to_columns(self) -> dict[str, list[Any]]:
+        """Columns for a file to fill in; see :func:`drpu.classifier.audit_file.design_columns`."""
+        from drpu.classifier.audit_file import design_columns
+
+        return design_columns(self)
+
+    def __repr__(self) -> str:
+        return f"GroupPlans({len(self)} groups, n={self.n})"
+
+
+def warn_of_missing(missing: int, planned: int, deleted: int = 0) -> None:
     """Warn about missing answers, and state when they do not matter."""
+    how = f" ({deleted} of them are not in the file)" if deleted else ""
     warn(
         MissingAnswersWarning(
-            f"{missing} of {planned} rows have no answer, and the other {planned - missing} are used. The "
-            "limits hold if the rows without an answer are missing at random; they do not if people skipped "
-            "the rows that are hard to judge."
+            f"{missing} of {planned} rows have no answer{how}, and the other {planned - missing} are used. "
+            "The limits hold if the rows without an answer are missing at random; they do not if people "
+            "skipped the rows that are hard to judge."
         )
     )
 

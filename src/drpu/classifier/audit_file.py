@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from drpu.classifier.audit import (
     Audit,
     AuditPart,
     AuditPlan,
+    GroupPlans,
     check_positions,
     listed,
     read_answers,
@@ -30,38 +31,52 @@ from drpu.classifier.audit import (
 from drpu.classifier.auditing import mark_of
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import ScoredRows, score_once
+from drpu.classifier.groups import group_members
 from drpu.core.audit.results import Answers
 from drpu.exceptions import DataError, LabelError
-from drpu.tables.values import is_missing
+from drpu.tables.values import is_missing, is_missing_cell
 
-__all__ = ["DESIGN", "LABEL", "ROW", "audit_from_columns", "design_columns"]
+__all__ = ["DESIGN", "GROUP", "LABEL", "ROW", "audit_from_columns", "audits_by_group", "design_columns"]
 
-ROW, DESIGN, LABEL = "drpu_row", "drpu_design", "drpu_label"
+ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
 _VERSION = "1"
 _CLOSE = 1e-3  # scores of one row on two machines differ by less
 
 
-def design_columns(plan: AuditPlan) -> dict[str, list[Any]]:
+def design_columns(plan: AuditPlan | GroupPlans) -> dict[str, list[Any]]:
     """Columns that a file of rows to label needs besides the rows themselves.
 
     Returns
     -------
     columns : dict
         ``drpu_row``: positions of the rows, in the order of ``plan.rows``; ``drpu_design``:
-        how each was chosen, with a checksum; ``drpu_label``: None, to be filled in.
+        how each was chosen, with a checksum; ``drpu_group``: its group, if there are groups;
+        ``drpu_label``: None, to be filled in.
 
     See Also
     --------
     audit_from_columns : Reads the filled-in file.
     """
+    if isinstance(plan, AuditPlan):
+        return {ROW: plan.rows.tolist(), DESIGN: _tokens(plan, None), LABEL: [None] * plan.n}
+    return {
+        ROW: plan.rows.tolist(),
+        GROUP: [name for name, own in plan.items() for _ in range(own.n)],
+        DESIGN: [token for name, own in plan.items() for token in _tokens(own, name)],
+        LABEL: [None] * plan.n,
+    }
+
+
+def _tokens(plan: AuditPlan, group: Any) -> list[str]:
     strata = "_".join(f"{n}of{rows}" for n, rows in zip(plan.strata.planned, plan.strata.rows, strict=True))
     design = f"{_VERSION}-{plan.classifier}-{plan.population}-{strata}"
-    scores = _score(plan.scores)
     tokens = []
-    for row, stratum, score in zip(plan.rows.tolist(), plan.stratum.tolist(), scores, strict=True):
+    for row, stratum, score in zip(
+        plan.rows.tolist(), plan.stratum.tolist(), _score(plan.scores), strict=True
+    ):
         body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
-        tokens.append(f"{body}-{_check(row, body)}")
-    return {ROW: plan.rows.tolist(), DESIGN: tokens, LABEL: [None] * plan.n}
+        tokens.append(f"{body}-{_check(row, body, group)}")
+    return tokens
 
 
 def audit_from_columns(
@@ -79,7 +94,7 @@ def audit_from_columns(
         The columns of the file: ``drpu_row``, ``drpu_design`` and the labels. Values may be
         strings. Rows of the file may be in any order, and some may be missing.
     label : str, default="drpu_label"
-        Name of the column with the answers: 1 and 0, true and false, or values of
+        Name of the column with the answers: yes and no, 1 and 0, true and false, or values of
         ``classes_``; an empty field means: no answer.
 
     Returns
@@ -87,37 +102,109 @@ def audit_from_columns(
     audit : Audit
         For ``classifier.adapt(X, audit=...)``.
     """
+    if any(not is_missing_cell(name) for name in columns.get(GROUP, ())):
+        raise DataError(
+            f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, by=... in "
+            "Python and --by on the command line."
+        )
+    tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
+    return _audit(classifier, score_once(classifier, X), tokens, labels, label)
+
+
+def audits_by_group(
+    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, by: Any, label: str = LABEL
+) -> dict[Any, Audit]:
+    """The audit of each group in a filled-in file that was planned in groups.
+
+    Parameters
+    ----------
+    classifier, X, columns, label
+        As in :func:`audit_from_columns`; ``columns`` has ``drpu_group``, too.
+    by : str or array-like of shape (N,)
+        The groups of the rows, as they were planned.
+
+    Returns
+    -------
+    audits : dict
+        For ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
+    """
+    if GROUP not in columns:
+        raise DataError(f"the audit file must have a column {GROUP!r}: plan the audit with the same groups.")
+    names, member, X = group_members(classifier, X, by)
+    tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
+    if not any(not is_missing_cell(value) for value in labels):
+        raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
+    scored, known, found = score_once(classifier, X), {_text(name): k for k, name in enumerate(names)}, {}
+    groups = [token.group or "" for token in tokens]
+    strange = [group for group in groups if group not in known]
+    if strange:
+        raise DataError(f"{GROUP} must name groups of the rows, {names[:8]}, got {strange[0]!r}.")
+    for text in dict.fromkeys(groups):
+        own = [i for i, group in enumerate(groups) if group == text]
+        if all(is_missing_cell(labels[i]) for i in own):
+            continue
+        at = np.flatnonzero(member == known[text])
+        place = {int(row): i for i, row in enumerate(at)}
+        outside = [tokens[i].row for i in own if tokens[i].row not in place]
+        if outside:
+            raise DataError(f"row {outside[0]} is not in the group {text!r} now: pass the rows of the plan.")
+        inside = [replace(tokens[i], row=place[tokens[i].row]) for i in own]
+        part = classifier.fitted_.some(scored, at)
+        found[names[known[text]]] = _audit(classifier, part, inside, [labels[i] for i in own], label)
+    return found
+
+
+def _read_tokens(columns: Mapping[str, Any], label: str) -> list[_Token]:
     for name in (ROW, DESIGN, label):
         if name not in columns:
             raise DataError(
                 f"the audit file must have a column {name!r}, got {list(columns)}: "
                 "use the file that 'drpu audit' wrote, with its columns."
             )
-    tokens = [_read_token(row, text) for row, text in _pairs(columns[ROW], columns[DESIGN])]
+    pairs = _pairs(columns[ROW], columns[DESIGN])
+    groups = listed(columns[GROUP], GROUP) if GROUP in columns else [None] * len(pairs)
+    groups = [None if is_missing_cell(group) else _text(group) for group in groups]
+    read = [_read_token(row, text, group) for (row, text), group in zip(pairs, groups, strict=True)]
+    changed = [row for (row, _), token in zip(pairs, read, strict=True) if token is None]
+    if changed:
+        more = f" and {len(changed) - 1} more rows" if len(changed) > 1 else ""
+        raise DataError(
+            f"the audit file was changed at {ROW} = {changed[0]!r}{more}: position, group and design do not "
+            f"belong together. Restore {ROW}, {GROUP} and {DESIGN} as 'drpu audit' wrote them."
+        )
+    return [token for token in read if token is not None]
+
+
+def _audit(
+    classifier: RatioClassifier, scored: ScoredRows, tokens: list[_Token], labels: list[Any], name: str
+) -> Audit:
+    """The answers of one plan."""
     design = tokens[0].design
     if any(token.design != design for token in tokens):
         raise DataError("the audit file holds rows of several plans: pass one file for each plan.")
     rows = check_positions(ROW, [token.row for token in tokens], None)
-    scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
     _check_belongs(classifier, design, rows, len(scored))
-    answered, positive = read_answers(columns[label], classifier.fitted_.classes, words=True, name=label)
-    if not answered.any():
-        raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
+    if all(is_missing_cell(value) for value in labels):
+        raise LabelError(f"the column {name!r} of the audit file holds no answer: fill in at least one.")
+    answered, positive = read_answers(labels, classifier.fitted_.classes, name=name)
     scores = scored.scores[rows]
-    if any(
-        not math.isclose(token.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    other = [
+        token.row
         for token, score in zip(tokens, _score(scores), strict=True)
-    ):
+        if not math.isclose(token.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE)
+    ]
+    if other:
         raise DataError(
-            "the rows are not those that the audit was planned on: their scores differ. Pass the same rows, "
-            "in the same order, as when the audit was planned."
+            f"the rows are not those that the audit was planned on: the scores differ at {len(other)} of "
+            f"{len(tokens)} answered positions, first at row {other[0]}. Pass the same rows, in the same "
+            "order, as when the audit was planned."
         )
     if answered.sum() < design.planned:
-        warn_of_missing(design.planned - int(answered.sum()), design.planned)
+        warn_of_missing(design.planned - int(answered.sum()), design.planned, design.planned - len(tokens))
     stratum = np.array([token.stratum for token in tokens])[answered]
     answers = Answers(positive, stratum, np.array(design.rows))
-    part = AuditPart(answers, scores[answered], scored.counts, design.classifier, design.population)
-    return Audit((part,))
+    places = (design.classifier, design.population, rows[answered])
+    return Audit((AuditPart(answers, scores[answered], scored.counts, *places),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +221,7 @@ class _Token:
     design: _Design
     stratum: int
     score: float
+    group: str | None
 
 
 def _pairs(rows: Any, designs: Any) -> list[tuple[Any, str]]:
@@ -150,23 +238,21 @@ def _pairs(rows: Any, designs: Any) -> list[tuple[Any, str]]:
     return pairs
 
 
-def _read_token(row: Any, text: str) -> _Token:
+def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
+    """What a row of the file says about its choice; None if it was changed."""
     try:
         position = int(float(row))
         body, _, check = text.strip().rpartition("-")
-        if check != _check(position, body) or float(row) != position:
-            raise ValueError
+        if check != _check(position, body, group) or float(row) != position:
+            return None
         version, classifier, population, strata, stratum, score = body.split("-", 5)
         pairs = [tuple(map(int, pair.split("of"))) for pair in strata.split("_")]
-        if version != _VERSION or population not in (*POPULATIONS, *SEEN):
-            raise ValueError
-    except ValueError:
-        raise DataError(
-            f"the audit file was changed at {ROW} = {row!r}: its position and its design do not belong "
-            f"together. Restore the columns {ROW} and {DESIGN} as 'drpu audit' wrote them."
-        ) from None
-    design = _Design(classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs))
-    return _Token(position, design, int(stratum), float(score))
+        possible = all(0 <= n <= size < 2**53 for n, size in pairs) and 0 <= int(stratum) < len(pairs)
+        design = _Design(classifier, population, sum(n for n, _ in pairs), tuple(size for _, size in pairs))
+        token = _Token(position, design, int(stratum), float(score), group)
+    except (TypeError, ValueError, OverflowError):  # int(inf) overflows
+        return None
+    return token if possible and version == _VERSION and population in (*POPULATIONS, *SEEN) else None
 
 
 def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: int) -> None:
@@ -187,5 +273,14 @@ def _score(scores: Any) -> list[float]:
     return [float(value) for value in values]
 
 
-def _check(row: int, body: str) -> str:
-    return hashlib.sha256(f"{row}|{body}".encode()).hexdigest()[:8]
+def _text(group: Any) -> str:
+    """The name of a group as a file keeps it: numbers may come back as 3, 3.0 or "3"."""
+    try:
+        return f"{float(group):g}"
+    except (TypeError, ValueError):
+        return str(group).strip()
+
+
+def _check(row: int, body: str, group: Any) -> str:
+    own = "" if group is None else f"|{_text(group)}"
+    return hashlib.sha256(f"{row}|{body}{own}".encode()).hexdigest()[:8]

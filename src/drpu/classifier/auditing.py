@@ -11,8 +11,8 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
-from drpu._samples import n_rows, take_rows
-from drpu._typing import FloatArray, Rows
+from drpu._samples import Sample, SamplePair, n_rows, take_rows
+from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.audit import (
     POPULATIONS,
     Audit,
@@ -26,9 +26,9 @@ from drpu.classifier.audit import (
     warn_of_missing,
 )
 from drpu.classifier.findings import Findings
-from drpu.classifier.fitted import Anchor, FittedRatio, with_labelled
+from drpu.classifier.fitted import Anchor, FittedRatio, score_once, with_labelled
 from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
-from drpu.classifier.validation import check_rows
+from drpu.classifier.validation import Classes, check_rows
 from drpu.core.audit.design import (
     Growth,
     carry_share,
@@ -39,7 +39,9 @@ from drpu.core.audit.design import (
     negative_growth,
     settled_growth,
 )
+from drpu.core.audit.labelling import answer_weights, labelling_rates
 from drpu.core.audit.recalibration import (
+    MEMORY,
     TRAINED,
     DesignedSample,
     LogOddsMap,
@@ -62,6 +64,7 @@ from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.shift.periods import what_moved
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError, warn
+from drpu.ratios.crossfit import Known
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -71,14 +74,20 @@ __all__ = [
     "UNFAIR",
     "AuditedPriors",
     "adapt_to_answers",
+    "answered_prior",
     "audited_priors",
+    "beside",
     "bound_level",
     "evaluate_rows",
+    "known_rows",
     "leaning_to",
     "mark_of",
     "plan_rows",
+    "prior_from_answers",
+    "rates_from_answers",
     "resolve_audit",
     "rough_prior",
+    "training_answers",
     "warn_of_unfair_labels",
 ]
 
@@ -151,8 +160,11 @@ def audited_priors(
         bounds = alone.high, _test_bound(parts, seen, fitted, alone.high, prior_shift, level)
         if any(step is not None and step.spread > 0 for step in growth):
             unlabeled = leaning_to(unlabeled, alone)
-    prior = with_labelled(_estimate(unlabeled, bounds[0], level), fitted.labelled_fraction)
-    return AuditedPriors(prior if train else fitted.train_prior, _estimate(test, bounds[1], level), fairness)
+    answers = np.concatenate([part.answers.positive for part in parts])
+    half = 0.0 if np.ptp(answers.astype(int)) else 0.5 / (len(answers) + 1)
+    prior = with_labelled(_estimate(unlabeled, bounds[0], level, half), fitted.labelled_fraction)
+    at = _estimate(test, bounds[1], level, half)
+    return AuditedPriors(prior if train else fitted.train_prior, at, fairness)
 
 
 def bound_level(level: float) -> float:
@@ -243,11 +255,15 @@ def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
     return replace(share, value=min(max(value, share.low), share.high))
 
 
-def _estimate(share: Figure, bound: float, level: float) -> PriorEstimate:
-    """The share as a prior; a bound that the answers contradict is not used."""
+def _estimate(share: Figure, bound: float, level: float, half: float = 0.0) -> PriorEstimate:
+    """The share as a prior; a bound that the answers contradict is not used.
+
+    ``half`` is the share of half an answer if all are of one kind: the value stays that far from 0 and 1.
+    """
     high = min(share.high, bound) if bound > share.low else share.high
     low, high = max(share.low, 0.0), min(high, 1.0)
-    return PriorEstimate(min(max(share.value, low), high), low, high, level, "audit")
+    value = min(max(share.value, half), 1 - half)
+    return PriorEstimate(min(max(value, low), high), low, high, level, "audit")
 
 
 def _figure(prior: PriorEstimate) -> Figure:
@@ -296,13 +312,13 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
         LabelledSampleWarning(
             f"labelled positives score {how[0]} than the {test.n_positive} audited ones (mean rank "
             f"{test.rank:.2f} instead of 0.50, p = {test.p_value:.1g}): they do not look like a random "
-            f"sample of all positives. Then {how[1]}. If you know the probability that a positive is "
-            "labelled, fit with positive_weight = 1 / probability."
+            f"sample of all positives. Then {how[1]}.",
+            advice="Correct the fit with an audit of the unlabeled training rows: fit(X, y, audits=[audit], "
+            "labelled_by=[columns that decide who gets labelled]), or propensity=... if you know the rates.",
+            command="If you know the probability that a positive is labelled, fit with --weight, a column "
+            "with 1 / probability for positives and 1 for others; Python can estimate it from answers.",
         )
     )
-
-
-_CHUNK = 1 << 16
 
 
 def plan_rows(
@@ -323,13 +339,13 @@ def plan_rows(
         raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
     if isinstance(X, ScoreTails):
         raise ParameterError("X must be rows: rows cannot be chosen from counts.")
-    rows = classifier._checked_rows(X)
-    if n is not None and check_integer("n", n, low=1) > n_rows(rows):
-        raise ParameterError(f"n must be at most the number of rows, {n_rows(rows)}, got {n}.")
+    scored = score_once(classifier, X)
+    if n is not None and check_integer("n", n, low=1) > len(scored):
+        raise ParameterError(f"n must be at most the number of rows, {len(scored)}, got {n}.")
     if population == "auto":
         mark = fitted.training
-        population = "auto" if mark is None else mark.population_of(rows)
-    ratio, counts = _scored(fitted, rows)
+        population = "auto" if mark is None else mark.population_of(scored.rows)
+    ratio, counts = np.exp(fitted.log_ratio_of(scored.scores)), scored.counts
     prior = rough_prior(fitted, counts, bound_level(level))
     posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
     # The upper limit without answers helps only if the prior is as high as estimated.
@@ -339,14 +355,14 @@ def plan_rows(
         def reached(n: int) -> float:
             return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
 
-        n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, n_rows(rows))
+        n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, len(scored))
     strata = make_strata(ratio, posterior, n, prior.high)
     chosen = draw_rows(strata, ratio, check_random_state(random_state))
     return AuditPlan(
         rows=chosen,
         strata=strata,
         stratum=strata.of(ratio[chosen]),
-        scores=fitted.model.scores(take_rows(rows, chosen)),
+        scores=scored.scores[chosen],
         counts=counts,
         classes=fitted.classes,
         classifier=mark_of(fitted),
@@ -375,7 +391,7 @@ def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level
 
 def rough_prior(fitted: FittedRatio, counts: ScoreTails, level: float) -> PriorEstimate:
     """Prior of the rows without answers."""
-    return fitted.prior_of(counts, level=level, warn=False)
+    return fitted.prior_of(counts, level=level)
 
 
 def adapt_to_answers(
@@ -390,14 +406,7 @@ def adapt_to_answers(
     """The classifier recalibrated by answers; arguments as in ``adapt``."""
     fitted = classifier.fitted_
     check_real("memory", memory, low=0.0, high=1.0)
-    rows, seen = classifier._rows_and_counts(X, None)
-    parts = resolve_audit(classifier, audit, rows, seen)
-    own = [part for part in parts if part.counts == seen]
-    if not own:
-        raise DataError(
-            "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
-            "then adapt the result to new rows, which starts from the answers."
-        )
+    rows, seen, parts, own = _parts_of(classifier, X, audit)
     rough = rough_prior(fitted, seen, level)
     test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
     in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
@@ -430,6 +439,31 @@ def adapt_to_answers(
     )
 
 
+def answered_prior(
+    classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit, level: float
+) -> PriorEstimate:
+    """The prior of rows from answers about them."""
+    rows, seen, parts, own = _parts_of(classifier, X, check_audit(audit))
+    if any(part.seen_in_training for part in own):
+        return audited_priors(parts, seen, classifier.fitted_, prior_shift=True, level=level).test
+    return _recalibrated(classifier, classifier.fitted_, own, rows, seen, level=level, memory=MEMORY)[1]
+
+
+def _parts_of(
+    classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit
+) -> tuple[Rows | None, ScoreTails, list[AuditPart], list[AuditPart]]:
+    """The rows where there are any, their counts, all parts of the audit, and those about these rows."""
+    rows, seen = classifier._rows_and_counts(X, None)
+    parts = resolve_audit(classifier, audit, rows, seen)
+    own = [part for part in parts if part.counts == seen]
+    if not own:
+        raise DataError(
+            "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
+            "then adapt the result to new rows, which starts from the answers."
+        )
+    return rows, seen, parts, own
+
+
 def _recalibrated(
     classifier: RatioClassifier,
     fitted: FittedRatio,
@@ -456,6 +490,159 @@ def _recalibrated(
         population, samples, centre=classifier._map() or TRAINED, memory=memory, tails=(tail, tail)
     )
     return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
+
+
+# -- answers that train ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingAnswers:
+    """Answers that a fit uses.
+
+    Attributes
+    ----------
+    answers : Answers
+        True labels and their design.
+    place : ndarray of shape (n,)
+        Positions of the answered rows in the rows of the fit, or in ``other``.
+    other : rows or None
+        Other rows than those of the fit.
+    of_unlabeled : bool
+        Whether the rows were chosen among the unlabeled rows of the fit only.
+    """
+
+    answers: Answers
+    place: IntArray
+    other: Any = None
+    of_unlabeled: bool = False
+
+    @property
+    def chance(self) -> FloatArray:
+        """Probability with which each row was chosen, without a scale."""
+        answers = self.answers
+        return np.asarray((answers.sizes / np.maximum(answers.rows, 1))[answers.stratum])
+
+
+def training_answers(audits: Any, classes: Classes, labelled: BoolArray) -> list[TrainingAnswers]:
+    """The answers in ``audits``, as in ``fit``."""
+    found = []
+    for one in [audits] if isinstance(audits, (Audit, tuple)) else audits:
+        other, audit = one if isinstance(one, tuple) else (None, one)
+        for part in check_audit(audit).parts:
+            found.append(_training_part(part, other, classes, labelled))
+    return found
+
+
+def _training_part(
+    part: AuditPart | RandomPart, other: Any, classes: Classes, labelled: BoolArray
+) -> TrainingAnswers:
+    n, unlabeled = len(labelled), np.flatnonzero(~labelled)
+    if isinstance(part, RandomPart):
+        answered, positive = read_answers(list(part.labels), classes)
+        answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
+        if not part.positions:
+            return TrainingAnswers(answers, np.flatnonzero(answered), part.rows)
+        planned = n if other is None else len(other)
+        place = check_positions("rows", part.rows, planned)[answered]
+    else:
+        answers, planned = part.answers, int(part.answers.rows.sum())
+        if part.rows is None or part.rows.max() >= planned:
+            raise DataError("audits must not be planned by groups: plan one audit of all rows.")
+        place = part.rows
+    if other is not None:
+        if planned != len(other):
+            raise DataError(f"the audit was planned on {planned} rows, got {len(other)} beside it.")
+        return TrainingAnswers(answers, place, other)
+    if planned not in (n, len(unlabeled)):
+        raise DataError(
+            f"audits must be about the rows of X ({n}) or its unlabeled ones ({len(unlabeled)}), got one "
+            f"that was planned on {planned} rows: pass (rows, audit) for other rows."
+        )
+    if planned != n:
+        return TrainingAnswers(answers, unlabeled[place], None, of_unlabeled=True)
+    # Positions of a random sample without any labelled row were chosen among the unlabeled ones.
+    return TrainingAnswers(
+        answers, place, None, isinstance(part, RandomPart) and not labelled[part.rows].any()
+    )
+
+
+def known_rows(
+    pair: SamplePair,
+    labelled: BoolArray,
+    answers: list[TrainingAnswers],
+    negative: BoolArray | None,
+    check: Callable[[Any], Rows],
+) -> Known | None:
+    """All rows of known class: answers, and rows with the negative label among the unlabeled ones."""
+    at = np.cumsum(~labelled) - 1  # places among the unlabeled rows
+    parts: list[tuple[Sample, BoolArray, IntArray]] = []
+    if negative is not None:
+        place = at[negative]
+        parts.append((replace(pair.unlabeled.take(place), groups=None), np.zeros(len(place), bool), place))
+    for one in answers:
+        kept = ~labelled[one.place] if one.other is None else np.ones(len(one.place), bool)
+        positive, weight = one.answers.positive[kept], np.ones(int(kept.sum()))
+        for own in (positive, ~positive):
+            if own.any():
+                weight[own] = answer_weights(one.chance[kept][own])
+        place = at[one.place[kept]] if one.other is None else np.full(len(positive), -1)
+        rows = pair.unlabeled.rows if one.other is None else check(one.other)
+        sample = Sample(take_rows(rows, place if one.other is None else one.place), weight)
+        parts.append((replace(sample, weight=None) if np.allclose(weight, 1) else sample, positive, place))
+    parts = [part for part in parts if len(part[1])]
+    if not parts:
+        return None
+    sample = parts[0][0]
+    for other, _, _ in parts[1:]:
+        sample = sample.joined(other)
+    return Known(sample, np.concatenate([p[1] for p in parts]), np.concatenate([p[2] for p in parts]))
+
+
+def beside(pair: SamplePair, known: Known, negative: BoolArray) -> tuple[SamplePair, Known]:
+    """The unlabeled sample without the rows ``negative``, which come beside it in a case-control study."""
+    place = np.where(negative, -1, np.cumsum(~negative) - 1)[known.place]
+    rest = pair.unlabeled.take(np.flatnonzero(~negative))
+    return SamplePair(pair.positive, rest), replace(known, place=np.where(known.place < 0, -1, place))
+
+
+def prior_from_answers(
+    answers: list[TrainingAnswers], n_labelled: int, n_unlabeled: int, fraction: float
+) -> PriorEstimate | None:
+    """Prior of the training population from answers about its rows; None if there are none."""
+    figures, n = [], n_labelled + n_unlabeled
+    for one in answers:
+        if one.other is not None:
+            continue
+        share = one.answers.share(one.answers.positive, (0.025, 0.025))
+        if not one.of_unlabeled:  # the labelled rows are known to be positive
+            ends = ((v * n - n_labelled) / n_unlabeled for v in (share.value, share.low, share.high))
+            value, low, high = (min(max(end, 0.0), 1.0) for end in ends)
+            share = Figure(value, low, high, share.variance * (n / n_unlabeled) ** 2)
+        figures.append(share)
+    if not figures:
+        return None
+    known = np.concatenate([one.answers.positive for one in answers if one.other is None])
+    half = 0.0 if np.ptp(known.astype(int)) else 0.5 / (len(known) + 1)
+    return with_labelled(_estimate(combine_figures(figures), 1.0, 0.95, half), fraction)
+
+
+def rates_from_answers(
+    cells: tuple[list[Any], IntArray], labelled: BoolArray, answers: list[TrainingAnswers]
+) -> dict[Any, Figure]:
+    """Rate of labelling in each cell, from answers about unlabeled rows of the fit."""
+    names, cell = cells
+    own = [(one, ~labelled[one.place]) for one in answers if one.other is None]
+    if not own:
+        raise ParameterError(
+            "labelled_by needs answers about rows of X, from which the rates are estimated: pass "
+            "audits=[...], or the rates as propensity={level: rate}."
+        )
+    counts = [np.bincount(cell[some], minlength=len(names)) for some in (labelled, ~labelled)]
+    at = np.concatenate([one.place[kept] for one, kept in own])
+    positive = np.concatenate([one.answers.positive[kept] for one, kept in own])
+    weight = np.concatenate([1 / one.chance[kept] for one, kept in own])
+    found = labelling_rates(counts[0], counts[1], cell[at], positive, weight=weight)
+    return dict(zip(names, found.rates, strict=True))
 
 
 def mark_of(fitted: FittedRatio) -> str:
@@ -510,17 +697,10 @@ def _resolve_random(
     else:
         rows = take_rows(check_rows(classifier, part.rows, model=fitted.model, name="rows"), answered)
     answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
-    return AuditPart(answers, fitted.model.scores(rows), fitted.no_counts() if seen is None else seen, mark)
-
-
-def _scored(fitted: FittedRatio, X: Rows) -> tuple[FloatArray, ScoreTails]:
-    """Ratio of each row, and the counts of all scores, from one pass over the rows."""
-    counts, ratios = fitted.no_counts(), []
-    for start in range(0, n_rows(X), _CHUNK):
-        scores = fitted.model.scores(take_rows(X, slice(start, start + _CHUNK)))
-        fitted.count_scores(scores, tails=counts)
-        ratios.append(np.exp(fitted.log_ratio_of(scores)))
-    return np.concatenate(ratios), counts
+    counts = fitted.no_counts() if seen is None else seen
+    training = fitted.training if part.positions else None  # positions in the training rows are recognised
+    population = "auto" if training is None else training.population_of(X)
+    return AuditPart(answers, fitted.model.scores(rows), counts, mark, population)
 
 
 def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:

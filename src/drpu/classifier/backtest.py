@@ -15,6 +15,7 @@ from drpu._checks import check_integer
 from drpu._samples import is_sparse
 from drpu._typing import BoolArray
 from drpu.classifier.adapting import evidence_of
+from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.validation import read_labels
 from drpu.core.diagnostics import mixture_test
 from drpu.core.shift.periods import (
@@ -28,13 +29,14 @@ from drpu.core.shift.periods import (
     plan_backtest,
     what_moved,
 )
+from drpu.core.tails import ScoreTails
 from drpu.exceptions import BacktestWarning, DataError, ParameterError, silent, warn
 from drpu.tables.frames import is_frame, take_frame
 
 if TYPE_CHECKING:
     from drpu.classifier.drpu import DRPUClassifier
 
-__all__ = ["count_labels", "run_backtest", "without_periods"]
+__all__ = ["FEWEST_PERIODS", "count_labels", "past_period", "run_backtest", "without_periods"]
 
 FEWEST_PERIODS = 2  # fewer past periods that can be used say nothing
 
@@ -67,19 +69,7 @@ def run_backtest(
 ) -> Backtest | None:
     """The backtest over past periods, each read by a fit to the rows before it.
 
-    Parameters
-    ----------
-    classifier : DRPUClassifier
-        Its parameters are those of the fits.
-    X, y, periods
-        Arguments of ``fit``, without the column of periods.
-    label_delay : int
-        Number of last periods whose labels are not complete.
-
-    Returns
-    -------
-    backtest : Backtest or None
-        None, with a warning, if there are too few periods or labels.
+    None, with a warning, if there are too few periods or labels.
     """
     labelled, _ = read_labels(y, classifier.pos_label, warn=False)
     check_integer("label_delay", label_delay, low=0)
@@ -97,10 +87,11 @@ def run_backtest(
         return None
     late = late_periods(past)
     if late:
-        _warn(
+        reason = (
             f"the last {late} periods have far fewer labels than their rows suggest, as if labels arrive "
-            f"late, and are left out: give label_delay={late}"
+            "late, and are left out"
         )
+        _warn(reason, advice=f"Give label_delay={late}.", command=f"Give --label-delay {late}.")
         past = [*past[:-late], *(replace(period, used=False) for period in past[-late:])]
     return backtest_of(past)
 
@@ -130,15 +121,28 @@ def _read_period(
     if before.all() or not before.any():
         return None
     fitted = settings.fit(rows[0], before.astype(int), backtest=False).fitted_
-    seen = settings.count(rows[1])
-    prior = fitted.prior_of(seen, warn=False)
+    counts = [LabelCount(float(part.sum()), float(len(part))) for part in (now, before)]
+    return past_period(name, fitted, settings.count(rows[1]), (counts[0], counts[1]))
+
+
+def past_period(
+    name: str, fitted: FittedRatio, seen: ScoreTails, labels: tuple[LabelCount, LabelCount]
+) -> PastPeriod:
+    """A past period, from a fit to rows before it, counts of its rows, and labels of both, its own first."""
+    prior = fitted.prior_of(seen)
     test, moved = mixture_test(seen, fitted.tails), fitted.moved_columns(seen, prior)
     shown = evidence_of(fitted, seen, prior, what_moved(test.p_value, test.degrees, moved))
-    counts = [LabelCount(float(part.sum()), float(len(part))) for part in (now, before)]
-    reading = labelled_reading(counts[0], counts[1], fitted.train_prior.value)
-    enough = bool(min(now.sum(), before.sum()) >= FEWEST_LABELS)
+    now, before = labels
+    reading = labelled_reading(now, before, fitted.train_prior.value)
     return PastPeriod(
-        name, len(now), int(now.sum()), reading.move, reading.variance, shown.guarded, shown.matched, enough
+        name,
+        int(now.rows),
+        int(now.labels),
+        reading.move,
+        reading.variance,
+        shown.guarded,
+        shown.matched,
+        min(now.labels, before.labels) >= FEWEST_LABELS,
     )
 
 
@@ -150,9 +154,6 @@ def _values(periods: Any, n: int) -> list[Any]:
     return values
 
 
-def _warn(reason: str) -> None:
-    warn(
-        BacktestWarning(
-            f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
-        )
-    )
+def _warn(reason: str, *, advice: str = "", command: str = "") -> None:
+    finding = f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
+    warn(BacktestWarning(finding, advice=advice, command=command))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
@@ -10,16 +11,17 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
-from drpu._checks import check_fraction, check_real, check_weights
-from drpu._samples import Sample, n_rows
+from drpu._checks import check_fraction, check_integer, check_real, check_weights
+from drpu._samples import n_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
-from drpu.classifier.audit import Audit, AuditPlan, check_audit
+from drpu.classifier.audit import Audit, AuditPlan, GroupPlans, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
-from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
+from drpu.classifier.budget import budget_depth, budget_threshold, share_for_precision, share_for_recall
+from drpu.classifier.explain import Reasons, contribution_table, reasons_of
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
-from drpu.classifier.groups import priors_by_group
+from drpu.classifier.groups import evaluations_by_group, plans_by_group, priors_by_group, with_one_period
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, PUClassifier, Record, Reduction, try_rows
 from drpu.classifier.validation import check_rows
@@ -284,8 +286,7 @@ class RatioClassifier(PUClassifier):
         """
         self._check_fitted()
         found = budget_threshold(self, rows, of, share)
-        kept = Findings(rows=self._batch_size, labels_at=self._labels_at(), map=self._map())
-        return self._adapted_at(self.test_prior_, findings=replace(kept, budget=found))
+        return self._adapted_at(self.test_prior_, findings=replace(self._same_rows(), budget=found))
 
     def at_recall(self, recall: float) -> AdaptedClassifier:
         """Classifier that flags as few rows as are expected to contain this share of all positives.
@@ -343,23 +344,43 @@ class RatioClassifier(PUClassifier):
             cost=float(self.cost_),
         )
 
-    def adapt_by(self, X: Rows, *, by: Any, level: float = 0.95) -> GroupPriors:
-        """Prior of each group of rows, with limits that hold for all groups together.
+    def adapt_by(
+        self,
+        X: Rows,
+        y: Any = None,
+        *,
+        by: Any,
+        level: float = 0.95,
+        audit: Mapping[Any, Audit] | None = None,
+        cost: float | None = None,
+        budget: float | None = None,
+        shift: str = "auto",
+        label_delay: int = 0,
+    ) -> GroupPriors:
+        """Prior of each group of rows, with limits that hold for all groups together, and its classifier.
 
         Parameters
         ----------
         X : rows of shape (n, d)
             Unlabeled rows.
+        y, cost, shift, label_delay
+            As in :meth:`adapt`, for each group.
         by : str or array-like of shape (n,)
             Name of a column of ``X``, or one value per row. Dates are grouped by calendar month. The
             column need not have been in the training data.
         level : float, default=0.95
             Level at which the limits of all groups hold together.
+        audit : mapping from group to Audit, optional
+            Answers about rows of some or all groups, from ``plan_audit_by(...).answer(labels)``. The priors
+            of these groups come from them.
+        budget : int or float, optional
+            Rows of each group that can be checked, or their share as a float up to 1; see :meth:`at_budget`.
 
         Returns
         -------
         priors : GroupPriors
-            The values of small groups are shrunk towards the prior of all rows; see
+            For each group its prior, what moved, the warnings about it, and its ``classifier``, which makes
+            its labels. The values of small groups are shrunk towards the prior of all rows; see
             :class:`drpu.GroupPriors` for the rule.
 
         Examples
@@ -374,7 +395,41 @@ class RatioClassifier(PUClassifier):
         ['june', 'may']
         """
         self._check_fitted()
-        return priors_by_group(self, X, by, check_fraction("level", level))
+        level, depth = check_fraction("level", level), budget_depth(budget)
+        arrived = {"y": y, "label_delay": label_delay}
+        return priors_by_group(
+            self, X, by, level, audit, depth=depth, arrived=arrived, cost=cost, shift=shift
+        )
+
+    def evaluate_by(
+        self,
+        X: Rows,
+        y: Any = None,
+        *,
+        by: Any,
+        audit: Mapping[Any, Audit] | None = None,
+        level: float = 0.95,
+    ) -> dict[Any, Evaluation]:
+        """Measured performance in each group of rows, such as each month.
+
+        Parameters
+        ----------
+        X, by
+            Rows and their groups, as in :meth:`adapt_by`.
+        y, level
+            True labels and confidence level, as in :meth:`evaluate`.
+        audit : mapping from group to Audit, optional
+            Instead of ``y``: answers about rows of some groups.
+
+        Returns
+        -------
+        found : dict of Evaluation
+            Groups without answers are left out.
+        """
+        self._check_fitted()
+        if audit is not None:
+            return {name: self.evaluate(own, level=level) for name, own in audit.items()}
+        return evaluations_by_group(self, X, y, by, level)
 
     def expected_bill(self, rows: float = 1.0) -> Figure:
         """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
@@ -394,7 +449,7 @@ class RatioClassifier(PUClassifier):
         )
         return Figure(value, min(low, value), max(high, value))
 
-    def contributions(self, X: Rows) -> FloatArray:
+    def contributions(self, X: Rows) -> Any:
         """How much each column adds to the score of each row, for models with trees.
 
         These are the contributions that LightGBM computes (Shapley values of its trees). For the
@@ -407,10 +462,10 @@ class RatioClassifier(PUClassifier):
 
         Returns
         -------
-        contributions : ndarray of shape (n, d + 1)
+        contributions : ndarray of shape (n, d + 1), or a frame like ``X``
             One column for each column of ``X`` in the order of training (zeros for identifiers, which
-            were left out), and a last column with everything else. For ``model="boosted"`` that is the
-            score of an average row. For the default, it also contains the score of the smooth
+            were left out), and a last column with everything else, ``(rest)``. For ``model="boosted"``
+            that is the score of an average row. For the default, it also contains the score of the smooth
             member, which cannot be divided among the columns. The sum of a row is its score: the
             log-ratio before calibration. Where the log-ratio is not
             linear in the output of the trees, as for a forest, contributions are scaled to it.
@@ -429,8 +484,33 @@ class RatioClassifier(PUClassifier):
         (3, 2)
         """
         self._check_fitted()
-        found: FloatArray = self.fitted_.model.contributions(self._checked_rows(X))
-        return found if self.table_ is None else self.table_.by_column(found)
+        return contribution_table(self, X)
+
+    def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
+        """The columns that speak most for and against each row, from :meth:`contributions`.
+
+        Parameters
+        ----------
+        X : rows of shape (n_rows, d)
+            Rows to explain.
+        n : int, default=3
+            Most columns that are named for each side.
+
+        Returns
+        -------
+        reasons : list of Reasons
+            One for each row, with the attributes ``favour`` and ``against``.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+        >>> clf.reasons(X[:1])[0].favour[0][0]
+        'column 0'
+        """
+        self._check_fitted()
+        return reasons_of(self, X, check_integer("n", n, low=1))
 
     # -- adaptation
 
@@ -531,9 +611,11 @@ class RatioClassifier(PUClassifier):
         there = count_there(self, X, sample_weight)
         if there is not None:
             X, sample_weight = there, None
-        rows, seen = self._rows_and_counts(X, sample_weight)
+        elif sample_weight is None:
+            X = with_one_period(self, X)
+        seen = self._rows_and_counts(X, sample_weight)[1]
         arrived = None if y is None else arrived_labels(self, y, round(seen.n), label_delay)
-        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(rows, sample_weight))
+        prior = self.fitted_.prior_of(seen, level=level)
         return adapt_to_counts(self, seen, prior, cost=cost, shift=shift, arrived=arrived)
 
     def _rows_and_counts(self, X: Any, sample_weight: Any) -> tuple[Rows | None, ScoreTails]:
@@ -563,15 +645,6 @@ class RatioClassifier(PUClassifier):
         if sample_weight is not None:
             weight = check_weights("sample_weight", sample_weight, n_rows(rows))
         return self.fitted_.count(rows, weight)
-
-    def _rows_to_match(self, rows: Rows | None, sample_weight: Any) -> Sample | None:
-        """The checked rows themselves, if the method of adapting needs them."""
-        if self.fitted_.means is None or rows is None:
-            return None
-        weight = None
-        if sample_weight is not None:
-            weight = check_weights("sample_weight", sample_weight, n_rows(rows))
-        return Sample(rows, weight)
 
     def adapt_predict(
         self,
@@ -604,7 +677,7 @@ class RatioClassifier(PUClassifier):
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, n_rows(X))
         scores = self.fitted_.scores(X)
         seen = self.fitted_.count_scores(scores, weight, rows=X)
-        prior = self.fitted_.prior_of(seen, level=level, rows=self._rows_to_match(X, sample_weight))
+        prior = self.fitted_.prior_of(seen, level=level)
         adapted = adapt_to_counts(self, seen, prior, cost=cost, shift=shift)
         return adapted, adapted._labels(adapted._margin(adapted.fitted_.log_ratio_of(scores)))
 
@@ -618,11 +691,11 @@ class RatioClassifier(PUClassifier):
         if moved != self.test_prior_:
             return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
         # the prior of the same rows, such as with another cost
-        return self._adapted_at(
-            moved,
-            cost=cost,
-            findings=Findings(rows=self._batch_size, map=current, labels_at=self._labels_at()),
-        )
+        return self._adapted_at(moved, cost=cost, findings=self._same_rows())
+
+    def _same_rows(self) -> Findings:
+        """What is known about the rows whatever the threshold is."""
+        return replace(getattr(self, "findings", NOTHING_FOUND), evaluation=None, budget=None)
 
     def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
         """``tails``, if they are counts of some rows by this classifier."""
@@ -693,6 +766,36 @@ class RatioClassifier(PUClassifier):
             self, X, n=n, width=width, population=population, level=level, random_state=random_state
         )
 
+    def plan_audit_by(
+        self,
+        X: Rows,
+        *,
+        by: Any,
+        n: int | None = None,
+        width: float | None = None,
+        level: float = 0.95,
+        random_state: Any = None,
+    ) -> GroupPlans:
+        """Choose rows to label in each group of rows, such as each month.
+
+        Parameters
+        ----------
+        X, by
+            Rows and their groups, as in :meth:`adapt_by`.
+        n, width, level, random_state
+            As in :meth:`plan_audit`, for each group.
+
+        Returns
+        -------
+        plans : GroupPlans
+            ``plans.rows`` are the positions of the rows to label, and ``plans.answer(labels)`` the audits
+            that :meth:`adapt_by` accepts.
+        """
+        self._check_fitted()
+        return plans_by_group(
+            self, X, by, n=n, width=width, population="auto", level=level, random_state=random_state
+        )
+
     def evaluate(self, X: Rows | Audit, y: Any = None, *, level: float = 0.95) -> Evaluation:
         """Accuracy, precision, recall and cost from true labels, with confidence limits.
 
@@ -702,8 +805,8 @@ class RatioClassifier(PUClassifier):
             An audit, whose answers are weighted by their design; several parts are
             averaged. Or a simple random sample of rows.
         y : array-like of shape (n,), optional
-            The true labels of the rows: True and False, 1 and 0, or values of ``classes_``; None
-            and NaN mean: no answer. Left out with an audit.
+            The true labels of the rows: yes and no, 1 and 0, true and false, or values of ``classes_``;
+            None, NaN and a blank mean: no answer. Left out with an audit.
         level : float, default=0.95
             Confidence level of each interval.
 

@@ -18,27 +18,27 @@ from drpu.exceptions import ParameterError
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
-__all__ = ["BudgetThreshold", "budget_threshold", "share_for_precision", "share_for_recall"]
+__all__ = ["BudgetThreshold", "budget_depth", "budget_threshold", "share_for_precision", "share_for_recall"]
+
+
+def budget_depth(budget: float | None) -> dict[str, Any]:
+    """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise rows."""
+    if budget is None:
+        return {}
+    return {"share": budget} if isinstance(budget, float) and budget <= 1 else {"rows": budget}
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetThreshold:
     """The threshold that corresponds to a budget.
 
-    Attributes
-    ----------
-    log_ratio : float
-        Log of the ratio above which rows are checked.
-    score : float
-        Held-out positive score at the same depth of the counts. It is a separate value because a row is
-        labelled by the mean of the fold models, whereas the counts are of the scores of single models.
-    gap : tuple of float, or None
-        The log-ratios below and above the threshold, between which it may be moved; None if not known.
-    outlook : Budget or None
-        Expected precision, recall and lift of the rows that are checked; None after loading.
+    ``score``: Held-out positive score at the same depth of the counts. It is a separate value because a
+    row is labelled by the mean of the fold models, whereas the counts are of the scores of single models.
+    ``gap``: The log-ratios below and above the threshold, between which it may be moved; None if not known.
+    ``outlook``: Expected precision, recall and lift of the rows that are checked; None after loading.
     """
 
-    log_ratio: float
+    log_ratio: float  # log of the ratio above which rows are checked
     score: float
     outlook: Budget | None = None
     gap: tuple[float, float] | None = None

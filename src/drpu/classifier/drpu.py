@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Self
 
@@ -11,23 +12,35 @@ from sklearn.utils import Tags, check_random_state
 from drpu._checks import check_choice
 from drpu._codec import NotKept, kept
 from drpu._optional import inform
-from drpu._samples import SamplePair
-from drpu._typing import Rows
+from drpu._samples import Sample, SamplePair
+from drpu._typing import BoolArray, Rows
 from drpu.classifier.audit import TrainingMark
+from drpu.classifier.auditing import (
+    TrainingAnswers,
+    beside,
+    known_rows,
+    prior_from_answers,
+    rates_from_answers,
+    training_answers,
+)
 from drpu.classifier.backtest import count_labels, run_backtest, without_periods
 from drpu.classifier.base import RatioClassifier, RatioRecord
-from drpu.classifier.fitted import ADAPT_METHODS, FittedRatio, with_labelled, without_labelled
+from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
-from drpu.classifier.notices import warn_of_alpha, warn_of_few_positives
+from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
 from drpu.classifier.profiles import profiles_of, profiles_of_ranges
 from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
+    cells_of,
+    check_rows,
     check_scenario,
     grouped_copies,
     pair_pu,
+    rates_of_rows,
     read_labels,
+    split_negatives,
     split_pu,
     warn_of_guess,
     warn_of_more_positives,
@@ -36,7 +49,8 @@ from drpu.classifier.validation import (
 )
 from drpu.core.calibration import Calibration, calibrate
 from drpu.core.decision import check_cost
-from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails
+from drpu.core.limits.exact import Figure
+from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.shift.columns import ColumnProfile
 from drpu.core.shift.periods import Backtest
@@ -51,8 +65,8 @@ from drpu.exceptions import (
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import FrameLearner
-from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
-from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
+from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
+from drpu.tables.notes import Note, table_notes
 
 __all__ = ["DRPUClassifier"]
 
@@ -69,6 +83,8 @@ class Learnt:
     classes: Classes
     labelled_fraction: float
     columns: tuple[ColumnProfile, ...]
+    sizes: tuple[int, int] = (0, 0)
+    notes: tuple[Note, ...] = ()
 
 
 class DRPUClassifier(RatioClassifier):
@@ -97,12 +113,6 @@ class DRPUClassifier(RatioClassifier):
         Class prior of the training population: how to estimate it, or its value. The
         methods are those of :func:`drpu.estimate_prior` for one sample, and ``"km2"`` and
         ``"km1"`` (kernel means of the rows, :class:`drpu.KernelMeanPrior`).
-    adapt_method : str, default="auto"
-        How :meth:`adapt` estimates the prior of new rows: any method of
-        :func:`drpu.estimate_prior`. Methods that compare the new rows with the training
-        rows (``"blended"``, ``"efficient"``, ``"matching"``, ``"em"``) start from the training prior.
-        ``"kernel-matching"`` also does, but compares means of random features of the rows
-        instead of their scores; it needs rows of numbers, in training and in :meth:`adapt`.
     test_prior : float or PriorEstimate, optional
         Prior that :meth:`predict` uses; the default is the training prior.
     cost : float or Costs, default=0.5
@@ -169,7 +179,6 @@ class DRPUClassifier(RatioClassifier):
         holdout: Any = "auto",
         calibrate: bool = True,
         prior: Any = "auto",
-        adapt_method: str = "auto",
         test_prior: float | PriorEstimate | None = None,
         cost: float = 0.5,
         scenario: str = "case-control",
@@ -182,7 +191,6 @@ class DRPUClassifier(RatioClassifier):
         self.holdout = holdout
         self.calibrate = calibrate
         self.prior = prior
-        self.adapt_method = adapt_method
         self.test_prior = test_prior
         self.cost = cost
         self.scenario = scenario
@@ -201,6 +209,9 @@ class DRPUClassifier(RatioClassifier):
         label_delay: int = 0,
         backtest: bool = True,
         propensity: Any = None,
+        negative_label: Any = None,
+        audits: Any = None,
+        labelled_by: Any = None,
     ) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
 
@@ -228,9 +239,23 @@ class DRPUClassifier(RatioClassifier):
             Number of last periods whose labels are not complete yet.
         backtest : bool, default=True
             Whether to make the backtest, which costs at most six more fits.
-        propensity : array-like of shape (n,), optional
+        propensity : array-like of shape (n,) or mapping, optional
             Probability that a positive like each row is labelled, if positives are labelled at different,
-            known rates. Labelled rows get weights in inverse proportion; values of other rows are not used.
+            known rates: one value per row, or a mapping from the values of the column ``labelled_by``, from
+            tuples of values if it names several. Labelled rows get weights in inverse proportion;
+            values of other rows are not used.
+        negative_label : label, optional
+            A third label, of rows that are known to be negative; rows with a missing label are unlabeled. The
+            negatives are part of the population in a single sample and come beside it in a case-control
+            study. They may be a biased sample: they are used as far as they help to rank labelled positives.
+        audits : list of Audit, optional
+            Answers about rows of ``X``, or about its unlabeled rows, by which the training prior is set and
+            which are used in training with their design weights. ``(rows, audit)`` for answers about other
+            rows, which are used in training only.
+        labelled_by : str or list, optional
+            The columns that decide who gets labelled, such as a branch or a month; positions if ``X`` is an
+            array. Their rates of labelling come from ``audits`` or from ``propensity``, and are in
+            ``labelling_rates_`` with their limits.
 
         Returns
         -------
@@ -244,30 +269,68 @@ class DRPUClassifier(RatioClassifier):
                 "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
             )
         if isinstance(model, FrameLearner):
+            given = {"negative_label": negative_label, "audits": audits, "labelled_by": labelled_by}
+            for name in (
+                name for name, value in {**given, "propensity": propensity}.items() if value is not None
+            ):
+                raise ParameterError(f"{name} must be None on a cluster: it needs the rows in memory.")
             if groups is not None:
                 raise ParameterError(
                     f"groups must be None with {type(model).__name__}: give it key, the name of a column "
                     "whose equal values share a fold."
                 )
             return self._fit_frame(seeded(model, check_random_state(self.random_state)), X, y, sample_weight)
+        column = periods if isinstance(periods, str) else None
         X, periods = without_periods(X, periods)
-        if propensity is not None:
-            labelled, _ = read_labels(y, self.pos_label, warn=False)
-            sample_weight = weigh_labelled(labelled, propensity, sample_weight)
-        self._fit(model, *split_pu(self, X, y, sample_weight, model=model, groups=groups))
+        y, negative, both = split_negatives(y, negative_label, self.pos_label)
+        answers: list[TrainingAnswers] = []
+        self.labelling_rates_: dict[Any, Figure] | None = None
+        if audits is not None or labelled_by is not None or propensity is not None:
+            labelled, classes = read_labels(y, self.pos_label, warn=False)
+            if audits is not None:
+                answers = training_answers(audits, classes if both is None else both, labelled)
+            sample_weight = self._weigh(X, labelled, answers, labelled_by, propensity, sample_weight)
+        pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
+        labelled, _ = read_labels(y, self.pos_label, warn=False)
+        fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
+        known = known_rows(
+            pair, labelled, answers, negative, lambda rows: check_rows(self, rows, model=model, name="audits")
+        )
+        if known is not None and negative is not None and self.scenario == "case-control":
+            pair, known = beside(pair, known, negative[~labelled])
+        self._fit(model, pair, classes if both is None else both, known, prior)
         if self.scenario == "single-sample":
-            labelled, _ = read_labels(y, self.pos_label, warn=False)
             past = None
             if periods is not None and backtest:
                 past = run_backtest(self, X, y, periods, label_delay=label_delay)
             counted = count_labels(labelled, periods, label_delay)
-            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted)
+            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column)
         return self
+
+    def _weigh(
+        self, X: Any, labelled: BoolArray, answers: list[TrainingAnswers], by: Any, rates: Any, weight: Any
+    ) -> Any:
+        """Weights in which labelled rows represent all positives, whatever their rates of labelling."""
+        if by is None:
+            if isinstance(rates, Mapping):
+                raise ParameterError("labelled_by must name the columns whose values propensity has as keys.")
+            return weight if rates is None else weigh_labelled(labelled, rates, weight)
+        cells = cells_of(X, by)
+        if rates is None:
+            found = rates_from_answers(cells, labelled, answers)
+            self.labelling_rates_ = found
+            rates = {cell: rate.value for cell, rate in found.items()}
+        elif not isinstance(rates, Mapping):
+            raise ParameterError("propensity must be a mapping from the values of the columns labelled_by.")
+        values = rates_of_rows(cells, rates)
+        return weight if np.ptp(values[labelled]) == 0 else weigh_labelled(labelled, values, weight)
 
     def fit_pu(
         self,
         positive: Rows,
         unlabeled: Rows,
+        negative: Rows | None = None,
         *,
         positive_weight: Any = None,
         unlabeled_weight: Any = None,
@@ -282,6 +345,9 @@ class DRPUClassifier(RatioClassifier):
         ----------
         positive, unlabeled : rows
             The two samples.
+        negative : rows, optional
+            Rows that are known to be negative, which may be a biased sample. They are part of the population
+            in a single sample and come beside it in a case-control study.
         positive_weight : array-like of shape (n_positive,), optional
             Weights of the positives. If positives were labelled with different, known
             probabilities, use their inverses, which correct for the selection. Weights do not
@@ -303,7 +369,7 @@ class DRPUClassifier(RatioClassifier):
                 f"{type(model).__name__} is fitted to a {model.engine} data frame, by fit(frame, y='label'): "
                 "for rows in memory use BoostedRatio."
             )
-        pair = pair_pu(
+        pair, classes = pair_pu(
             self,
             positive,
             unlabeled,
@@ -313,15 +379,36 @@ class DRPUClassifier(RatioClassifier):
             positive_groups=positive_groups,
             unlabeled_groups=unlabeled_groups,
         )
-        return self._fit(model, *pair)
+        known = None
+        if negative is not None:
+            more = Sample(check_rows(self, negative, model=model, name="negative"))
+            place = np.full(len(more), -1)
+            if self.scenario == "single-sample":
+                place = len(pair.unlabeled) + np.arange(len(more))
+                pair = SamplePair(pair.positive, pair.unlabeled.joined(more))
+            known = Known(more, np.zeros(len(more), bool), place)
+        return self._fit(model, pair, classes, known)
 
-    def _fit(self, model: RatioLearner, pair: SamplePair, classes: Classes) -> Self:
+    def _fit(
+        self,
+        model: RatioLearner,
+        pair: SamplePair,
+        classes: Classes,
+        known: Known | None = None,
+        prior: PriorEstimate | None = None,
+    ) -> Self:
         rng = check_random_state(self.random_state)
+        samples, notes = (pair.positive.rows, pair.unlabeled.rows), tuple[Note, ...]()
+        if self.table_ is not None:
+            notes = table_notes(*samples, self.table_, scenario=self.scenario)
+            warn_of_notes(notes)
         pair = grouped_copies(pair)
         n_positive, n_unlabeled = pair.positive.n_independent, pair.unlabeled.n_independent
         grouped = pair.positive.groups is not None or pair.unlabeled.groups is not None
         holdout = resolve_holdout(self.holdout, n_positive, n_unlabeled, grouped=grouped)
         warn_of_few_positives(n_positive, split=holdout != 0)
+        if known is not None:
+            warn_of_few_known(known.n_negative, n_positive, split=holdout != 0)
 
         folds, held = cross_fit(
             seeded(with_categories(model, self.table_), rng),
@@ -330,6 +417,7 @@ class DRPUClassifier(RatioClassifier):
             random_state=rng,
             n_jobs=self.n_jobs,
             verbose=self.verbose,
+            known=known,
         )
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
@@ -338,9 +426,11 @@ class DRPUClassifier(RatioClassifier):
             tails_of(held),
             classes,
             pair.labelled_fraction,
-            profiles_of(self, pair.positive.rows, pair.unlabeled.rows),
+            profiles_of(self, *samples),
+            (len(pair.positive), len(pair.unlabeled)),
+            notes,
         )
-        return self._settle(learnt, pair, rng)
+        return self._settle(learnt, pair, rng, prior)
 
     def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
@@ -358,13 +448,26 @@ class DRPUClassifier(RatioClassifier):
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
         columns = profiles_of_ranges(self, found.ranges)
-        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns)
+        sizes = found.n_positive, found.n_unlabeled
+        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns, sizes)
         return self._settle(learnt, None, check_random_state(self.random_state))
 
-    def _settle(self, learnt: Learnt, pair: SamplePair | None, rng: np.random.RandomState) -> Self:
-        """Estimate the prior and the calibration from held-out rows; a cluster has no ``pair``."""
+    def _settle(
+        self,
+        learnt: Learnt,
+        pair: SamplePair | None,
+        rng: np.random.RandomState,
+        answered: PriorEstimate | None = None,
+    ) -> Self:
+        """Estimate the prior, unless answers give it, and the calibration from held-out rows.
+
+        A cluster has no ``pair``.
+        """
         fraction = learnt.labelled_fraction if self.scenario == "single-sample" else 0.0
-        prior = self._resolve_prior(learnt.tails, fraction, pair, rng)
+        if answered is not None and isinstance(self.prior, str) and self.prior == "auto":
+            prior = answered
+        else:
+            prior = self._resolve_prior(learnt.tails, fraction, pair, rng)
         warn_of_alpha(learnt.folds, without_labelled(prior, fraction))
         if self.verbose:
             inform(f"{learnt.folds.describe()}; training prior {prior} ({prior.method})")
@@ -375,23 +478,12 @@ class DRPUClassifier(RatioClassifier):
             prior,
             fraction,
             learnt.classes,
-            self.adapt_method,
             training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
-            means=self._means(pair),
             columns=learnt.columns,
+            sizes=learnt.sizes,
+            notes=learnt.notes,
         )
         return self
-
-    def _means(self, pair: SamplePair | None) -> FeatureMeans | None:
-        """Means of features, if priors of new rows are estimated from them."""
-        if self.adapt_method != KERNEL_MATCHING:
-            return None
-        if pair is None:
-            raise ParameterError(
-                f"adapt_method={KERNEL_MATCHING!r} needs the rows in memory, which a fit on a cluster does "
-                "not have: use 'auto'."
-            )
-        return FeatureMeans.of(pair)
 
     @property
     def backtest_(self) -> Backtest | None:
@@ -441,7 +533,6 @@ class DRPUClassifier(RatioClassifier):
             check_choice("prior", self.prior, TRAIN_METHODS)
         elif not callable(self.prior):
             as_prior("prior", self.prior)
-        check_choice("adapt_method", self.adapt_method, ADAPT_METHODS)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
 
@@ -465,13 +556,18 @@ class DRPUClassifier(RatioClassifier):
                 )
             estimate = kernel_mean_prior(self.prior, pair.positive, pair.unlabeled, rng)
         else:
-            estimate = prior_from_tails(tails, method=self.prior)
+            estimate = prior_from_tails(tails, method=self.prior, labelled_share=fraction or None, warn=False)
         prior = with_labelled(estimate, fraction)
+        warn_if_not_identified(prior)
         if (prior.value < EDGE and prior.low < TINY) or (prior.value > 1 - EDGE and prior.high > 1 - TINY):
             warn(
                 PriorBoundaryWarning(
-                    f"the training prior is estimated as {prior}, which does not exclude that one class is "
-                    "absent: check the meaning of the labels, or give the prior if you know it."
+                    "the training prior is estimated as {value} ({low} to {high}), which does not exclude "
+                    "that one class is absent: check the meaning of the labels, or give the prior if you "
+                    "know it.",
+                    value=prior.value,
+                    low=prior.low,
+                    high=prior.high,
                 )
             )
         return prior

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Kept, Number, Text, kept
-from drpu._samples import Sample, n_rows
-from drpu._typing import FloatArray, Rows
+from drpu._codec import Items, Kept, Number, Text, Whole, kept
+from drpu._samples import n_rows, take_rows
+from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.profiles import count_in_ranges, moved_columns
 from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
-from drpu.core.prior.estimate import METHODS, PriorEstimate, prior_from_tails
+from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.reduction import Coarsening, coarsen
 from drpu.core.shift.columns import ColumnProfile, ColumnShift
 from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
@@ -25,13 +25,12 @@ from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.functions.folds import Folds
-from drpu.ratios.feature_means import KERNEL_MATCHING, FeatureMeans
+from drpu.tables.notes import MOST_NOTES, Note
 
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
 __all__ = [
-    "ADAPT_METHODS",
     "Anchor",
     "FittedRatio",
     "FittedRecord",
@@ -65,15 +64,15 @@ class ScoredRows:
     def __len__(self) -> int:
         return len(self.scores)
 
+    def take(self, index: Any) -> ScoredRows:
+        """The rows at ``index``, with the counts of all rows."""
+        return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
 
-def score_once(classifier: RatioClassifier, X: Rows) -> ScoredRows:
+
+def score_once(classifier: RatioClassifier, X: Rows | ScoredRows) -> ScoredRows:
     """``X``, checked and scored by ``classifier``."""
-    rows, fitted = classifier._checked_rows(X), classifier.fitted_
-    scores = fitted.scores(rows)
-    return ScoredRows(rows, scores, fitted.count_scores(scores, rows=rows))
+    return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
 
-
-ADAPT_METHODS = (*METHODS, KERNEL_MATCHING)
 
 _CHUNK = 1 << 16
 # Quantiles of a normal distribution whose standard deviation is that of the log-ratio of a new row over the
@@ -106,12 +105,8 @@ class FittedRatio:
         Fraction of the training population that is labelled; 0 in a case-control study.
     classes : ndarray of shape (2,)
         The two labels, negative first.
-    adapt_method : str
-        How priors of new rows are estimated.
     coarsening : Coarsening or None
         How the levels of ``tails`` were reduced when they were saved; None if they are exact.
-    means : FeatureMeans or None
-        Means of random features over the training samples, for ``"kernel-matching"``.
     training : TrainingMark or None
         Marks by which the training rows are recognised when they are passed again; None after loading.
     backtest : Backtest or None
@@ -120,6 +115,12 @@ class FittedRatio:
         Labelled rows among all training rows whose labels are complete; None in a case-control study.
     anchor : Anchor or None
         Rows of an audit, with which later rows are compared instead of the training rows.
+    sizes : tuple of two int
+        Labelled positives and unlabeled rows of the training sample, of which some may have been held out.
+    notes : tuple of Note
+        What a person should know about the training table.
+    period : str or None
+        Name of the column of periods, if the periods of training came from a column.
     columns : tuple of ColumnProfile
         Counts of the training rows in a few ranges of each column, to find columns that
         changed; empty for sparse rows, images and tables that the model reads itself.
@@ -139,14 +140,15 @@ class FittedRatio:
     train_prior: PriorEstimate
     labelled_fraction: float
     classes: np.ndarray[Any, Any]
-    adapt_method: str = "auto"
     coarsening: Coarsening | None = None
     training: TrainingMark | None = None
-    means: FeatureMeans | None = None
     columns: tuple[ColumnProfile, ...] = ()
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
     anchor: Anchor | None = None
+    sizes: tuple[int, int] = (0, 0)
+    notes: tuple[Note, ...] = ()
+    period: str | None = None
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -191,6 +193,15 @@ class FittedRatio:
         """Score of each row by each model, (rows, models), for labels and counts."""
         return np.concatenate([self.model.scores(rows) for _, rows in _chunks(X)])
 
+    def scored(self, rows: Rows, scores: FloatArray | None = None) -> ScoredRows:
+        """Checked rows with their scores, which may be known, and counts."""
+        scores = self.scores(rows) if scores is None else scores
+        return ScoredRows(rows, scores, self.count_scores(scores, rows=rows))
+
+    def some(self, whole: ScoredRows, at: IntArray) -> ScoredRows:
+        """Some of the scored rows, with their own counts."""
+        return self.scored(take_rows(whole.rows, at), whole.scores[at])
+
     def no_counts(self) -> ScoreTails:
         """Empty counts for new rows; each row is counted once per fold model."""
         return self.tails.empty(copies=len(self.model.functions))
@@ -221,29 +232,25 @@ class FittedRatio:
         weight = None if weight is None else np.repeat(weight, tails.copies)
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
-    def prior_of(
-        self, tails: ScoreTails, *, level: float = 0.95, rows: Sample | None = None, warn: bool = True
-    ) -> PriorEstimate:
-        """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference.
-
-        ``rows`` are the rows themselves, which ``"kernel-matching"`` needs. ``warn`` is whether to warn if
-        the prior is not identified.
-        """
+    def prior_of(self, tails: ScoreTails, *, level: float = 0.95) -> PriorEstimate:
+        """Prior of the rows counted in ``tails``, estimated with the unlabeled training rows as reference."""
         base = self.unlabeled_prior
         if self.anchor is not None:
             return _carried(tails, self.anchor.tails, self.anchor.prior, level)
-        if self.adapt_method == KERNEL_MATCHING:
-            return self._kernel_matched(tails, base, level, rows)
-        if base.method == "audit" and self.adapt_method == "auto":
+        if base.method == "audit":
             return _carried(tails, self.tails, base, level)
-        return prior_from_tails(
-            tails,
-            method=self.adapt_method,
-            level=level,
-            reference=self.tails,
-            train_prior=base,
-            warn=warn,
-        )
+        return prior_from_tails(tails, level=level, reference=self.tails, train_prior=base, warn=False)
+
+    def in_other_scenario(self) -> PriorEstimate | None:
+        """The training prior if the labelled rows were part of the sample, or were not; None if unknown."""
+        n = sum(self.sizes)
+        if self.train_prior.method in ("given", "audit") or n == 0:
+            return None
+        share = 0.0 if self.labelled_fraction > 0 else self.sizes[0] / n
+        prior = self.unlabeled_prior
+        if prior.method in ("adaptive", "central"):
+            prior = prior_from_tails(self.tails, labelled_share=share or None, warn=False)
+        return with_labelled(prior, share)
 
     @property
     def reference(self) -> ScoreTails:
@@ -277,19 +284,6 @@ class FittedRatio:
         found = moved_columns(profiles, tails, self.anchor.prior, prior)
         return tuple(shift for shift in found if shift.name not in self.anchor.moved)
 
-    def _kernel_matched(
-        self, tails: ScoreTails, base: PriorEstimate, level: float, rows: Sample | None
-    ) -> PriorEstimate:
-        """The prior from means of features, within the limits from the counts."""
-        if rows is None or self.means is None:
-            raise ParameterError(
-                f"adapt_method={KERNEL_MATCHING!r} needs rows, not counts: adapt to the rows themselves, "
-                "or fit with adapt_method='auto'."
-            )
-        limits = prior_from_tails(tails, level=level, reference=self.tails, train_prior=base)
-        value = self.means.prior(rows, base.value)
-        return replace(limits, value=min(max(value, limits.low), limits.high), method=KERNEL_MATCHING)
-
     @property
     def unlabeled_prior(self) -> PriorEstimate:
         """Prior of the unlabeled training rows, which are counted in the tails."""
@@ -321,13 +315,14 @@ class FittedRatio:
             self.train_prior,
             self.labelled_fraction,
             Labels.of(self.classes),
-            self.adapt_method,
             self.coarsening,
-            self.means,
             self.columns,
             self.backtest,
             self.label_count,
             None if self.anchor is None else self.anchor.record(),
+            self.sizes,
+            self.notes,
+            self.period,
         )
 
     def _ratios(self, scores: FloatArray) -> FloatArray:
@@ -384,13 +379,14 @@ class FittedRecord(Kept):
     train_prior: PriorEstimate
     labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]
     labels: Labels
-    adapt_method: Annotated[str, Text(choices=ADAPT_METHODS)]
     coarsening: Coarsening | None
-    means: FeatureMeans | None
     columns: tuple[ColumnProfile, ...]
     backtest: Backtest | None = None
     label_count: LabelCount | None = None
     anchor: AnchorRecord | None = None
+    sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
+    notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()
+    period: Annotated[str, Text(most=10_000)] | None = None
 
     def __post_init__(self) -> None:
         calibration = self.calibration
@@ -408,13 +404,14 @@ class FittedRecord(Kept):
             self.train_prior,
             self.labelled_fraction,
             self.labels.classes(),
-            self.adapt_method,
             self.coarsening,
-            means=self.means,
             columns=self.columns,
             backtest=self.backtest,
             label_count=self.label_count,
             anchor=None if self.anchor is None else self.anchor.anchor(),
+            sizes=self.sizes,
+            notes=self.notes,
+            period=self.period,
         )
 
     def reduced(self, reduction: Reduction) -> FittedRecord:

@@ -3,59 +3,245 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import sys
-from collections.abc import Hashable
-from typing import Any
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
+from sklearn.utils import check_random_state
 
 from drpu._arrays import as_numpy
-from drpu._samples import n_rows, take_rows
+from drpu._samples import n_rows
 from drpu._typing import IntArray
-from drpu.classifier.adapting import read_counts
-from drpu.classifier.fitted import FittedRatio, ScoredRows
+from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map, read_counts
+from drpu.classifier.audit import Audit, GroupPlans, listed
+from drpu.classifier.auditing import answered_prior, plan_rows, resolve_audit
+from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.classifier.validation import check_rows
-from drpu.core.prior.groups import GroupPriors, joint_level, shrink
-from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DataTypeError
-from drpu.tables.values import is_missing
+from drpu.core.audit.results import Evaluation, evaluate_answers
+from drpu.core.prior.groups import GroupPrior, GroupPriors, joint_level, shrink, with_answers
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    DRPUWarning,
+    FewPositivesWarning,
+    FewRowsWarning,
+    MixedPeriodsWarning,
+    ParameterError,
+    SeparationWarning,
+    ShiftWarning,
+    heard,
+    silent,
+    warn,
+)
+from drpu.tables.frames import is_frame, read_frame
+from drpu.tables.values import is_missing, is_missing_cell
 
-__all__ = ["group_values", "priors_by_group"]
+if TYPE_CHECKING:
+    from drpu.classifier.adapted import AdaptedClassifier
+
+__all__ = [
+    "evaluations_by_group",
+    "group_members",
+    "group_values",
+    "outputs_by",
+    "plans_by_group",
+    "priors_by_group",
+    "warn_by_group",
+    "with_one_period",
+]
 
 MOST_GROUPS = 1000
 
 
-def priors_by_group(classifier: Any, X: Any, by: Any, level: float) -> GroupPriors:
-    """Priors of the groups of ``X``; see ``adapt_by``."""
+def priors_by_group(
+    classifier: Any,
+    X: Any,
+    by: Any,
+    level: float,
+    audit: Mapping[Any, Audit] | None = None,
+    *,
+    depth: Mapping[str, Any] | None = None,
+    arrived: Mapping[str, Any] | None = None,
+    cost: float | None = None,
+    shift: str = "auto",
+) -> GroupPriors:
+    """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
+    names, member, rows = group_members(classifier, X, by)
+    strange = [name for name in audit or () if name not in names]
+    if strange:
+        raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
+    fitted, each = classifier.fitted_, joint_level(level, len(names))
+    scored = rows if isinstance(rows, ScoredRows) else fitted.scored(rows)
+    parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
+    whole = parts[0].counts.copy()
+    for part in parts[1:]:
+        whole.merge(part.counts)
+    late = dict(arrived or {})
+    y = late.pop("y", None)
+    labels = None if y is None else np.array(listed(y, "y"), dtype=object)
+    if labels is not None and len(labels) != len(member):
+        raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
+    adapted, caught = [], []
+    for k, part in enumerate(parts):
+        own = None
+        if labels is not None:
+            own = arrived_labels(classifier, labels[member == k].tolist(), len(part), **late)
+        with heard() as said:
+            prior = fitted.prior_of(part.counts, level=each)
+            adapted.append(
+                adapt_to_counts(classifier, part.counts, prior, cost=cost, shift=shift, arrived=own)
+            )
+        caught.append(said)
+    found = shrink(
+        names,
+        [len(part) for part in parts],
+        [there.prior_ for there in adapted],
+        [math.nan if there.shift_test_ is None else there.shift_test_.p_value for there in adapted],
+        read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior,
+        level,
+        [there.shift_ for there in adapted],
+    )
+    if audit:
+        answered = {
+            name: answered_prior(classifier, parts[names.index(name)], own, each)
+            for name, own in audit.items()
+        }
+        found = with_answers(found, answered)
+    caught = [[] if group.shift == "answers" else said for group, said in zip(found, caught, strict=True)]
+    warn_by_group(dict(zip(names, caught, strict=True)))
+    groups = [
+        replace(_decided(group, there, part, depth or {}), warnings=tuple(warning.code for warning in said))
+        for group, there, part, said in zip(found, adapted, parts, caught, strict=True)
+    ]
+    return replace(found, groups=tuple(groups))
+
+
+def _decided(
+    group: GroupPrior, adapted: AdaptedClassifier, rows: ScoredRows, depth: Mapping[str, Any]
+) -> GroupPrior:
+    """The group with the classifier for it, at the prior that all groups together gave."""
+    found = adapted.findings
+    if group.shift == "answers":
+        found = replace(found, shift="answers", labels_at=None)
+    if found.map is not None and found.shift != "other":
+        found = replace(found, map=moved_map(found.map, adapted.prior_.value, group.prior.value))
+    there = adapted._adapted_at(group.prior, findings=found)
+    if depth:  # a small group is checked as a whole
+        most = {name: min(n, len(rows)) if name == "rows" else n for name, n in depth.items()}
+        there = there.at_budget(**most, of=rows)
+    flagged = int(there._flags(rows.scores).sum())
+    return replace(group, classifier=there, flagged=flagged)
+
+
+def with_one_period(classifier: Any, X: Any) -> Any:
+    """``X``, scored and without the column of periods of training, if it has one; warns if priors differ."""
+    by = classifier.fitted_.period
+    if by is None or not is_frame(X) or by not in read_frame(X).names:
+        return X
+    values, X = group_values(classifier, X, by)
+    scored = score_once(classifier, X)
+    if len(_distinct(values)[0]) > 1:
+        with silent():
+            found = priors_by_group(classifier, scored, values, 0.95)
+        if found.differ:
+            warn(_differing(found, by))
+    return scored
+
+
+_BRACES = str.maketrans({"{": "{{", "}": "}}"})  # names are parts of a format string
+
+
+def _differing(found: GroupPriors, by: str) -> MixedPeriodsWarning:
+    low, high = (pick(found, key=lambda group: group.prior.value) for pick in (min, max))
+    column, first, last = (str(name).translate(_BRACES) for name in (by, low.name, high.name))
+    return MixedPeriodsWarning(
+        f"the rows are of {len(found)} periods ({column!r}) whose priors differ, from {{low}} in {first} to "
+        f"{{high}} in {last}: one prior fits none of them.",
+        advice=f"Use adapt_by(X, by={by!r}).",
+        command=f"Use --by {by}.",
+        low=low.prior.value,
+        high=high.prior.value,
+    )
+
+
+def outputs_by(found: GroupPriors, scored: ScoredRows, by: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """``outputs`` of all rows, each by the classifier of its group."""
+    member = _distinct(_flat("by", by))[1]
+    whole: dict[str, np.ndarray[Any, Any]] = {}
+    for k, group in enumerate(found):
+        at = np.flatnonzero(member == k)
+        for name, values in group.classifier.outputs(scored.take(at)).items():
+            whole.setdefault(name, np.empty(len(scored), dtype=values.dtype))[at] = values
+    return whole
+
+
+# What each kind of warning says about groups; the advice is that of the first group.
+_SAID: dict[type[DRPUWarning], str] = {
+    ShiftWarning: "more than the prior has changed, labels move only as far as there is support for it",
+    FewPositivesWarning: "there are too few labelled positives to test whether only the prior has changed",
+    SeparationWarning: "the prior is not identified",
+}
+
+
+def warn_by_group(caught: Mapping[Any, list[DRPUWarning]]) -> None:
+    """Warn once of each kind, with the names of the groups that it is about.
+
+    Groups with few rows are no reason to warn: their priors are shrunk towards that of all rows.
+    """
+    large = {k: said for k, said in caught.items() if not any(isinstance(w, FewRowsWarning) for w in said)}
+    kinds = {type(warning): warning for said in reversed(list(large.values())) for warning in said}
+    for kind, first in kinds.items():
+        names = [str(name) for name, said in large.items() if any(isinstance(w, kind) for w in said)]
+        shown = ", ".join(names[:6]) + (f" and {len(names) - 6} more" if len(names) > 6 else "")
+        finding = f"{_SAID.get(kind, first.finding)} in {shown} ({len(names)} of {len(caught)} groups)."
+        warn(kind(finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command))
+
+
+def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, Any]:
+    """The names of the groups, the group of each row, and the checked rows."""
     values, X = group_values(classifier, X, by)
     rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
     n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
     if len(values) != n:
         raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
     names, member = _distinct(values)
-    fitted, each = classifier.fitted_, joint_level(level, len(names))
-    counts = [_count(fitted, rows, np.flatnonzero(member == k)) for k in range(len(names))]
-    whole = counts[0].copy()
-    for part in counts[1:]:
-        whole.merge(part)
-    readings = [read_counts(fitted, part, fitted.prior_of(part, level=each, warn=False)) for part in counts]
-    return shrink(
-        names,
-        np.bincount(member, minlength=len(names)).tolist(),
-        [reading.decision.prior for reading in readings],
-        [reading.test.p_value for reading in readings],
-        read_counts(fitted, whole, fitted.prior_of(whole, level=level, warn=False)).decision.prior,
-        level,
-        [reading.decision.moved for reading in readings],
-    )
+    return names, member, rows
 
 
-def _count(fitted: FittedRatio, rows: Any, members: IntArray) -> ScoreTails:
-    """Counts of some of the rows, from their scores where these are known."""
-    if isinstance(rows, ScoredRows):
-        return fitted.count_scores(rows.scores[members])
-    return fitted.count(take_rows(rows, members))
+def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float) -> dict[Any, Evaluation]:
+    """Measured performance in each group that has true labels; see ``evaluate_by``."""
+    if y is None:
+        raise ParameterError("y must be given with rows: their true labels.")
+    names, member, rows = group_members(classifier, X, by)
+    rows, labels = rows.rows if isinstance(rows, ScoredRows) else rows, np.array(listed(y, "y"), dtype=object)
+    if len(labels) != len(member):
+        raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
+    found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
+    for k, name in enumerate(names):
+        at = np.flatnonzero((member == k) & answered)
+        if len(at):
+            (part,) = resolve_audit(classifier, Audit.random(at, labels[at].tolist()), rows, None)
+            flags = classifier._flags(part.scores)
+            found[name] = evaluate_answers(part.answers, flags, cost=classifier.cost_, level=level)
+    return found
+
+
+def plans_by_group(classifier: Any, X: Any, by: Any, **options: Any) -> GroupPlans:
+    """One plan for each group of ``X``; see ``plan_audit_by``."""
+    names, member, rows = group_members(classifier, X, by)
+    scored = rows if isinstance(rows, ScoredRows) else classifier.fitted_.scored(rows)
+    rng, n, plans = check_random_state(options.pop("random_state")), options.pop("n"), {}
+    for k, name in enumerate(names):
+        at = np.flatnonzero(member == k)
+        most = None if n is None else min(n, len(at))  # a small group is answered as a whole
+        some = classifier.fitted_.some(scored, at)
+        plan = plan_rows(classifier, some, n=most, random_state=rng, **options)
+        plans[name] = replace(plan, rows=at[plan.rows])
+    return GroupPlans(plans)
 
 
 def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:

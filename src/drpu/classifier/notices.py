@@ -7,22 +7,33 @@ from importlib import import_module
 from typing import Any
 
 from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.core.audit.labelling import FEWEST_KNOWN
 from drpu.core.budget import Budget
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
     AlphaWarning,
+    FewNegativesWarning,
     FewPositivesWarning,
     FewRowsWarning,
     LateLabelsWarning,
     ParameterError,
     SeenPositivesWarning,
+    TrainingTableWarning,
     warn,
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
+from drpu.tables.notes import Note, list_of_notes
 
-__all__ = ["adapted_html", "count_there", "warn_of_alpha", "warn_of_few_positives", "warn_of_few_rows"]
+__all__ = [
+    "adapted_html",
+    "count_there",
+    "warn_of_alpha",
+    "warn_of_few_positives",
+    "warn_of_few_rows",
+    "warn_of_notes",
+]
 
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
@@ -35,6 +46,17 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
             AlphaWarning(
                 f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
                 f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
+            )
+        )
+
+
+def warn_of_few_known(negatives: int, positives: int, *, split: bool) -> None:
+    """Warn that known negatives are too few to be used."""
+    if negatives and (min(negatives, positives) < FEWEST_KNOWN or not split):
+        warn(
+            FewNegativesWarning(
+                f"{negatives} known negatives beside {positives} labelled positives: with fewer than "
+                f"{FEWEST_KNOWN} of either kind, the negatives are not used for the score. Label more."
             )
         )
 
@@ -57,12 +79,22 @@ def warn_of_few_positives(n: int, *, split: bool) -> None:
         )
 
 
+def warn_of_notes(notes: tuple[Note, ...]) -> None:
+    """Warn once of everything in a training table that there is something to do about."""
+    doubtful = [note for note in notes if note.doubtful]
+    if doubtful:
+        advice, command = (list_of_notes(doubtful, command_line=flag) for flag in (False, True))
+        finding = "look at the training table before this classifier is used:"
+        warn(TrainingTableWarning(finding, advice=f"{advice}.", command=f"{command}."))
+
+
 def warn_of_late_labels() -> None:
     """Warn that fewer labels have arrived than rows and past suggest."""
     warn(
         LateLabelsWarning(
-            "far fewer labels have arrived than the rows suggest: if labels arrive late, give label_delay=1, "
-            "and these labels are used as a lower bound only."
+            "far fewer labels have arrived than the rows suggest: if labels arrive late,",
+            advice="give label_delay=1, and these labels are used as a lower bound only.",
+            command="give --label-delay 1, and these labels are used as a lower bound only.",
         )
     )
 
@@ -125,7 +157,7 @@ def _budget(budget: Budget) -> dict[str, str]:
 def _warnings(classifier: Any) -> list[str]:
     said = []
     if not classifier.test_prior_.identified:
-        said.append("The data give an upper bound of the prior only.")
+        said.append("The data do not identify the prior: its value is a central one.")
     test = classifier.shift_test_
     if test is not None and test.p_value < OTHER_SHIFT:
         said.append(f"More than the prior has changed (p = {test.p_value:.1g}).")

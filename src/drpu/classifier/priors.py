@@ -41,18 +41,10 @@ EDGE = 0.01  # estimates closer to 0 or 1 would give one class almost no weight
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Priors of the training data.
+    """Priors of the training data."""
 
-    Attributes
-    ----------
-    prior : PriorEstimate
-        Prior of the population.
-    labelled_share : float
-        Fraction of the population that is labelled; 0 in the case-control scenario.
-    """
-
-    prior: PriorEstimate
-    labelled_share: float
+    prior: PriorEstimate  # prior of the population
+    labelled_share: float  # fraction of the population that is labelled; 0 in the case-control scenario
 
     @property
     def unlabeled_prior(self) -> float:
@@ -83,7 +75,8 @@ def estimate_population(
     if prior in KERNEL_MEANS:
         estimate = kernel_mean_prior(prior, pair.positive, pair.unlabeled, rng)
     else:
-        estimate = prior_from_tails(_score_tails(pair, rng)[1], method=prior)
+        tails = _score_tails(pair, rng)[1]
+        estimate = prior_from_tails(tails, method=prior, labelled_share=labelled_share or None)
     return Population(with_labelled(off_the_edge(estimate), labelled_share), labelled_share)
 
 

@@ -88,13 +88,12 @@ def moved_columns(
 
 # What was done about it, and what helps.
 _DONE = {
-    "prior": "The prior and the labels were adapted all the same, because shift='prior' was given: neither "
-    "can be trusted.",
+    "prior": "The prior and the labels were adapted all the same, as was asked for: neither can be trusted.",
     "kept": "The labels stay as trained, and the prior is a rough reading.",
     "supported": "The prior and the labels were moved as far as the backtest or labels that arrived support.",
     "answers": "The answers were used for these rows only.",
 }
-_HELP = "Two things help: answers for 50 rows (plan_audit), or a new fit with recent rows."
+_HELP = "Two things help: answers for 50 rows ({}), or a new fit with recent rows."
 
 
 def warn_of_other_shift(
@@ -121,4 +120,6 @@ def warn_of_other_shift(
         seen = "there are too few labelled positives or new rows to test whether only the prior has changed"
     else:
         seen = f"{seen}: more than the prior has changed"
-    warn((FewPositivesWarning if untested else ShiftWarning)(f"{seen}.{columns} {_DONE[done]} {_HELP}"))
+    kind = FewPositivesWarning if untested else ShiftWarning
+    advice, command = (_HELP.format(name) for name in ("plan_audit", "drpu audit"))
+    warn(kind(f"{seen}.{columns} {_DONE[done]}", advice=advice, command=command))

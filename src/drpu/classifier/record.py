@@ -20,12 +20,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from drpu._checks import check_choice, check_integer
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
+from drpu.classifier.audit import labelled_flags, listed
 from drpu.core.decision import Costs
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
+from drpu.tables.values import is_missing
 
 __all__ = [
     "Amounts",
@@ -162,6 +164,14 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def record(self) -> Record:
         """What a file keeps of the fitted classifier."""
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
+        rest, positive = self.classes_
+        if not is_missing(rest) and not any(map(is_missing, listed(y, "y"))):
+            return float(super().score(X, y, sample_weight))
+        right = (self.predict(X) == positive) == labelled_flags(y, self.classes_)
+        return float(np.average(right, weights=sample_weight))
 
 
 @kept("columns")

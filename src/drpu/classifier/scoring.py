@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
+from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
 from drpu._checks import check_fraction, check_prior
-from drpu._typing import BoolArray, Rows
+from drpu._typing import BoolArray, IntArray, Rows
 from drpu.classifier.validation import Classes, read_labels
 from drpu.core.bregman import bregman_risk
 from drpu.core.decision import Costs
 from drpu.exceptions import DataError, ParameterError, PriorError
 
-__all__ = ["AUCScorer", "CostScorer", "ratio_risk_scorer"]
+__all__ = ["AUCScorer", "CostScorer", "PUStratifiedKFold", "ratio_risk_scorer"]
 
 
 def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
@@ -164,6 +166,48 @@ class CostScorer:
         cost = (1 - self.cost) * misses + self.cost * alarms
         unit = self.cost.false_alarm + self.cost.miss if isinstance(self.cost, Costs) else 1.0
         return -float(unit * cost)
+
+
+class PUStratifiedKFold(StratifiedKFold):  # type: ignore[misc]
+    """Folds with equal shares of labelled positives, also where the labels of other rows are missing.
+
+    Pass it as ``cv`` to GridSearchCV or cross_val_score. An integer ``cv`` does not stratify such labels:
+    scikit-learn chooses the folds before it calls a classifier, and takes plain ones if labels are missing.
+
+    Parameters
+    ----------
+    n_splits : int, default=5
+        Number of folds.
+    shuffle : bool, default=False
+        Whether rows are shuffled before they are divided.
+    random_state : int, RandomState or None, default=None
+        Seed of the order, with ``shuffle=True``.
+    pos_label : label, optional
+        The label of the positives, as in :class:`drpu.DRPUClassifier`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from drpu import PUStratifiedKFold
+    >>> y = np.array(["yes"] * 4 + [None] * 8, dtype=object)
+    >>> [y[held].tolist().count("yes") for _, held in PUStratifiedKFold(2).split(y, y)]
+    [2, 2]
+    """
+
+    def __init__(
+        self, n_splits: int = 5, *, shuffle: bool = False, random_state: Any = None, pos_label: Any = None
+    ) -> None:
+        super().__init__(n_splits, shuffle=shuffle, random_state=random_state)
+        self.pos_label = pos_label
+
+    def split(self, X: Any, y: Any, groups: Any = None) -> Iterator[tuple[IntArray, IntArray]]:
+        """Positions of training and of held-out rows of each fold; rows of a group stay together."""
+        positive, _ = read_labels(y, self.pos_label, warn=False)
+        if groups is None:
+            yield from super().split(X, positive)
+            return
+        settings = {"shuffle": self.shuffle, "random_state": self.random_state}
+        yield from StratifiedGroupKFold(self.n_splits, **settings).split(X, positive, groups)
 
 
 def _last_step(estimator: Any, X: Rows) -> tuple[Rows, Any]:

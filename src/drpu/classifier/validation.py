@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -47,12 +47,16 @@ __all__ = [
     "SCENARIOS",
     "Classes",
     "accepts",
+    "cells_of",
     "check_rows",
     "copied_positives",
+    "copies_of_labelled",
     "grouped_copies",
     "pair_pu",
+    "rates_of_rows",
     "read_labels",
     "read_tables",
+    "split_negatives",
     "split_pu",
     "warn_of_guess",
     "warn_of_more_positives",
@@ -168,8 +172,10 @@ def warn_of_guess(classes: Classes, n_positive: int, n_rest: int, *, stacklevel:
         return
     warn(
         PositiveLabelWarning(
-            f"the labels are strings and pos_label is not set: {positive!r} ({n_positive:,} rows) is taken "
-            f"as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled. Set pos_label."
+            f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} rows) is "
+            f"taken as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled.",
+            advice="Set pos_label.",
+            command="Give --pos-label.",
         )
     )
 
@@ -474,8 +480,9 @@ def grouped_copies(pair: SamplePair) -> SamplePair:
     warn(
         CopiedPositivesWarning(
             f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
-            "of others. Copies stay in one fold and count once in intervals. If they are different cases "
-            "with equal values, pass groups with a value for each row."
+            "of others. Copies stay in one fold and count once in intervals.",
+            advice="If they are different cases with equal values, pass groups with a value for each row.",
+            command="",
         )
     )
     return SamplePair(positive, pair.unlabeled)
@@ -504,6 +511,24 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     met = _matches(pair.positive.rows, unlabeled)
     by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
     return groups if pairs > by_chance + _LEAST_EXCESS else None
+
+
+def copies_of_labelled(pair: SamplePair) -> IntArray:
+    """Positions of unlabeled rows that equal a labelled positive, and of the first such positive, (n, 2).
+
+    Empty for a coarse table, in which at least half of the unlabeled rows coincide: equal rows are then
+    different cases with equal values.
+    """
+    keys = np.concatenate([_keys(pair.positive.rows), _keys(pair.unlabeled.rows)])
+    _, codes = np.unique(keys, return_inverse=True)
+    labelled, others = np.split(codes.ravel(), [len(pair.positive)])
+    if 2 * len(np.unique(others)) <= len(others):
+        return np.empty((0, 2), dtype=np.int64)
+    known, first = np.unique(labelled, return_index=True)
+    place = np.full(len(keys), -1)
+    place[known] = first
+    found = np.flatnonzero(place[others] >= 0)
+    return np.column_stack([found, place[others[found]]])
 
 
 def _coinciding(rows: Rows) -> tuple[IntArray, IntArray]:
@@ -535,6 +560,61 @@ def _keys(rows: Rows) -> np.ndarray[Any, Any]:
     return flat.view(np.dtype((np.void, flat.dtype.itemsize * flat.shape[1]))).ravel()
 
 
+def split_negatives(
+    y: Any, negative_label: Any, pos_label: Any
+) -> tuple[Any, BoolArray | None, Classes | None]:
+    """Labels in which known negatives are unlabeled, which rows they are, and the two labels.
+
+    The labels are None if unlabeled rows have one of their own, which is then that of predicted negatives.
+    """
+    if negative_label is None:
+        return y, None, None
+    if pos_label is not None and negative_label == pos_label:
+        raise LabelError(f"negative_label must not be pos_label, got {negative_label!r} for both.")
+    labels = _flat(y)
+    gaps = missing(labels)
+    known = ~gaps & np.array([bool(label == negative_label) for label in labels.tolist()])
+    if not known.any():
+        return y, None, None
+    if not gaps.any():
+        rest = read_labels(labels[~known], pos_label, warn=False)[1][0]
+        return np.where(known, rest, labels), known, None
+    positive = _classes_with_gaps(labels[~known & ~gaps], pos_label, _declared(y))[1]
+    left = labels.astype(object)
+    left[known] = None
+    number = labels.dtype if labels.dtype.kind in "iuf" else None
+    return left, known, np.array([negative_label, positive], dtype=number)
+
+
+def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
+    """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
+    names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)
+    if is_frame(X):
+        table = nw.from_native(X, eager_only=True)
+        absent = [name for name in names if name not in table.columns]
+        if absent:
+            raise DataError(f"labelled_by must name columns of X, got {absent[0]!r}.")
+        values = [table[name].to_list() for name in names]
+    else:
+        array = np.asarray(as_numpy(X))
+        if not all(isinstance(name, (int, np.integer)) and 0 <= name < array.shape[1] for name in names):
+            raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")
+        values = [array[:, name].tolist() for name in names]
+    cells = [
+        tuple(None if missing(np.array([v], dtype=object))[0] else v for v in row)
+        for row in zip(*values, strict=True)
+    ]
+    order = sorted(set(cells), key=str)
+    place = {cell: k for k, cell in enumerate(order)}
+    shown = [cell[0] if len(names) == 1 else cell for cell in order]
+    return shown, np.array([place[cell] for cell in cells], dtype=np.int64)
+
+
+def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float]) -> FloatArray:
+    """The rate of labelling of each row from a mapping of cells to rates; NaN for cells without one."""
+    return np.array([float(rates.get(cell, np.nan)) for cell in cells[0]])[cells[1]]
+
+
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
     """Weights of all rows in which labelled rows represent all positives.
 
@@ -548,9 +628,13 @@ def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> 
         Weights that the user gave.
     """
     n = len(labelled)
-    chance = check_weights("propensity", propensity, n)
-    if (chance[labelled] <= 0).any() or (chance[labelled] > 1).any():
-        raise DataError("propensity must lie in (0, 1] for labelled rows: it is a probability.")
+    chance = np.asarray(as_numpy(propensity), dtype=np.float64)
+    if chance.shape != (n,):
+        raise DataError(f"propensity must have one value per row, {n}, got shape {chance.shape}.")
+    if not ((chance[labelled] > 0) & (chance[labelled] <= 1)).all():
+        raise DataError(
+            "propensity must be given for every labelled row, and lie in (0, 1]: it is a probability."
+        )
     weight = np.ones(n) if sample_weight is None else check_weights("sample_weight", sample_weight, n).copy()
     weight[labelled] *= inverse_weights(chance[labelled])
     return weight

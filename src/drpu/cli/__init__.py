@@ -9,7 +9,7 @@ from typing import Any
 
 __all__ = ["main"]
 
-OK, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+OK, FAILED, USAGE, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -23,19 +23,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Returns
     -------
     code : int
-        0 done, 1 bad data or file or an output that could not be written, 2 wrong usage,
-        130 interrupted by Ctrl-C.
+        0 done, 1 bad data or file or an output that could not be written, 2 wrong usage, 3 done with a
+        warning about a violated assumption and ``--strict``, 130 interrupted by Ctrl-C.
     """
     words = list(sys.argv[1:] if arguments is None else arguments)
     with_traceback, in_json = _take(words, "--traceback"), "--json" in _options(words)
+    quiet, strict = (flag in _options(words) for flag in ("--quiet", "--strict"))
     if sys.stderr is None:  # closed by the caller: warnings cannot be shown
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:  # from the first import on, Ctrl-C ends in an exit code and not in a traceback
         if sys.stdout is None:
             raise OSError("the standard output is closed, so the result cannot be written.")
-        code = _command(words, with_traceback, in_json)
+        code = _command(words, with_traceback, in_json, quiet=quiet)
         sys.stdout.flush()
-        return code
+        return _checked(code, strict)
     except KeyboardInterrupt:
         print("error: interrupted.", file=sys.stderr)
         return INTERRUPTED
@@ -49,7 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, False)
 
 
-def _command(words: list[str], with_traceback: bool, in_json: bool) -> int:
+def _checked(code: int, strict: bool) -> int:
+    """The exit code of a command that ran; with ``strict``, assumptions that seem violated change it."""
+    from drpu.cli.show import doubtful
+
+    return DOUBTFUL if code == OK and strict and doubtful() else code
+
+
+def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bool) -> int:
     from drpu.cli import show
     from drpu.exceptions import MissingExtraError
 
@@ -61,7 +69,7 @@ def _command(words: list[str], with_traceback: bool, in_json: bool) -> int:
         needed = f"the command line needs {error.name!r}, which is not installed."
         return _fail(MissingExtraError(f'{needed} Run: pip install "drpu[cli]"'), in_json)
     try:
-        with show.shown_warnings():
+        with show.shown_warnings(quiet=quiet):
             code = app(words, prog_name="drpu", standalone_mode=False)
     except SystemExit as stop:  # shell completion exits in this way
         return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED

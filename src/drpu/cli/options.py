@@ -6,6 +6,8 @@ option that more than one command needs is declared here once.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -34,12 +36,14 @@ __all__ = [
     "Seed",
     "names",
     "number_or_text",
+    "option",
 ]
 
 _INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
 
 
-def _text(*flags: str, **settings: Any) -> Any:
+def option(*flags: str, **settings: Any) -> Any:
+    """An option whose default is not worth showing."""
     return typer.Option(*flags, show_default=False, **settings)
 
 
@@ -50,10 +54,10 @@ Data = Annotated[
         show_default=False,
     ),
 ]
-By = Annotated[str | None, _text(help="Column to group the rows by, such as month.")]
-Keep = Annotated[str | None, _text(help="Input columns to keep in the output: id,date; default all.")]
+By = Annotated[str | None, option(help="Column to group the rows by, such as month: each group by itself.")]
+Keep = Annotated[str | None, option(help="Input columns to keep in the output: id,date; default all.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
-Prior = Annotated[float | None, _text(help="The share of positives, if you know it.")]
+Prior = Annotated[float | None, option(help="The share of positives, if you know it.")]
 Seed = Annotated[int, typer.Option(help="Seed: the same rows give the same result.", min=0, max=2**32 - 1)]
 
 
@@ -65,6 +69,11 @@ class Output:
     """What is printed; every command has these options."""
 
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, also for errors.")] = False
+    quiet: Annotated[bool, typer.Option("--quiet", help="Show no warnings; JSON still has them.")] = False
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit status 3 if an assumption seems violated (a warning says so)."),
+    ] = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,28 +81,38 @@ class Saved:
     """A saved classifier."""
 
     artifact: Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
-    sha256: Annotated[str | None, _text(help="SHA-256 digest that the artifact must have.")] = None
+    sha256: Annotated[str | None, option(help="SHA-256 digest that the artifact must have.")] = None
     trusted: Annotated[bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")] = False
 
     def load(self) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
-        from drpu import AdaptedClassifier, DRPUClassifier, load
+        from drpu import load
 
         with about(self.artifact):
-            classifier = load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256)
-            if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
-                raise ArtifactError(f"it holds a {type(classifier).__name__}, which has no prior to move.")
+            return self.check_kind(load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256))
+
+    def check_kind(self, classifier: Any) -> Any:
+        """The classifier, if it is one that can be moved to another prior."""
+        from drpu import AdaptedClassifier, DRPUClassifier
+
+        if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
+            raise ArtifactError(f"it holds a {type(classifier).__name__}, which has no prior to move.")
         return classifier
+
+    def check_digest(self, found: str) -> None:
+        """Raise if a digest was given and the file has another one."""
+        if self.sha256 is not None and self.sha256.lower() != found:
+            raise ArtifactError(f"it must have the SHA-256 digest {self.sha256}, got {found}.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Saving:
     """What a written artifact may contain of the data."""
 
-    column_values: Annotated[str | None, _text(help="Levels of categories in the file: keep, or hash.")] = (
+    column_values: Annotated[str | None, option(help="Levels of categories in the file: keep, or hash.")] = (
         None
     )
-    rare_values: Annotated[int | None, _text(help="Leave out levels of fewer rows than this.")] = None
+    rare_values: Annotated[int | None, option(help="Leave out levels of fewer rows than this.")] = None
 
     def check(self) -> None:
         """Raise if an option violates its rule, before a fit that takes a while."""
@@ -114,12 +133,12 @@ class Costs:
     """The cost of a false alarm and of a miss, as one number or as two amounts."""
 
     cost: Annotated[
-        float | None, _text(help="False-positive cost in (0, 1); k/(1+k) for k times a miss.")
+        float | None, option(help="False-positive cost in (0, 1); k/(1+k) for k times a miss.")
     ] = None
-    false_alarm: Annotated[float | None, _text(help="Cost of a false alarm, as an amount; with --miss.")] = (
+    false_alarm: Annotated[float | None, option(help="Cost of a false alarm, as an amount; with --miss.")] = (
         None
     )
-    miss: Annotated[float | None, _text(help="Cost of a miss, as an amount; with --false-alarm.")] = None
+    miss: Annotated[float | None, option(help="Cost of a miss, as an amount; with --false-alarm.")] = None
 
     @property
     def stated(self) -> Any:
@@ -127,6 +146,12 @@ class Costs:
         from drpu import Costs
 
         if self.false_alarm is None and self.miss is None:
+            if self.cost is not None and 1 <= self.cost < math.inf:
+                raise ParameterError(
+                    f"--cost must lie between 0 and 1, got {self.cost:g}: if a false alarm costs "
+                    f"{self.cost:g} and a miss 1, give --cost {self.cost / (1 + self.cost):.3g}, or "
+                    f"--false-alarm {self.cost:g} --miss 1."
+                )
             return self.cost
         if self.cost is not None:
             raise ParameterError("give --cost, or --false-alarm and --miss: not both.")
@@ -146,36 +171,44 @@ class Decision(Costs):
     """Costs, or a number of rows that can be checked."""
 
     budget: Annotated[
-        str | None, _text(help="Rows that can be checked: a number, or a share such as 2%.")
+        str | None,
+        option(help="Rows that can be checked: a number, or a share such as 2%; decides before a cost."),
     ] = None
 
     @property
-    def depth(self) -> dict[str, Any]:
-        """Keywords of ``at_budget``: rows for a whole number, share for a percentage or a fraction."""
+    def checked(self) -> Any:
+        """The budget as in ``adapt_by``: rows if it is a whole number, a share below 1, or None."""
         if self.budget is None:
-            return {}
+            return None
         number = number_or_text(self.budget.removesuffix("%"))
         if isinstance(number, str):
             raise ParameterError(
                 f"--budget must be a number of rows, or a share such as 2%, got {self.budget!r}."
             )
         if self.budget.endswith("%"):
-            return {"share": number / 100}
-        if 0 < number < 1:
-            return {"share": number}
-        return {"rows": int(number) if number.is_integer() else number}
+            return number / 100
+        return int(number) if number.is_integer() else number
+
+    def on(self, classifier: Any, X: Any) -> Any:
+        """The classifier with the threshold of the budget for these rows, if there is one."""
+        from drpu.classifier.budget import budget_depth
+
+        budget = self.checked
+        return classifier if budget is None else classifier.at_budget(**budget_depth(budget), of=X)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answers:
     """True labels of some rows."""
 
-    audit: Annotated[str | None, _text(help="File that drpu audit wrote for these rows, filled in.")] = None
+    audit: Annotated[
+        str | None, option(help="File that drpu audit wrote for these rows, filled in: yes or no, 1 or 0.")
+    ] = None
     audit_label: Annotated[str, typer.Option(help="Column of that file with the answers.")] = "drpu_label"
 
-    def read(self, classifier: Any, X: Any, reading: Reading) -> Any:
-        """The audit in the filled-in file, if one was given."""
-        from drpu.classifier.audit_file import audit_from_columns
+    def read(self, classifier: Any, X: Any, reading: Reading, by: Any = None) -> Any:
+        """The audit in the filled-in file, or that of each group, if a file was given."""
+        from drpu.classifier.audit_file import audit_from_columns, audits_by_group
 
         if self.audit is None:
             return None
@@ -184,6 +217,8 @@ class Answers:
             if loaded.table is None:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
+            if by is not None:
+                return audits_by_group(classifier, X, columns, by=by, label=self.audit_label)
             return audit_from_columns(classifier, X, columns, label=self.audit_label)
 
 
@@ -191,13 +226,14 @@ class Answers:
 class Reading:
     """How files of rows are read, and which of their columns are used."""
 
-    columns: Annotated[str | None, _text("--columns", "-c", help="Use these columns only: a,b,c.")] = None
-    drop: Annotated[str | None, _text("--drop", "-d", help="Leave these columns out: id,date.")] = None
+    columns: Annotated[str | None, option("--columns", "-c", help="Use these columns only: a,b,c.")] = None
+    drop: Annotated[str | None, option("--drop", "-d", help="Leave these columns out: id,date.")] = None
     sep: Annotated[
-        str | None, _text(help="Separator of text files: ';', '|', tab. A comma if left out; a tab for .tsv.")
+        str | None,
+        option(help="Separator of text files: ';', '|', tab. A comma if left out; a tab for .tsv."),
     ] = None
     encoding: Annotated[
-        str | None, _text(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out.")
+        str | None, option(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out.")
     ] = None
     decimal: Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")] = "."
 
@@ -216,11 +252,13 @@ class Reading:
         X = loaded.rows(columns=chosen, drop=[*names(self.drop), *aside])
         return X, None if weight is None else loaded.numbers(weight, "weights")
 
-    def rows(self, classifier: Any, loaded: Loaded, *, used: str | None = None) -> Any:
+    def rows(
+        self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), with_period: bool = False
+    ) -> Any:
         """The columns of training by name, or by position if training had no names.
 
-        Other columns are ignored with a warning, except ``used``, which the command itself uses, and the
-        index that pandas writes to Parquet.
+        Other columns are ignored with a warning, except those that the command itself uses, the periods of
+        training, and the index that pandas writes to Parquet.
         """
         from drpu.tables.frames import warn_of_extra
 
@@ -240,9 +278,22 @@ class Reading:
             )
         if not columns:
             with about(loaded.path):
-                mine = {*known, used}
+                mine = {*known, *used, classifier.fitted_.period}
                 warn_of_extra([name for name in left if name not in mine and not name.startswith(_INDEX)])
-        return loaded.rows(columns=[str(name) for name in known if name in left])
+        period = [name for name in [classifier.fitted_.period] if with_period and name in left]
+        return loaded.rows(columns=[*(str(name) for name in known if name in left), *period])
+
+    def scored(
+        self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), mixed: bool = False
+    ) -> Any:
+        """The rows with their scores; with ``mixed``, a warning if the priors of their periods differ."""
+        from drpu.classifier.fitted import ScoredRows, score_once
+        from drpu.classifier.groups import with_one_period
+
+        rows = self.rows(classifier, loaded, used=used, with_period=mixed)
+        with about(loaded.path):
+            X = with_one_period(classifier, rows) if mixed else rows
+            return X if isinstance(X, ScoredRows) else score_once(classifier, X)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible.
@@ -255,7 +306,8 @@ class Reading:
 
         parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
         batches = parquet and hasattr(classifier, "feature_names_in_") and not self.columns and not self.drop
-        X = None if batches else self.rows(classifier, self.read(path))
+        batches = batches and classifier.fitted_.period is None  # its periods are compared
+        X = None if batches else self.scored(classifier, self.read(path), mixed=True)
         with about(path):
             return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)
 

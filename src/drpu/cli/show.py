@@ -13,24 +13,28 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import figure_text, prior_text, share, share_range
+from drpu.report.texts import ONLY_PRIOR, figure_text, share, share_range
 
 __all__ = [
+    "PRIOR_HEAD",
     "Result",
     "about",
     "as_json",
+    "by_group",
     "decision_lines",
+    "doubtful",
     "error_as_json",
     "learnt",
     "message_of",
     "position",
     "print_result",
     "printable",
-    "prior_line",
+    "prior_cells",
     "say",
     "shown_warnings",
     "size",
     "standing",
+    "table_lines",
 ]
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
@@ -62,10 +66,11 @@ def print_result(result: Result, *, in_json: bool) -> None:
     """Print a result for programs or for people."""
     if in_json:
         as_json(result.values)
-    elif result.table is not None:
-        _table(*result.table)
-    elif isinstance(result.lines, Mapping):
-        width = max(map(len, result.lines))
+        return
+    if result.table is not None:
+        _table(*result.table, aside=result.aside)
+    if isinstance(result.lines, Mapping):
+        width = max(map(len, result.lines), default=0)
         for name, value in result.lines.items():
             say(f"{name:<{width}}  {value}", aside=result.aside)
     else:
@@ -81,14 +86,6 @@ def position(classifier: Any) -> dict[str, Any]:
     names = ("train_prior", "test_prior", "cost", "threshold", "shift")
     known = [name for name in names if hasattr(classifier, f"{name}_")]
     return {name.removeprefix("test_"): getattr(classifier, f"{name}_") for name in known}
-
-
-SHIFTS = {
-    "prior": "only the share of positives; labels follow it",
-    "other": "more than the share of positives; labels move only as far as there is support for it",
-    "answers": "labels follow the answers",
-    "none": "nothing was adapted",
-}
 
 
 def standing(classifier: Any) -> dict[str, Any]:
@@ -119,10 +116,51 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "n_columns": classifier.n_features_in_,
         "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,
-        "positives": fitted.tails.n_positive,
-        "unlabeled": fitted.tails.n,
+        "positives": fitted.sizes[0],
+        "unlabeled": fitted.sizes[1],
+        "held_out_positives": fitted.tails.n_positive,
+        "counted_unlabeled": fitted.tails.n,
         "labelled_share": fitted.labelled_fraction,
+        "scenario": "single-sample" if fitted.labelled_fraction > 0 else "case-control",
+        "other_scenario_prior": fitted.in_other_scenario(),
+        "notes": [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes],
     }
+
+
+def by_group(groups: Any, by: str) -> tuple[dict[str, Any], tuple[list[str], list[list[str]]]]:
+    """Values and a table about groups of rows: priors, what moved, decisions and warnings."""
+    facts, lines = [], []
+    for group in groups:
+        own = {
+            name: getattr(group, name) for name in ("n", "flagged", "alone", "weight", "p_value", "warnings")
+        }
+        facts.append({"data": f"{by}={group.name}", "rows": own.pop("n")} | standing(group.classifier) | own)
+        threshold = f"{group.classifier.threshold_:.3g}"
+        cells = [
+            f"{group.n:,}",
+            *prior_cells(group),
+            f"{group.flagged:,}",
+            threshold,
+            ", ".join(group.warnings),
+        ]
+        lines.append([f"{by}={group.name}", *cells])
+    head = ["data", "rows", *PRIOR_HEAD, "flagged", "ratio above", "warnings"]
+    return {"found": facts, "differ": groups.differ}, (head, lines)
+
+
+PRIOR_HEAD = ["prior", "low", "high", "only the prior changed"]
+
+
+def prior_cells(found: Any) -> list[str]:
+    """The cells of :data:`PRIOR_HEAD`, from something with a prior and with what moved."""
+    prior, shift = found.prior, found.shift_ if hasattr(found, "shift_") else found.shift
+    return [*(share(number) for number in (prior.value, prior.low, prior.high)), ONLY_PRIOR[shift]]
+
+
+def table_lines(values: dict[str, Any]) -> dict[str, str]:
+    """What was found in the training table, from :func:`learnt`."""
+    notes = values["notes"]
+    return {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
 
 
 def decision_lines(values: dict[str, Any]) -> dict[str, str]:
@@ -133,6 +171,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
         rows = "" if found["rows"] is None else f"{found['rows']:,} rows "
         depth = f"({share(found['share'])})" if rows else share(found["share"])
         lift = figure_text(found["lift"], "{:.3g}".format)
+        lines["decided by"] = "the budget; the cost is used for expected costs only"
         lines["checking"] = (
             f"{rows}{depth}: precision {figure_text(found['precision'])}, "
             f"recall {figure_text(found['recall'])}, lift {lift}"
@@ -154,15 +193,6 @@ def _expected(values: dict[str, Any], name: str) -> str:
     return f"{name} {share(value)} ({share_range(min(low, value), max(high, value))})"
 
 
-def prior_line(estimate: Any) -> str:
-    """The prior as text: share, interval, and whether it is an upper bound only."""
-    if estimate.method == "given" or not estimate.identified:
-        return prior_text(estimate)
-    return (
-        f"{share(estimate.value)}, {estimate.level:.0%} interval {share_range(estimate.low, estimate.high)}"
-    )
-
-
 def size(n_bytes: int) -> str:
     """Size of a file as text."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
@@ -170,7 +200,7 @@ def size(n_bytes: int) -> str:
 
 # -- warnings and errors ---------------------------------------------------------------------------
 
-_seen: list[str] = []  # warnings of the command that is running, for its JSON
+_seen: dict[str, bool] = {}  # warnings of the running command, and whether they are about an assumption
 _subjects: list[str] = []  # names of the files that it works on
 
 
@@ -195,7 +225,7 @@ def message_of(error: BaseException) -> str:
         return reason if error.filename is None else f"{os.fsdecode(error.filename)}: {reason}"
     if isinstance(error, MemoryError):
         return "not enough memory for this data: read fewer columns (--columns), or a Parquet file."
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = " ".join((getattr(error, "command", None) or str(error)).split()) or type(error).__name__
     if not isinstance(error, (DRPUError, OSError)):
         return f"{type(error).__name__}: {text} (run again with --traceback and report it)"
     name = getattr(error, "about", None)
@@ -203,10 +233,11 @@ def message_of(error: BaseException) -> str:
 
 
 @contextmanager
-def shown_warnings() -> Iterator[None]:
+def shown_warnings(*, quiet: bool = False) -> Iterator[None]:
     """Show each warning as one line on the standard error, without repetition.
 
-    Warnings about ignored columns are shown at the end, and not at all if the command fails.
+    Warnings about ignored columns are shown at the end, and not at all if the command fails. With ``quiet``,
+    warnings are in the JSON only.
     """
     _seen.clear()
     ignored = []
@@ -214,20 +245,26 @@ def shown_warnings() -> Iterator[None]:
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
         text = message.for_command_line(share) if isinstance(message, DRPUWarning) else str(message)
         text = " ".join((f"{_subjects[-1]}: {text}" if _subjects else text).split())
-        if text not in _seen:
-            _seen.append(text)
-            if issubclass(category, ExtraColumnsWarning):
-                ignored.append(text)
-            else:
-                say(f"warning: {text}", aside=True)
+        if text in _seen:
+            return
+        _seen[text] = isinstance(message, DRPUWarning) and message.assumption
+        if issubclass(category, ExtraColumnsWarning):
+            ignored.append(text)
+        elif not quiet:
+            say(f"warning: {text}", aside=True)
 
     with warnings.catch_warnings():  # which also puts the function below back
         warnings.simplefilter("ignore")
         warnings.simplefilter("always", UserWarning)
         warnings.showwarning = show
         yield
-    for text in ignored:
+    for text in ignored if not quiet else ():
         say(f"warning: {text}", aside=True)
+
+
+def doubtful() -> bool:
+    """Whether the last command warned that an assumption may be violated."""
+    return any(_seen.values())
 
 
 # -- for programs ----------------------------------------------------------------------------------
@@ -278,12 +315,12 @@ def say(text: str, *, aside: bool = False) -> None:
         print(line, file=stream)
 
 
-def _table(head: list[str], lines: list[list[str]]) -> None:
+def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:
     """A table on a terminal, tab-separated lines in a pipe."""
-    rows = [[printable(cell) for cell in line] for line in lines]
-    if not sys.stdout.isatty():
+    rows, stream = [[printable(cell) for cell in line] for line in lines], sys.stderr if aside else sys.stdout
+    if not stream.isatty():
         for line in (head, *rows):
-            print("\t".join(line))
+            print("\t".join(line), file=stream)
         return
     from rich.console import Console
     from rich.table import Table
@@ -292,4 +329,4 @@ def _table(head: list[str], lines: list[list[str]]) -> None:
     grid = Table(*head, box=None, pad_edge=False, header_style="bold")
     for line in rows:
         grid.add_row(*map(Text, line))  # as Text, because rich treats square brackets in strings as markup
-    Console().print(grid)
+    Console(file=stream).print(grid)

@@ -65,21 +65,6 @@ def budget_outlook(
 ) -> Budget:
     """The budget at a depth of the ranking.
 
-    Parameters
-    ----------
-    found : float
-        Share of the held-out positives above the threshold.
-    n_positive : float
-        Number of held-out positives.
-    prior : PriorEstimate
-        Prior of the rows that the budget is spent on.
-    share : float
-        Share of those rows that is checked, above 0.
-    threshold : float
-        Ratio at that depth.
-
-    Notes
-    -----
     Limits of recall are those of a share counted in ``n_positive`` trials, at the level of the
     prior; recall cannot exceed its value at a precision of 1. The limits of precision are computed at
     the corners of these limits and of the interval of the prior.
@@ -109,21 +94,14 @@ def budget_outlook(
 class Gain:
     """Share of the positives found by the share of rows checked, from none to all.
 
-    Attributes
-    ----------
-    share : ndarray
-        Share of the rows that is checked, ascending.
-    recall, low, high : ndarray
-        Share of the positives among them, with limits point by point.
-    prior : float
-        Prior of the rows: a perfect ranking finds all positives at this share.
+    ``recall``, ``low``, ``high``: Share of the positives among them, with limits point by point.
     """
 
-    share: FloatArray
+    share: FloatArray  # share of the rows that is checked, ascending
     recall: FloatArray
     low: FloatArray
     high: FloatArray
-    prior: float
+    prior: float  # prior of the rows: a perfect ranking finds all positives at this share
 
     @property
     def lift(self) -> FloatArray:
@@ -140,26 +118,7 @@ def negative_survival(reference: ScoreTails, train_prior: float) -> FloatArray:
 def gain_curve(
     reference: ScoreTails, train_prior: float, prior: PriorEstimate, *, new: ScoreTails | None = None
 ) -> Gain:
-    """Gain at every threshold that makes a difference.
-
-    Parameters
-    ----------
-    reference : ScoreTails
-        Held-out positives and unlabeled training rows.
-    train_prior : float
-        Share of positives among those unlabeled rows.
-    prior : PriorEstimate
-        Prior of the rows to check.
-    new : ScoreTails, optional
-        Counts of those rows, which give the shares of rows; otherwise these follow from ``prior``.
-
-    Examples
-    --------
-    >>> reference = ScoreTails([1.0, 2.0, 3.0]).update([0.0, 0.5, 1.5, 2.5])
-    >>> gain = gain_curve(reference, 0.5, PriorEstimate.given(0.5))
-    >>> float(gain.share[-1]), float(gain.recall[-1])
-    (1.0, 1.0)
-    """
+    """Gain at every threshold that makes a difference."""
     b = np.concatenate(([1.0], reference.positive_survival, [0.0]))[::-1]
     if new is not None:
         depth = np.concatenate(([1.0], new.survival, [0.0]))[::-1]

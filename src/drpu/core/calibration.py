@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
 import numpy as np
 from scipy.optimize import isotonic_regression, minimize
-from scipy.special import expit, logit, ndtri
+from scipy.special import expit, logit, ndtr, ndtri
 
 from drpu._checks import check_prior, check_scores
 from drpu._codec import Array, Number, kept
@@ -21,11 +23,17 @@ __all__ = [
     "calibrate",
     "fit_plateau",
     "monotone_cells",
+    "noisy_curve",
     "normal_scores",
     "population_ratio",
+    "score_error",
 ]
 
 _HUGE = 1e100  # larger scores are treated as infinite
+# Variance of the log-ratio of a row around its true value: numbers over the sizes of the two samples.
+_SCORE_ERROR = (2.0, 2.0)
+_Z = np.linspace(-8.0, 5.0, 521)  # normal scores of the positives
+_MASS = np.exp(-(_Z**2) / 2) / math.sqrt(2 * math.pi) * (_Z[1] - _Z[0])
 
 
 def monotone_cells(tails: ScoreTails) -> FloatArray:
@@ -81,14 +89,8 @@ def normal_scores(tails: ScoreTails) -> FloatArray:
 def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     """Plateau that maximises the likelihood of positive against unlabeled rows.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Held-out positives and unlabeled rows.
-    prior : float, optional
-        Share of positives among the unlabeled rows, if it is known. Otherwise it is estimated, with a
-        Beta(2, 2) prior distribution, equivalent to two rows, which keeps it away from 0 and 1 if the
-        data do not determine it.
+    Without the prior of the unlabeled rows it is estimated, with a Beta(2, 2) prior distribution, equivalent
+    to two rows, which keeps it away from 0 and 1 if the data do not determine it.
     """
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
@@ -110,16 +112,42 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
         ]
         return float(value), np.array(gradient)
 
-    # The likelihood can have several maxima: start from a low, a medium and a high prior.
-    bounds, starts = [(-7.0, 7.0), (-20.0, 20.0), (-3.0, 3.0)], [-2.0, 0.0, 2.0]
+    # The likelihood can have several maxima: start from a low, a medium and a high prior. At a known prior
+    # one of them is a flat curve far away, which the fit with a free prior avoids.
+    bounds = [(-7.0, 7.0), (-20.0, 20.0), (-3.0, 3.0)]
+    starts = [[start, -0.5, 0.7] for start in (-2.0, 0.0, 2.0)]
     if prior is not None:
-        known = float(np.clip(logit(prior), -7.0, 7.0))
-        bounds[0], starts = (known, known), [known]
-    fits = [
-        minimize(loss, [start, -0.5, 0.7], jac=True, bounds=bounds, method="L-BFGS-B") for start in starts
-    ]
+        known, free = float(np.clip(logit(prior), -7.0, 7.0)), fit_plateau(tails)
+        bounds[0], starts = (
+            (known, known),
+            [[known, free.intercept, math.log(free.slope)], [known, 1.0, 0.7]],
+        )
+    fits = [minimize(loss, start, jac=True, bounds=bounds, method="L-BFGS-B") for start in starts]
     log_odds, intercept, log_slope = min(fits, key=lambda fit: float(fit.fun)).x
     return Plateau(float(expit(log_odds)), float(intercept), float(np.exp(log_slope)), c)
+
+
+def score_error(tails: ScoreTails) -> float:
+    """Standard deviation of a fitted log-ratio around the true one."""
+    of_positive, of_unlabeled = _SCORE_ERROR
+    return math.sqrt(of_positive / tails.n_positive + of_unlabeled / tails.n)
+
+
+def noisy_curve(
+    plateau: Callable[[FloatArray], FloatArray], prior: float, error: float
+) -> tuple[FloatArray, FloatArray]:
+    r"""Recall and false-positive rate at many thresholds, both ascending.
+
+    A positive with normal score z has the posterior :math:`\eta(z) = \pi r(z)` and the fitted score
+    :math:`s = \log \eta(z) + \varepsilon`. For each positive there are :math:`(1 - \eta)/\eta` negatives at
+    the same z. Without an error the curve is that of the plateau.
+    """
+    eta = np.clip(prior * plateau(_Z), 1e-12, 1 - 1e-12)
+    error = max(error, 1e-9)
+    cuts = np.concatenate((np.linspace(4 * error, 0, 40, endpoint=False), np.log(eta)[::-3]))
+    above = ndtr((np.log(eta) - cuts[:, None]) / error)
+    wrong = above @ (_MASS * (1 - eta) / eta) * prior / (1 - prior)
+    return above @ _MASS, np.minimum(wrong, 1.0)
 
 
 @kept("calibration")

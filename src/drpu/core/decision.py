@@ -21,7 +21,15 @@ __all__ = ["Costs", "check_cost", "ratio_posterior", "ratio_threshold", "shift_p
 
 def check_cost(name: str, cost: Any) -> float:
     """``cost`` as a number strictly between 0 and 1; two amounts stay two amounts."""
-    return cost if isinstance(cost, Costs) else check_fraction(name, cost)
+    if isinstance(cost, Costs):
+        return cost
+    number = check_real(name, cost)
+    if 1 <= number < math.inf:
+        raise ParameterError(
+            f"{name} must lie strictly between 0 and 1, got {cost!r}: if a false positive costs {number:g} "
+            f"and a false negative 1, pass {number / (1 + number):.3g}, or Costs({number:g}, 1)."
+        )
+    return check_fraction(name, cost)
 
 
 class Costs(float):
@@ -189,11 +197,6 @@ def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float)
 
     Equal to ``shift_posterior(train_prior * ratio, train_prior, test_prior)``, and
     also defined if the training population has no positives.
-
-    Examples
-    --------
-    >>> ratio_posterior([0.0, 1.0, 2.0], 0.5, 0.2)
-    array([0. , 0.2, 1. ])
     """
     pi = check_prior("train_prior", train_prior)
     pi_test = check_prior("test_prior", test_prior)

@@ -29,8 +29,6 @@ __all__ = [
     "Performance",
     "expected_performance",
     "mixture_test",
-    "performance_curve",
-    "performance_limits",
     "threshold_limits",
 ]
 
@@ -71,19 +69,6 @@ class MixtureTest:
 def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
     r"""Test of prior shift against other changes of the score distribution.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Counts of the new rows.
-    reference : ScoreTails
-        Counts of the unlabeled training rows over the same positives.
-
-    Returns
-    -------
-    test : MixtureTest
-
-    Notes
-    -----
     Cells are pooled into at most twelve ranges of about equal mass, by the two
     training samples alone. The statistic is
     :math:`\min_\lambda e_\lambda^\top \Sigma_\lambda^{-1} e_\lambda` with
@@ -95,19 +80,6 @@ def mixture_test(tails: ScoreTails, reference: ScoreTails) -> MixtureTest:
     covariance at each :math:`\lambda` keeps the size of the test correct even if positives
     and unlabeled rows hardly differ. A shift after which the scores are still a mixture
     cannot be detected.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> tails = ScoreTails(rng.normal(2, 1, 300))
-    >>> def rows(n, positives, move=0.0):
-    ...     return rng.normal(move, 1, n) + 2 * (rng.random(n) < positives)
-    >>> reference = tails.empty().update(rows(3000, 0.3))
-    >>> mixture_test(tails.empty().update(rows(2000, 0.6)), reference).p_value > 0.05
-    True
-    >>> mixture_test(tails.empty().update(rows(2000, 0.3, 1.0)), reference).p_value < 0.001
-    True
     """
     if not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
@@ -244,37 +216,12 @@ def expected_performance(
 ) -> Performance:
     r"""Performance under the test prior, computed without labels.
 
-    Parameters
-    ----------
-    reference : ScoreTails
-        Counts of the unlabeled training rows.
-    train_prior, test_prior : float
-        Positive class priors before and after the shift, in [0, 1].
-    threshold : float or array-like
-        Rows with at least this score are flagged.
-    cost : float, default=0.5
-        False-positive cost in (0, 1).
-
-    Returns
-    -------
-    performance : Performance
-        With arrays if ``threshold`` is an array.
-
-    Notes
-    -----
     Recall is the fraction :math:`b` of held-out positives at or above the threshold. The
     false-positive rate is :math:`(a - \pi b)/(1-\pi)`, clipped to [0, 1], where :math:`a`
     is the fraction of unlabeled training rows. (With :math:`\pi = 1` there are no
     negatives, and :math:`a` is used.) A threshold between two positives is equivalent to
     the upper one. At a given threshold accuracy, flagged fraction and cost are linear in
     the test prior, so the ends of its interval give their limits.
-
-    Examples
-    --------
-    >>> reference = ScoreTails([1.0, 2.0, 3.0, 4.0]).update([0.0, 0.0, 0.0, 1.5, 2.5, 3.5])
-    >>> at_two = expected_performance(reference, 0.5, 0.5, 2.0)
-    >>> at_two.recall, round(at_two.precision, 3)
-    (0.75, 1.0)
     """
     pi = check_prior("train_prior", train_prior)
     pi_test = check_prior("test_prior", test_prior)
@@ -303,88 +250,14 @@ def performance_at(
     return Performance(threshold, accuracy, precision, recall, wrong, flagged, loss)
 
 
-def performance_limits(
-    reference: ScoreTails,
-    train_prior: float | PriorEstimate,
-    test_prior: float | PriorEstimate,
-    threshold: float,
-    *,
-    cost: float = 0.5,
-) -> tuple[Performance, Performance]:
-    """Minimum and maximum of each quantity over the intervals of both priors.
-
-    Parameters
-    ----------
-    reference, threshold, cost
-        As in :func:`expected_performance`.
-    train_prior, test_prior : float or PriorEstimate
-        Priors with their limits; a number is treated as known.
-
-    Returns
-    -------
-    low, high : Performance
-        Computed for each field separately, possibly at different pairs of priors.
-
-    Notes
-    -----
-    Every quantity is monotone in either prior, so its extremes are at the corners. The
-    counts are treated as exact.
-    """
-    train, test = as_prior("train_prior", train_prior), as_prior("test_prior", test_prior)
-    corners = [
-        expected_performance(reference, pi, pi_test, threshold, cost=cost)
-        for pi in (train.low, train.high)
-        for pi_test in (test.low, test.high)
-    ]
-    columns = [[getattr(corner, field.name) for corner in corners] for field in fields(Performance)]
-    return Performance(*map(min, columns)), Performance(*map(max, columns))
-
-
-def performance_curve(
-    reference: ScoreTails, train_prior: float, test_prior: float, *, cost: float = 0.5
-) -> Performance:
-    """Performance at every distinct threshold, from all rows flagged to none.
-
-    Parameters
-    ----------
-    reference, train_prior, test_prior, cost
-        As in :func:`expected_performance`.
-
-    Examples
-    --------
-    >>> reference = ScoreTails([1.0, 2.0]).update([0.0, 0.0, 1.5, 2.5])
-    >>> performance_curve(reference, 0.5, 0.25).accuracy
-    array([0.25 , 1.   , 0.875, 0.75 ])
-    """
-    threshold = np.concatenate(([-np.inf], reference.levels, [np.inf]))
-    if np.isinf(reference.levels).any():
-        threshold = np.unique(threshold)
-    return expected_performance(reference, train_prior, test_prior, threshold, cost=cost)
-
-
 def threshold_limits(
     train_prior: float | PriorEstimate, test_prior: float | PriorEstimate, *, cost: float = 0.5
 ) -> tuple[float, float]:
     """Smallest and largest ratio threshold over the intervals of both priors.
 
-    Parameters
-    ----------
-    train_prior, test_prior : float or PriorEstimate
-        Priors with their limits; a number is treated as known.
-    cost : float, default=0.5
-        False-positive cost in (0, 1).
-
-    Notes
-    -----
     The threshold is monotone in each prior, so its extremes are at the corners. The
     correlation between the errors of the two priors is ignored, so the range is
     conservative.
-
-    Examples
-    --------
-    >>> low, high = threshold_limits(0.5, PriorEstimate(0.25, 0.2, 0.5, 0.95, "matching"))
-    >>> low, round(high, 3)
-    (1.0, 1.6)
     """
     train, test = as_prior("train_prior", train_prior), as_prior("test_prior", test_prior)
     corners = [

@@ -28,16 +28,11 @@ _ROOM = 16  # a level is shifted down by at most 1/16 of the gap below it
 class Coarsening(Kept):
     """How the levels of counts were reduced.
 
-    Attributes
-    ----------
-    levels : int
-        Number of levels kept.
-    positive_error, unlabeled_error : float
-        The largest difference between the fractions of positives, and of unlabeled rows,
-        at or above an exact level and at or above the kept level below it.
+    ``positive_error``, ``unlabeled_error``: The largest difference between the fractions of positives,
+    and of unlabeled rows, at or above an exact level and at or above the kept level below it.
     """
 
-    levels: Annotated[int, Whole(1)]
+    levels: Annotated[int, Whole(1)]  # number of levels kept
     positive_error: Annotated[float, Number(0, 1)]
     unlabeled_error: Annotated[float, Number(0, 1)]
 
@@ -53,19 +48,6 @@ class Coarse:
 def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
     r"""Tails over at most ``levels`` levels, at quantiles, none of which is a score.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Exact tails; weights are allowed.
-    levels : int, default=100
-        Largest number of levels to keep.
-
-    Returns
-    -------
-    coarse : Coarse
-
-    Notes
-    -----
     The levels are quantiles of positives and unlabeled rows in equal parts, so neither
     curve decreases by more than ``2 / levels`` between an exact level and the kept one
     below it: :math:`b(u) \le b_{kept} \le b(u) + 2/\text{levels}`, and the same for a.
@@ -74,14 +56,6 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
     in the gap, and the unlabeled rows in it stay in the cell below. Exact levels that
     agree in nine digits are treated as ties and never separated, even if this exceeds
     the bound; the returned errors include this.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> tails = ScoreTails(rng.normal(3, 1, 500)).update(rng.normal(1, 2, 5000))
-    >>> coarse = coarsen(tails, 50)
-    >>> len(coarse.tails.levels) <= 50, coarse.coarsening.positive_error <= 0.04
-    (True, True)
     """
     most = check_integer("levels", levels, low=2)
     first = _tie_starts(tails.levels)

@@ -26,33 +26,13 @@ def teaching_weights(scores: FloatArray, tails: ScoreTails | None = None) -> tup
 
     The mean of any function over positives is its mean over unlabeled rows weighted by the
     ratio, :math:`E_+[f] = E_U[r f]`. So the ratio of one model allows another one to be trained
-    on all unlabeled rows instead of a few labelled rows, which it would overfit.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n,)
-        Log-ratios of the unlabeled rows.
-    tails : ScoreTails, optional
-        Scores of held-out positives and unlabeled rows, by which the ratios are calibrated.
-        Without them the ratios are not calibrated.
-
-    Returns
-    -------
-    weights : ndarray of shape (n,)
-        Above 0.
-    ceiling : float
-        1 / prior, or the largest ratio without a prior: the weight of a labelled row.
-
-    Examples
-    --------
-    >>> weights, ceiling = teaching_weights(np.log([0.5, 2.0]))
-    >>> weights.tolist(), ceiling
-    ([0.5, 2.0], 2.0)
+    on all unlabeled rows instead of a few labelled rows, which it would overfit. Held-out scores in
+    ``tails`` calibrate the ratios. The largest weight, that of a labelled row, is 1 / prior.
     """
     if tails is None:
         ratio = np.exp(scores)
         return np.maximum(ratio, LEAST), float(ratio.max())
-    # The classifier warns when it estimates its prior.
-    prior = max(prior_from_tails(tails, warn=False).value, 1 / tails.n)
+    # The upper reading limits the weight of a row; the classifier warns when it estimates its prior.
+    prior = max(prior_from_tails(tails, method="adaptive", warn=False).value, 1 / tails.n)
     ratio = calibrate(tails, prior)(scores)
     return np.clip(ratio, LEAST, 1 / prior), 1 / prior

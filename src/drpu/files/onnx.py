@@ -48,7 +48,7 @@ def _row_shape(classifier: Any) -> list[int]:
 
 # Scores this close below a level count as equal to it. Networks are computed in float32; of the default
 # model only the cosines are.
-_NEAR = {"network": 1e-6, "average": 2e-7, "fourier": 2e-7}
+_NEAR = {"network": 1e-6, "average": 2e-7, "fourier": 2e-7, "blend": 1e-6}
 _NEAR_OTHERS = 1e-9
 
 

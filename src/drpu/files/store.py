@@ -55,11 +55,11 @@ KIND_MODULES = (
     "drpu.functions.trees",
     "drpu.networks.function",
     "drpu.networks.generative",
-    "drpu.ratios.feature_means",
     "drpu.rivals.base",
     "drpu.tables.columns",
     "drpu.tables.text",
     "drpu.tables.encoder",
+    "drpu.tables.notes",
 )
 
 _CLOSE = 1e-3  # networks may be loaded to another device than they were saved from
@@ -312,7 +312,11 @@ class _File:
             raise ArtifactError(
                 f"{self.name!r} contains estimators of scikit-learn, which can harm this process if somebody "
                 "made them for that purpose. If you know who wrote the file, pass its digest "
-                "(expected_sha256=...), its signature and the signer's key (public_key=...), or trusted=True."
+                "(expected_sha256=...), its signature and the signer's key (public_key=...), or "
+                "trusted=True.",
+                command="it contains estimators of scikit-learn, which can harm this process if somebody "
+                "made them for that purpose. If you know who wrote the file, give its digest (--sha256) or "
+                "--trusted.",
             )
         return self.record(self.archive.blobs)
 

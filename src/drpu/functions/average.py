@@ -23,18 +23,10 @@ __all__ = ["Average", "Filling", "has_gaps", "warn_of_gaps"]
 @kept("filling")
 @dataclass(frozen=True, eq=False)
 class Filling:
-    """Rows for a function that accepts no missing values, or no category codes.
+    """Rows for a function that accepts no missing values, or no category codes."""
 
-    Attributes
-    ----------
-    medians : ndarray of shape (d,)
-        Replace missing values; in sparse rows 0 does.
-    indicators : Indicators or None
-        Replace category codes.
-    """
-
-    medians: Annotated[FloatArray, Array("d")]
-    indicators: Indicators | None = None
+    medians: Annotated[FloatArray, Array("d")]  # replace missing values; in sparse rows 0 does
+    indicators: Indicators | None = None  # replace category codes
 
     def __post_init__(self) -> None:
         if self.indicators is not None and self.indicators.n_columns != len(self.medians):
@@ -72,18 +64,8 @@ class Filling:
 class Average(Function):
     """A weighted sum of the log-ratios of members, and a constant.
 
-    Attributes
-    ----------
-    members : tuple of Function
-        The members, such as a forest, boosted trees and a smooth fit.
-    weights : ndarray of shape (n_members,)
-        Their weights. They sum to 1 if the members are averaged.
-    constant : float
-        Added to the weighted sum; 0 if the members are averaged.
-    filling : Filling
-        Replaces missing values and category codes for members that accept none.
-    saw_gaps : bool
-        Whether training rows had missing values.
+    ``members``: The members, such as a forest, boosted trees and a smooth fit.
+    ``weights``: Their weights. They sum to 1 if the members are averaged.
     """
 
     accepts_nan: ClassVar[bool] = True
@@ -91,9 +73,9 @@ class Average(Function):
 
     members: Annotated[tuple[Function, ...], Items(low=1, dim="m")]
     weights: Annotated[FloatArray, Array("m", low=0)]
-    constant: float
-    filling: Filling
-    saw_gaps: bool = False
+    constant: float  # added to the weighted sum; 0 if the members are averaged
+    filling: Filling  # replaces missing values and category codes for members that accept none
+    saw_gaps: bool = False  # whether training rows had missing values
 
     def __post_init__(self) -> None:
         for member in self.members:

@@ -15,12 +15,12 @@ from drpu._checks import check_size, refuse_mask
 from drpu._codec import Kept
 from drpu._samples import without_repeats
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ArtifactError, DataError, DataTypeError
+from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
 from drpu.tables.frames import FrameRows, is_frame, read_frame
 
 __all__ = [
-    "LOG_LIMIT", "Accepts", "Explained", "Exportable", "Function", "Scorer",
-    "as_rows", "exported", "is_images", "read_rows", "within_limits",
+    "LOG_LIMIT", "Accepts", "Explained", "Exportable", "Function", "LikeFirst", "Scorer",
+    "as_rows", "explained", "exported", "is_images", "read_rows", "within_limits",
 ]  # fmt: skip
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
@@ -146,6 +146,70 @@ class Exportable(Protocol):
 
     def onnx(self, graph: Any, X: str) -> str:
         """Add the scores of the rows ``X`` to the graph; the name of the (rows, 1) result."""
+
+
+def explained(function: Function) -> Explained:
+    """The function, if its scores are sums over the columns; raises ``ParameterError`` for others."""
+    if not isinstance(function, Explained):
+        raise ParameterError(
+            f"contributions of columns exist for trees only, and the model is {function.describe()}: "
+            "use model='boosted' or 'auto', or permutation_importance with AUCScorer for any model."
+        )
+    return function
+
+
+class LikeFirst(Function):
+    """A function made of others, which accepts the rows that the first of them accepts."""
+
+    @property
+    @abstractmethod
+    def all_functions(self) -> tuple[Function, ...]:
+        """The functions it is made of."""
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns."""
+        return self.all_functions[0].n_columns
+
+    @property
+    def row_shape(self) -> tuple[int, ...]:
+        """Shape of one row."""
+        return self.all_functions[0].row_shape
+
+    @property
+    def keeps(self) -> dict[str, str]:
+        """Parts of the functions that contain values of training rows."""
+        return {part: values for function in self.all_functions for part, values in function.keeps.items()}
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        """What the functions have learnt, in words."""
+        return tuple(dict.fromkeys(word for function in self.all_functions for word in function.statistics))
+
+    @property
+    def accepts_sparse(self) -> bool:
+        """Whether the functions accept sparse rows."""
+        return self.all_functions[0].accepts_sparse
+
+    @property
+    def accepts_nan(self) -> bool:
+        """Whether the functions accept missing values."""
+        return self.all_functions[0].accepts_nan
+
+    @property
+    def accepts_nd(self) -> bool:
+        """Whether the functions accept rows of more than one dimension."""
+        return self.all_functions[0].accepts_nd
+
+    @property
+    def accepts_categories(self) -> bool:
+        """Whether the functions accept category codes."""
+        return self.all_functions[0].accepts_categories
+
+    @property
+    def accepts_frames(self) -> bool:
+        """Whether the functions accept data frames."""
+        return self.all_functions[0].accepts_frames
 
 
 def exported(function: Function, graph: Any, X: str) -> str:

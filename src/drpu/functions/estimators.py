@@ -11,17 +11,17 @@ import zipfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import Pipeline
 
-from drpu._codec import Array, Blob, NotKept, Text, Whole, kept
+from drpu._codec import Blob, NotKept, Number, Text, Whole, kept
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError
-from drpu.functions.base import LOG_LIMIT, Function
+from drpu.functions.base import Function
 from drpu.tables.frames import native_rows
 
 __all__ = ["EstimatorFunction", "kept_values", "log_odds", "read_estimators", "write_estimators"]
@@ -30,46 +30,29 @@ __all__ = ["EstimatorFunction", "kept_values", "log_odds", "read_estimators", "w
 @kept("estimators")
 @dataclass(frozen=True, eq=False)
 class EstimatorFunction(Function):
-    """Mean over classifiers of their log-odds plus an offset.
+    """Log-odds of a classifier plus an offset.
 
-    Attributes
-    ----------
-    name : str
-        The type of the classifiers.
-    offsets : ndarray of shape (n_classifiers,)
-        From log-odds to log-ratios.
-    n_seen : int
-        Number of training rows of a classifier.
-    smoothed : bool
-        Whether probabilities p are replaced by (n_seen p + 1/2) / (n_seen + 1), because some were 0 or 1.
-    columns : int
-        Number of columns.
-    sparse, gaps, frames : bool
-        Whether rows may be sparse, have missing values, or be data frames.
-    row_values : dict of str to str
-        Parts of the classifiers that contain values of training rows, and what they contain.
-    archive : bytes
-        The classifiers, empty if they were fitted in this process.
-    live : tuple of classifiers
-        The classifiers that were fitted in this process.
+    ``smoothed``: Whether probabilities p are replaced by (n_seen p + 1/2) / (n_seen + 1), because some
+    were 0 or 1.
+    ``row_values``: Parts of the classifier that contain values of training rows, and what they contain.
+    ``archive``: The classifier, empty if it was fitted in this process.
     """
 
-    name: Annotated[str, Text(most=1000)]
-    offsets: Annotated[FloatArray, Array("k", low=-1e3, high=1e3)]
-    n_seen: Annotated[int, Whole(1)]
+    statistics: ClassVar[tuple[str, ...]] = (
+        "coefficients, splits and statistics of scikit-learn estimators",
+    )
+
+    name: Annotated[str, Text(most=1000)]  # the type of the classifier
+    offset: Annotated[float, Number(-1e3, 1e3)]  # from log-odds to log-ratios
+    n_seen: Annotated[int, Whole(1)]  # number of training rows
     smoothed: bool
     columns: Annotated[int, Whole(1, 2**31)]
-    sparse: bool = True
-    gaps: bool = False
-    frames: bool = False
+    accepts_sparse: bool = True
+    accepts_nan: bool = False
+    accepts_frames: bool = False
     row_values: dict[str, str] = field(default_factory=dict)
     archive: Annotated[bytes, Blob("estimators-{}.skops")] = b""
-    live: Annotated[tuple[Any, ...], NotKept] = ()
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("coefficients, splits and statistics of scikit-learn estimators",)
+    live: Annotated[Any, NotKept] = None  # the classifier, if it was fitted in this process
 
     @property
     def n_columns(self) -> int:
@@ -77,62 +60,38 @@ class EstimatorFunction(Function):
         return self.columns
 
     @property
-    def accepts_sparse(self) -> bool:
-        """Whether the classifiers accept sparse rows."""
-        return self.sparse
-
-    @property
-    def accepts_nan(self) -> bool:
-        """Whether the classifiers accept missing values."""
-        return self.gaps
-
-    @property
-    def accepts_frames(self) -> bool:
-        """Whether the classifiers are pipelines that were fitted to data frames."""
-        return self.frames
-
-    @property
     def keeps(self) -> dict[str, str]:
-        """Parts of the classifiers that contain values of training rows."""
+        """Parts of the classifier that contain values of training rows."""
         return self.row_values
 
     @cached_property
-    def estimators(self) -> tuple[Any, ...]:
-        """The fitted classifiers, one for each offset."""
-        if self.live:
+    def estimator(self) -> Any:
+        """The fitted classifier."""
+        if self.live is not None:
             return self.live
-        found = tuple(read_estimators(self.archive))
-        for classifier in found:
-            if not hasattr(classifier, "predict_proba") or list(classifier.classes_) != [0, 1]:
-                raise ArtifactError(
-                    "the estimators of the artifact must be classifiers of the labels 0 and 1."
-                )
-        if len(found) != len(self.offsets):
-            raise ArtifactError(f"the artifact must have {len(self.offsets)} classifiers, got {len(found)}.")
-        return found
+        found = read_estimators(self.archive)
+        classes = [list(getattr(one, "classes_", ())) for one in found if hasattr(one, "predict_proba")]
+        if len(found) != 1 or classes != [[0, 1]]:
+            raise ArtifactError("the artifact must have one classifier of the labels 0 and 1.")
+        return found[0]
 
     def for_file(self) -> Self:
-        """The same with an archive of the classifiers."""
-        return self if self.archive else replace(self, archive=write_estimators(self.live))
+        """The same with an archive of the classifier."""
+        return self if self.archive else replace(self, archive=write_estimators([self.live]))
 
     def describe(self) -> str:
-        """The type of the classifiers."""
-        return f"the odds of {self.name}" + (
-            f" in {len(self.offsets)} folds" if len(self.offsets) > 1 else ""
-        )
+        """The type of the classifier."""
+        return f"the odds of {self.name}"
 
     def _score(self, X: Rows) -> FloatArray:
         smoothing = self.n_seen if self.smoothed else None
         try:
-            scores = [
-                log_odds(classifier, native_rows(X), smoothing) + offset
-                for classifier, offset in zip(self.estimators, self.offsets.tolist(), strict=True)
-            ]
+            scores = log_odds(self.estimator, native_rows(X), smoothing) + self.offset
         except ArtifactError:
             raise
         except ValueError as error:  # a step of the user's pipeline that does not accept these rows
             raise DataError(f"X cannot be scored by the classifier: {error}") from error
-        return np.asarray(np.mean(np.clip(scores, -LOG_LIMIT, LOG_LIMIT), axis=0))
+        return np.asarray(scores)
 
 
 def log_odds(classifier: Any, X: Rows, smoothing: int | None = None) -> FloatArray:

@@ -37,13 +37,6 @@ def exact_product(A: FloatArray, B: FloatArray) -> FloatArray:
 
     Both factors are split into a rounded part and a rounded rest. The three products
     that matter are exact, and are added in a fixed order.
-
-    Parameters
-    ----------
-    A : array of shape (n, d)
-        Rows.
-    B : array of shape (d, m)
-        Any matrix.
     """
     bits = _bits(2 * A.shape[1])
     high_a, high_b = _rounded(A, bits, axis=1), _rounded(B, bits, axis=0)
@@ -82,6 +75,7 @@ def _rounded(A: FloatArray, bits: int, axis: int) -> FloatArray:
 
 # -- features -----------------------------------------------------------------------------------------
 
+_MEANS = ("means and standard deviations of the columns, coefficients",)
 CLIP = 3.0  # limit of softly clipped values, in standard deviations
 
 
@@ -154,22 +148,11 @@ class Basis:
 
     Features are computed in two steps. Only the second depends on the width, so a grid of
     widths shares the first.
-
-    Attributes
-    ----------
-    kind : {"features", "centroids", "rows"}
-        What the points are.
-    points : ndarray of shape (m, d)
-        Centres, or frequencies at width 1.
-    phase : ndarray of shape (m,)
-        Phases of the random features; empty for centres.
-    scaling : Scaling
-        Of the columns.
     """
 
-    kind: Kind
-    points: Annotated[FloatArray, Array("md")]
-    phase: Annotated[FloatArray, Array("p")]
+    kind: Kind  # what the points are
+    points: Annotated[FloatArray, Array("md")]  # centres, or frequencies at width 1
+    phase: Annotated[FloatArray, Array("p")]  # phases of the random features; empty for centres
     scaling: Scaling
 
     def __post_init__(self) -> None:
@@ -280,35 +263,25 @@ def blocks(sample: Sample, size: int) -> Iterator[tuple[Rows, FloatArray]]:
 class KernelFunction(Function):
     """Log of a ratio that is linear in Gaussian basis functions.
 
-    Attributes
-    ----------
-    basis : Basis
-        The basis functions.
-    width, ridge : float
-        The width and the ridge in use.
-    coef : ndarray of shape (n_basis,)
-        Coefficients of the basis functions.
-    intercept : float
-        Added to their sum.
-    holdout_risk : float
-        Uncorrected least-squares risk of the chosen width and ridge, NaN if nothing was chosen.
+    ``width``, ``ridge``: The width and the ridge in use.
+    ``holdout_risk``: Uncorrected least-squares risk of the chosen width and ridge, NaN if nothing was
+    chosen.
     """
+
+    statistics: ClassVar[tuple[str, ...]] = (
+        "means and standard deviations of the columns, centres of clusters of rows, coefficients",
+    )
 
     basis: Basis
     width: Annotated[float, Number(above=0)]
     ridge: Annotated[float, Number(low=0)]
-    coef: Annotated[FloatArray, Array("m")]
-    intercept: float
+    coef: Annotated[FloatArray, Array("m")]  # coefficients of the basis functions
+    intercept: float  # added to their sum
     holdout_risk: Annotated[float, Number(nan=True)] = np.nan
 
     def __post_init__(self) -> None:
         if len(self.coef) != self.basis.size:
             raise DataError(f"coef must have {self.basis.size} numbers, got {len(self.coef)}.")
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("means and standard deviations of the columns, centres of clusters of rows, coefficients",)
 
     @property
     def n_columns(self) -> int:
@@ -362,24 +335,14 @@ def _onnx_basis(graph: Graph, basis: Basis, width: float, X: str) -> str:
 class Cosines:
     """Cosines of random directions of the standardised and clipped columns.
 
-    Attributes
-    ----------
-    scaling : Scaling
-        Of the columns.
-    frequencies : ndarray of shape (d, m)
-        Rounded, so that the product with standardised columns is exact.
-    phase : ndarray of shape (m,)
-        Added to the products.
-    far : float
-        Columns are clipped at this number of standard deviations.
-    length : float
-        Squared length of a row of cosines; together with C it determines the shrinkage.
+    ``frequencies``: Rounded, so that the product with standardised columns is exact.
+    ``length``: Squared length of a row of cosines; together with C it determines the shrinkage.
     """
 
     scaling: Scaling
     frequencies: Annotated[FloatArray, Array("dm")]
-    phase: Annotated[FloatArray, Array("m")]
-    far: Annotated[float, Number(1e-6, 1e6)]
+    phase: Annotated[FloatArray, Array("m")]  # added to the products
+    far: Annotated[float, Number(1e-6, 1e6)]  # columns are clipped at this number of standard deviations
     length: Annotated[float, Number(1e-6, 1e6)]
 
     def __post_init__(self) -> None:
@@ -449,6 +412,7 @@ _CHUNK = 256  # rows of cosines computed at a time, so that they fit into the ca
 class FourierFunction(Function):
     """Log-ratio that is linear in cosines, and in the columns if ``linear`` is not None."""
 
+    statistics: ClassVar[tuple[str, ...]] = _MEANS
     accepts_sparse: ClassVar[bool] = False
 
     cosines: Cosines
@@ -461,11 +425,6 @@ class FourierFunction(Function):
             raise DataError(f"coef must have {self.cosines.size} numbers, got {len(self.coef)}.")
         if self.linear is not None and len(self.linear) != self.n_columns:
             raise DataError(f"linear must have {self.n_columns} numbers, got {len(self.linear)}.")
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("means and standard deviations of the columns, coefficients",)
 
     @property
     def n_columns(self) -> int:
@@ -569,24 +528,14 @@ _SCORED_ROWS = 20_000  # rows whose features are computed at a time
 @kept("linear")
 @dataclass(frozen=True, eq=False)
 class LinearFunction(Function):
-    """Score that is linear in standardised columns or in random features, see :func:`design`.
+    """Score that is linear in standardised columns or in random features, see :func:`design`."""
 
-    Attributes
-    ----------
-    features : Scaling or Basis
-        Of the columns.
-    coef : ndarray
-        Coefficients of the features.
-    intercept : float
-        Added to their sum.
-    ridge : float or None
-        The ridge in use; None if the fit had none.
-    """
+    statistics: ClassVar[tuple[str, ...]] = _MEANS
 
     features: Scaling | Basis
-    coef: Annotated[FloatArray, Array("m")]
-    intercept: float
-    ridge: Annotated[float, Number(low=0)] | None = None
+    coef: Annotated[FloatArray, Array("m")]  # coefficients of the features
+    intercept: float  # added to their sum
+    ridge: Annotated[float, Number(low=0)] | None = None  # the ridge in use; None if the fit had none
 
     def __post_init__(self) -> None:
         size = self.features.size if isinstance(self.features, Basis) else self.n_columns
@@ -596,11 +545,6 @@ class LinearFunction(Function):
     @property
     def _scaling(self) -> Scaling:
         return self.features.scaling if isinstance(self.features, Basis) else self.features
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("means and standard deviations of the columns, coefficients",)
 
     @property
     def n_columns(self) -> int:

@@ -9,34 +9,28 @@ from typing import Annotated, Any, Self
 
 import numpy as np
 
-from drpu._codec import Items, kept
+from drpu._codec import Items, Number, kept
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, ParameterError
-from drpu.functions.base import Explained, Function, Scorer
+from drpu.exceptions import DataError
+from drpu.functions.base import Function, LikeFirst, Scorer, explained, exported, within_limits
+from drpu.functions.onnx import Graph
 
-__all__ = ["Folds"]
+__all__ = ["Blend", "Folds"]
 
 
 @kept("folds")
 @dataclass(frozen=True, eq=False)
-class Folds(Function):
+class Folds(LikeFirst):
     """Functions of one kind, each fitted without one fold of the rows.
 
     Scores have one column per function. Those of all fold functions are counted for priors, because
     held-out rows were scored by the same functions. For labels the calibrated ratios of the fold functions
     are averaged or, if there is a function of all rows, its ratio is used: one function is scored in less
     time than several.
-
-    Attributes
-    ----------
-    functions : tuple of Function
-        The fold functions.
-    whole : Function or None
-        Fitted to all rows. Its scores are in the last column.
     """
 
     functions: Annotated[tuple[Function, ...], Items(low=1)]
-    whole: Function | None = None
+    whole: Function | None = None  # fitted to all rows; its scores are in the last column
 
     def __post_init__(self) -> None:
         if len({(type(function), function.row_shape) for function in self.all_functions}) != 1:
@@ -52,55 +46,10 @@ class Folds(Function):
         """The fold functions, and the function of all rows if there is one."""
         return self.functions if self.whole is None else (*self.functions, self.whole)
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return self.functions[0].n_columns
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """Shape of one row."""
-        return self.functions[0].row_shape
-
-    @property
-    def keeps(self) -> dict[str, str]:
-        """Parts of the functions that contain values of training rows."""
-        return {part: values for function in self.all_functions for part, values in function.keeps.items()}
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the functions have learnt, in words."""
-        return tuple(dict.fromkeys(word for function in self.all_functions for word in function.statistics))
-
     def with_module(self, module: Any) -> Self:
         """The same functions with a custom network."""
         whole = None if self.whole is None else self.whole.with_module(module)
         return replace(self, functions=tuple(f.with_module(module) for f in self.functions), whole=whole)
-
-    @property
-    def accepts_sparse(self) -> bool:
-        """Whether the functions accept sparse rows."""
-        return self.functions[0].accepts_sparse
-
-    @property
-    def accepts_nan(self) -> bool:
-        """Whether the functions accept missing values."""
-        return self.functions[0].accepts_nan
-
-    @property
-    def accepts_nd(self) -> bool:
-        """Whether the functions accept rows of more than one dimension."""
-        return self.functions[0].accepts_nd
-
-    @property
-    def accepts_categories(self) -> bool:
-        """Whether the functions accept category codes."""
-        return self.functions[0].accepts_categories
-
-    @property
-    def accepts_frames(self) -> bool:
-        """Whether the functions accept data frames."""
-        return self.functions[0].accepts_frames
 
     def describe(self) -> str:
         """The number of functions, and a description of one."""
@@ -133,14 +82,7 @@ class Folds(Function):
 
     def contributions(self, X: Rows) -> FloatArray:
         """The mean of the contributions in the functions that labels come from."""
-        found = []
-        for function in self.label_functions:
-            if not isinstance(function, Explained):
-                raise ParameterError(
-                    f"contributions of columns exist for trees only, and the model is {function.describe()}: "
-                    "use model='boosted' or 'auto', or permutation_importance with AUCScorer for any model."
-                )
-            found.append(function.contributions(X))
+        found = [explained(function).contributions(X) for function in self.label_functions]
         return np.asarray(np.mean(found, axis=0))
 
     def _score(self, X: Rows) -> FloatArray:
@@ -157,3 +99,66 @@ class Folds(Function):
 
 def _scorer(functions: Sequence[Function]) -> Scorer:
     return type(functions[0]).together(functions)
+
+
+@kept("blend")
+@dataclass(frozen=True, eq=False)
+class Blend(LikeFirst):
+    """The average of a log-ratio against unlabeled rows and of one against known negatives.
+
+    ``unlabeled``, ``negative``: Log-ratios of the positives against either sample.
+    """
+
+    unlabeled: Function
+    negative: Function
+    share: Annotated[float, Number(0, 1)]  # weight of ``negative``; that of ``unlabeled`` is 1 minus it
+
+    def __post_init__(self) -> None:
+        if self.unlabeled.row_shape != self.negative.row_shape:
+            raise DataError("both functions must have the same columns.")
+
+    @property
+    def all_functions(self) -> tuple[Function, ...]:
+        """Both functions."""
+        return self.unlabeled, self.negative
+
+    @property
+    def _weights(self) -> tuple[float, float]:
+        return 1 - self.share, self.share
+
+    def with_module(self, module: Any) -> Self:
+        """The same functions with a custom network."""
+        one, other = (function.with_module(module) for function in self.all_functions)
+        return replace(self, unlabeled=one, negative=other)
+
+    def describe(self) -> str:
+        """Both functions and their weights."""
+        return (
+            f"{self.unlabeled.describe()}, averaged with a score against known negatives ({self.share:.1f})"
+        )
+
+    def _score(self, X: Rows) -> FloatArray:
+        parts = zip(self._weights, self.all_functions, strict=True)
+        return np.asarray(sum(weight * function.score(X) for weight, function in parts))
+
+    @classmethod
+    def together(cls, functions: Sequence[Self]) -> Scorer:
+        """The scores of several functions."""
+        scorers = [
+            _scorer(own) for own in zip(*(function.all_functions for function in functions), strict=True)
+        ]
+        weights = np.array([function._weights for function in functions]).T
+
+        def scores(X: Rows) -> FloatArray:
+            return within_limits(weights[0] * scorers[0](X) + weights[1] * scorers[1](X))
+
+        return scores
+
+    def contributions(self, X: Rows) -> FloatArray:
+        """The average of the contributions in both functions."""
+        parts = zip(self._weights, self.all_functions, strict=True)
+        return np.asarray(sum(weight * explained(function).contributions(X) for weight, function in parts))
+
+    def onnx(self, graph: Graph, X: str) -> str:
+        """Add the log-ratios of the rows ``X`` to the graph."""
+        return graph.mean(*(exported(one, graph, X) for one in self.all_functions), weights=self._weights)

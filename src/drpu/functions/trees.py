@@ -77,20 +77,11 @@ class Trees(Kept):
     missing values. A category goes left if its bit is set. The threshold of the k-th split on a category
     is k, and its 32-bit words are ``bits[bounds[k]:bounds[k + 1]]``.
 
-    Attributes
-    ----------
-    leaves : ndarray of shape (n_trees,)
-        Number of leaves of each tree; it has one split less.
-    feature, threshold, decision, left, right : ndarray of shape (n_splits,)
-        Columns, thresholds and children.
-    value, count : ndarray of shape (n_leaves,)
-        Values of the leaves, and training rows in them, which weight the contributions of columns.
-    bounds, bits : ndarray
-        Sets of categories.
-    n_columns : int
-        Number of columns.
-    averaged : bool
-        Whether the output is the mean of the trees, or their sum.
+    ``leaves``: Number of leaves of each tree; it has one split less.
+    ``feature``, ``threshold``, ``decision``, ``left``, ``right``: Columns, thresholds and children.
+    ``value``, ``count``: Values of the leaves, and training rows in them, which weight the contributions
+    of columns.
+    ``bounds``, ``bits``: Sets of categories.
     """
 
     leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]
@@ -104,7 +95,7 @@ class Trees(Kept):
     bounds: Annotated[NDArray[Any], Array("*", dtype="int32", low=0)]
     bits: Annotated[NDArray[Any], Array("*", dtype="uint32")]
     n_columns: Annotated[int, Whole(1, 2**31)]
-    averaged: bool = False
+    averaged: bool = False  # whether the output is the mean of the trees, or their sum
 
     def __post_init__(self) -> None:
         splits, leaves = len(self.feature), int(self.leaves.sum(dtype=np.int64))
@@ -359,17 +350,13 @@ _TINY = 1e-7  # a smaller change of the output has the slope of a change of this
 class TreeFunction(Function):
     """A log-ratio that is a function of the output of trees and an offset."""
 
+    statistics: ClassVar[tuple[str, ...]] = ("thresholds of splits and values of leaves",)
     accepts_nan: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
     trees: Trees
     offset: Annotated[float, Number(-1e6, 1e6)]
     n_jobs: Annotated[int, NotKept] = 1
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("thresholds of splits and values of leaves",)
 
     @property
     def n_columns(self) -> int:
@@ -423,19 +410,12 @@ class TreeFunction(Function):
 class BoostedFunction(TreeFunction):
     """Log-ratio of the sum of boosted trees and an offset, by the link from that sum to a ratio.
 
-    Attributes
-    ----------
-    trees : Trees
-        The trees, whose number was chosen by early stopping or given.
-    offset : float
-        Added to their sum.
-    link : {"exp", "identity", "softplus"}
-        How the sum becomes a ratio.
-    holdout_risk : float
-        Uncorrected risk on the holdout rows, NaN without them.
+    ``trees``: The trees, whose number was chosen by early stopping or given.
+    ``offset``: Added to their sum.
+    ``holdout_risk``: Uncorrected risk on the holdout rows, NaN without them.
     """
 
-    link: Literal["exp", "identity", "softplus"] = "exp"
+    link: Literal["exp", "identity", "softplus"] = "exp"  # how the sum becomes a ratio
     holdout_risk: Annotated[float, Number(nan=True)] = np.nan
 
     @property

@@ -69,6 +69,9 @@ class NetworkFunction(Function):
         The user's network, or a function that returns it. It is not stored in files.
     """
 
+    statistics: ClassVar[tuple[str, ...]] = (
+        "means and standard deviations of the columns, weights of networks",
+    )
     accepts_sparse: ClassVar[bool] = False
     accepts_nd: ClassVar[bool] = True
 
@@ -102,11 +105,6 @@ class NetworkFunction(Function):
         if self.network != "module":
             shapes = weight_shapes(self.network, self.input_shape, self.widths, self.members)
             check_weights(self.weights, shapes)
-
-    @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
-        return ("means and standard deviations of the columns, weights of networks",)
 
     def with_module(self, module: Any) -> Self:
         """The same function; ``module`` is the user's network, or makes it."""

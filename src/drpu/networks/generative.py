@@ -34,8 +34,6 @@ class Game:
     noise: int
     hidden: tuple[int, ...]
     strengths: tuple[float, float, float]
-    blur: float
-    penalty: float
     device: Any
     verbose: int
 
@@ -45,27 +43,18 @@ class Game:
 class ClassGenerators(Kept):
     """A generator of positive and one of negative rows.
 
-    Attributes
-    ----------
-    noise : int
-        Dimension of the noise that they map to standardised rows.
-    hidden : tuple of int
-        Widths of the layers for rows that are no images of 28 by 28 pixels.
-    mean, scale : ndarray
-        Mean and scale of the standardisation.
-    positive, negative : dict of str to array
-        The weights of the two networks.
-    device : "auto" or torch device
-        Where rows are generated. It is not stored in files.
+    ``hidden``: Widths of the layers for rows that are no images of 28 by 28 pixels.
+    ``mean``, ``scale``: Mean and scale of the standardisation.
+    ``positive``, ``negative``: The weights of the two networks.
     """
 
-    noise: Annotated[int, Whole(1, 2**20)]
+    noise: Annotated[int, Whole(1, 2**20)]  # dimension of the noise that they map to standardised rows
     hidden: Annotated[tuple[Annotated[int, Whole(1, 2**20)], ...], Items(high=100)]
     mean: Annotated[FloatArray, Array("...")]
     scale: Annotated[FloatArray, Array("...", above=0)]
     positive: Weights
     negative: Weights
-    device: Annotated[Any, NotKept] = "cpu"
+    device: Annotated[Any, NotKept] = "cpu"  # where rows are generated
 
     def __post_init__(self) -> None:
         if not 1 <= self.mean.ndim <= 4 or self.mean.shape != self.scale.shape:

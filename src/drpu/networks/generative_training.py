@@ -20,6 +20,8 @@ __all__ = ["generate", "make_generator", "play"]
 
 SLOPE = 0.2
 JUDGES = (0, 1, 1, 2)  # the discriminators of each generator: that of the mixture applies to both
+BLUR = 0.5  # initial noise of rows, in standard deviations; it decreases to 0 over the first half
+PENALTY = 1.0  # weight of the squared gradient of the discriminators at real rows
 MEMORY = 0.995  # decay of the averaged generator weights, which are used for sampling
 
 
@@ -71,7 +73,7 @@ class _Game:
         # The gradient penalty at real rows prevents overfitting of few rows.
         (slope,) = torch.autograd.grad(of_real.sum(), real, create_graph=True)
         steep = slope.flatten(2).square().sum(2).mean(1).sum()
-        return loss + self.s.penalty / 2 * steep
+        return loss + PENALTY / 2 * steep
 
     def _generators_loss(self, fakes: Tensor) -> Tensor:
         return self.wish @ F.softplus(self.side * self.critics(fakes)).mean(1)
@@ -107,7 +109,7 @@ def play(
         game = _Game(rows[0], rows[1], draws, settings, prior)
         bar = progress(range(settings.steps), total=settings.steps, label="steps", show=settings.verbose > 0)
         for now in bar:
-            blur = settings.blur * max(0.0, 1 - 2 * now / settings.steps)
+            blur = BLUR * max(0.0, 1 - 2 * now / settings.steps)
             game.step(blur)
         for weight, kept in zip(game.weights_now, game.average, strict=True):
             weight.copy_(kept)

@@ -177,13 +177,7 @@ class Settings:
 
 
 def rate_factors(decay: str, epochs: int, steps: int) -> FloatArray:
-    """Factor of the learning rate in each step of a run.
-
-    Examples
-    --------
-    >>> rate_factors("cosine", epochs=2, steps=2).round(2)
-    array([1.  , 0.85, 0.5 , 0.15])
-    """
+    """Factor of the learning rate in each step of a run."""
     step = np.arange(epochs * steps)
     match decay:
         case "cosine":
@@ -209,23 +203,11 @@ class Stack:
     The trainable weights are one matrix with one line per network. Other registered tensors (batch-norm
     statistics, frozen weights) are stacked by name.
 
-    Parameters
-    ----------
-    modules : sequence of torch.nn.Module
-        Networks, each mapping (n, ...) to (n,) or (n, 1). They are copied and not changed.
-    device, dtype
-        Device and type of the weights.
-
-    Attributes
-    ----------
-    weights, slopes : Tensor of shape (networks, n_weights)
-        The trainable weights and their gradient.
-    fixed : dict of str to Tensor of shape (networks, ...)
-        Other tensors.
-    batched : bool
-        Whether all networks are evaluated in one batched call. It is False for a single network, for
-        modules that cannot be batched (recurrent ones), and for convolutions, because grouped
-        convolutions are slower than separate calls.
+    ``weights``, ``slopes``: The trainable weights and their gradient.
+    ``fixed``: Other tensors.
+    ``batched``: Whether all networks are evaluated in one batched call. It is False for a single network,
+    for modules that cannot be batched (recurrent ones), and for convolutions, because grouped
+    convolutions are slower than separate calls.
     """
 
     def __init__(
@@ -370,26 +352,9 @@ class Outcome:
 class Training:
     """A training run.
 
-    Parameters
-    ----------
-    stack : Stack
-        Networks to train, in place.
-    rows : TrainingRows
-        Rows to train on.
-    loss : Loss
-        The loss that a step decreases.
-    settings : Settings
-    seeds : sequence of int
-        One per network. The batches of a network depend on its own seed only.
-    holdout : pair of Pool, optional
-        Positive and unlabeled rows on which the criterion is computed after each epoch. If ``settings`` ask
-        for early stopping, the epoch with the lowest criterion is kept, otherwise the last one.
-    criterion : Criterion, optional
-        Computed on the holdout rows after each epoch; lower is better.
-    augment : callable, optional
-        Changes the rows of each training batch at random; it is not applied to rows that are scored.
-    on_epoch : callable, optional
-        Called after each epoch with its number, counted from 1.
+    The batches of a network depend on its own seed only. The criterion is computed on the holdout rows
+    after each epoch; if the settings ask for early stopping, the epoch with the lowest one is kept.
+    ``augment`` changes the rows of training batches at random, not those that are scored.
     """
 
     def __init__(

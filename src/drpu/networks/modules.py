@@ -66,15 +66,6 @@ class ResNet9(nn.Module):
     Pixels are standardised by the mean and spread of each channel, which are buffers and so belong
     to the state. On a GPU the memory format is channels last, which is faster. The linear layer is
     computed in full precision, because priors are estimated from the order of its outputs.
-
-    Parameters
-    ----------
-    shape : sequence of int
-        Shape of a row: (height, width) or (channels, height, width).
-    width : int, default=64
-        Channels of the first layer; the others have 2, 4 and 8 times as many.
-    start : float, default=0.0
-        Output of the network before training, on average.
     """
 
     mean: Tensor
@@ -177,21 +168,7 @@ def make_module(module: MakesModule, seed: int = 0) -> nn.Module:
 def outputs(
     module: nn.Module, X: Rows, *, scaling: Scaling | None, views: str | None, dtype: str = "float32"
 ) -> FloatArray:
-    """The outputs of a network in float64, one for each row.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-        The network, in evaluation mode.
-    X : rows
-        Checked rows.
-    scaling : Scaling or None
-        Of the columns, for a perceptron.
-    views : str or None
-        The changes over which outputs are averaged.
-    dtype : str
-        Precision of products.
-    """
+    """The outputs of a network in float64, one for each row."""
     torch_threads_here()
     weight = next(module.parameters())
     at_once = rows_at_once(X.shape[1:], weight.device)

@@ -60,24 +60,12 @@ def log_ratio_of(head: str, output: Tensor, bound: Tensor) -> Tensor:
 
 @dataclass(frozen=True, slots=True)
 class RatioObjective:
-    """The non-negative Bregman risk for training, the uncorrected risk for choices.
-
-    Attributes
-    ----------
-    generator : Generator
-        The Bregman generator.
-    head : str
-        From outputs to ratios.
-    alpha : Tensor of shape (networks,)
-        Strength of the correction.
-    bound : Tensor of shape (networks, 1)
-        Largest ratio of a bounded head.
-    """
+    """The non-negative Bregman risk for training, the uncorrected risk for choices."""
 
     generator: Generator
-    head: str
-    alpha: Tensor
-    bound: Tensor
+    head: str  # from outputs to ratios
+    alpha: Tensor  # strength of the correction
+    bound: Tensor  # largest ratio of a bounded head
 
     def risk(
         self,

@@ -50,22 +50,13 @@ class Size:
     They are made once for all folds and for the function of all rows, because the scores of all of them are
     compared.
 
-    Attributes
-    ----------
-    trees : bool
-        Whether there are enough positives for trees, and not too many columns.
-    weighted : bool
-        Whether there are enough positives to determine the weights of the members.
-    many_rows : bool
-        Whether there are so many rows that trees have to be small.
-    linear : bool
-        Whether the smooth member also has a linear part. With fewer rows it is fitted to one sample, whose
-        error is larger than the gain.
+    ``linear``: Whether the smooth member also has a linear part. With fewer rows it is fitted to one
+    sample, whose error is larger than the gain.
     """
 
-    trees: bool
-    weighted: bool
-    many_rows: bool
+    trees: bool  # whether there are enough positives for trees, and not too many columns
+    weighted: bool  # whether there are enough positives to determine the weights of the members
+    many_rows: bool  # whether there are so many rows that trees have to be small
     linear: bool
 
     @classmethod
@@ -99,11 +90,6 @@ class FoldSettings:
     number: int
     folds: int
     filling: Filling
-
-    @property
-    def trees(self) -> int:
-        """Number of trees of the forest."""
-        return FOLD_TREES
 
     def seed(self, seed: int) -> int:
         """A seed for the trees of this fold: trees of different folds make different errors."""
@@ -249,7 +235,7 @@ class AutoRatio(RatioLearner):
         elif size.many_rows:
             forest.set_params(most_leaves=MOST_LEAVES)
         if self._fold is not None:
-            forest.set_params(n_trees=self._fold.trees, random_state=self._fold.seed(seeds[1]))
+            forest.set_params(n_trees=FOLD_TREES, random_state=self._fold.seed(seeds[1]))
             boosted.set_params(**self._fold.boosting(stopped=size.weighted))
             boosted.set_params(random_state=self._fold.seed(seeds[2]))
         return [forest, boosted, smooth]

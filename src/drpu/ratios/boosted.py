@@ -7,7 +7,7 @@ With a link r(g), a positive row contributes :math:`-f'(r)` and an unlabeled row
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
@@ -93,7 +93,7 @@ class BoostedRisk:
         """B, the part of the risk that is non-negative in the population."""
         n = len(self.positive_weight)
         f, r = get_generator(self.generator), LINKS[self.link].ratio(g)
-        lifted = f.conjugate(r) - f.conjugate_at_zero
+        lifted = f.conjugate(r)
         return float(self.unlabeled_weight @ lifted[n:] - self.alpha * (self.positive_weight @ lifted[:n]))
 
     def _reward(self, g: FloatArray) -> Derivatives:
@@ -211,6 +211,7 @@ _MANY = 10_000  # above this number of positives, trees grow with its square roo
 _MOST_HELD = 20_000  # rows of either sample; more do not improve the choice of the number of rounds
 
 
+@dataclass(eq=False, repr=False)
 class BoostedRatio(RatioLearner):
     r"""Density ratio of boosted trees (LightGBM); rows may be sparse and have missing values.
 
@@ -220,11 +221,9 @@ class BoostedRatio(RatioLearner):
         ``log``: the odds of positive against unlabeled rows, by the logistic loss.
         ``bregman``: the non-negative Bregman risk itself.
     generator : {"lsif", "ukl", "bkl"}, optional
-        Generator of the Bregman risk, by default ``lsif``. With ``bregman`` only.
-    link : {"identity", "softplus", "exp"}, optional
-        How the sum of the trees becomes a ratio: by default ``identity`` for ``lsif``, the only
-        generator that allows it, and ``softplus`` otherwise. ``exp`` is unstable: ratios become
-        very large while the ranking still looks right. With ``bregman`` only.
+        Generator of the Bregman risk, by default ``lsif``. With ``bregman`` only. The ratio is the sum of the
+        trees for ``lsif``, and its softplus otherwise. An exponential would be unstable: ratios become very
+        large while the ranking still looks right.
     alpha : float, optional
         Lower bound of the training prior for the non-negative correction, by default 0,
         which is none. With ``bregman`` only.
@@ -284,42 +283,22 @@ class BoostedRatio(RatioLearner):
     accepts_categories: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        loss: str = "log",
-        *,
-        generator: str | None = None,
-        link: str | None = None,
-        alpha: float | None = None,
-        n_rounds: int | None = None,
-        learning_rate: float | None = None,
-        leaves: int | None = None,
-        min_leaf: int | None = None,
-        l2: float | None = None,
-        row_share: float = 0.7,
-        column_share: float | None = None,
-        early_stopping: bool | str = "auto",
-        holdout: float = 0.2,
-        categories: Sequence[int] = (),
-        n_jobs: int = 1,
-        random_state: Any = None,
-    ) -> None:
-        self.loss = loss
-        self.generator = generator
-        self.link = link
-        self.alpha = alpha
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_leaf = min_leaf
-        self.l2 = l2
-        self.row_share = row_share
-        self.column_share = column_share
-        self.early_stopping = early_stopping
-        self.holdout = holdout
-        self.categories = categories
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    loss: str = "log"
+    _: KW_ONLY
+    generator: str | None = None
+    alpha: float | None = None
+    n_rounds: int | None = None
+    learning_rate: float | None = None
+    leaves: int | None = None
+    min_leaf: int | None = None
+    l2: float | None = None
+    row_share: float = 0.7
+    column_share: float | None = None
+    early_stopping: bool | str = "auto"
+    holdout: float = 0.2
+    categories: Sequence[int] = ()
+    n_jobs: int = 1
+    random_state: Any = None
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> BoostedFunction:
         """The density ratio of checked samples."""
@@ -387,7 +366,7 @@ class BoostedRatio(RatioLearner):
 
     def _loss(self) -> LogLoss:
         if check_choice("loss", self.loss, ("log", "bregman")) == "log":
-            for name in ("generator", "link", "alpha"):
+            for name in ("generator", "alpha"):
                 if getattr(self, name) is not None:
                     raise ParameterError(
                         f"{name} must be None with loss='log', which does not use it, "
@@ -395,12 +374,7 @@ class BoostedRatio(RatioLearner):
                     )
             return LogLoss()
         generator = check_choice("generator", self.generator or "lsif", GENERATORS)
-        link = check_choice("link", self.link or ("identity" if generator == "lsif" else "softplus"), LINKS)
-        if link == "identity" and generator != "lsif":
-            raise ParameterError(
-                f"link must be 'softplus' or 'exp' with generator={generator!r}, got 'identity': "
-                "only 'lsif' is defined for ratios below 0."
-            )
+        link = "identity" if generator == "lsif" else "softplus"  # only lsif is defined for ratios below 0
         return BregmanLoss(generator, link, check_prior("alpha", self.alpha or 0.0))
 
     def _stops_early(self, pair: SamplePair, holdout: SamplePair | None) -> bool:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
-from sklearn.model_selection import StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from drpu._checks import check_integer
-from drpu._samples import SamplePair, n_rows, take_rows
+from drpu._samples import SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DRPUError, ParameterError
 from drpu.functions.estimators import EstimatorFunction, kept_values, log_odds
@@ -26,6 +24,7 @@ from drpu.tables.frames import FrameRows, native_rows
 __all__ = ["ClassifierRatio"]
 
 
+@dataclass(eq=False, repr=False)
 class ClassifierRatio(RatioLearner):
     r"""Density ratio from a classifier of positive against unlabeled rows.
 
@@ -36,11 +35,8 @@ class ClassifierRatio(RatioLearner):
         many columns and few positives weaker regularisation gives extreme ratios. It is
         cloned before fitting. Its probabilities should be calibrated; class weights would
         change them.
-    folds : int, default=1
-        With two or more, one classifier is fitted without each fold, and the log-ratio is
-        the mean of theirs, which reduces its variance.
     random_state : int, RandomState or None, default=None
-        Seed of the folds, and of every part of the classifier without a seed.
+        Seed of every part of the classifier without a seed.
 
     Notes
     -----
@@ -65,10 +61,9 @@ class ClassifierRatio(RatioLearner):
     True
     """
 
-    def __init__(self, classifier: Any = None, *, folds: int = 1, random_state: Any = None) -> None:
-        self.classifier = classifier
-        self.folds = folds
-        self.random_state = random_state
+    classifier: Any = None
+    _: KW_ONLY
+    random_state: Any = None
 
     @property
     def accepts_frames(self) -> bool:
@@ -94,45 +89,31 @@ class ClassifierRatio(RatioLearner):
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> EstimatorFunction:
         """The odds of checked samples."""
         _check_classifier(self.classifier)
-        folds = check_integer("folds", self.folds, low=1)
-        n_p, n_u = len(pair.positive), len(pair.unlabeled)
-        if folds > min(n_p, n_u):
-            raise ParameterError(
-                f"folds must be at most the number of positive and of unlabeled rows, "
-                f"got {folds} for {n_p} and {n_u}."
-            )
         rows, label, weight = pair.stacked(), pair.flags().astype(np.int64), pair.weights()
         rng = check_random_state(self.random_state)
         base = _seeded(_default(rows) if self.classifier is None else clone(self.classifier), rng)
-        fits = []
-        for seen in _folds(label, folds, rng):
-            part = None if weight is None else weight[seen]
-            fits.append(_fit_one(clone(base), take_rows(rows, seen), label[seen], part))
-        offsets, n_seen = np.array([fit.offset for fit in fits]), fits[-1].n_seen
-        classifiers = tuple(fit.classifier for fit in fits)
-        fewest = min(n_seen / (1 + float(np.exp(abs(offset)))) for offset in offsets)
+        classifier = _fit(clone(base), rows, label, weight)
+        mass = np.bincount(label, weights=weight, minlength=2)
+        if mass.min() <= 0:
+            raise DataError("weights must not be zero for all rows of a kind in a fold: use fewer folds.")
+        offset = float(np.log(mass[0] / mass[1]))
+        fewest = n_rows(rows) / (1 + float(np.exp(abs(offset))))
         return EstimatorFunction(
             name=_name(base),
-            offsets=offsets,
-            n_seen=n_seen,
-            smoothed=not all(fit.finite for fit in fits),
+            offset=offset,
+            n_seen=n_rows(rows),
+            # whether some of its probabilities of the training rows are 0 or 1
+            smoothed=not np.isfinite(log_odds(classifier, native_rows(rows))).all(),
             columns=rows.shape[1],
-            sparse=self.accepts_sparse,
-            gaps=self.accepts_nan,
-            frames=isinstance(rows, FrameRows),
-            row_values=kept_values(classifiers, fewest),
-            live=classifiers,
+            accepts_sparse=self.accepts_sparse,
+            accepts_nan=self.accepts_nan,
+            accepts_frames=isinstance(rows, FrameRows),
+            row_values=kept_values([classifier], fewest),
+            live=classifier,
         )
 
 
-class _Fit(NamedTuple):
-    classifier: Any
-    offset: float
-    finite: bool  # whether its probabilities of the training rows are neither 0 nor 1
-    n_seen: int
-
-
-def _fit_one(classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> _Fit:
+def _fit(classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None) -> Any:
     try:
         classifier.fit(native_rows(rows), label, **_weight_argument(classifier, weight))
     except (TypeError, ValueError) as error:
@@ -140,11 +121,7 @@ def _fit_one(classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | 
             raise
         raise DataError(f"the pipeline cannot be fitted to these rows: {error}") from error
     _check_classifier(classifier)
-    mass = np.bincount(label, weights=weight, minlength=2)
-    if mass.min() <= 0:
-        raise DataError("weights must not be zero for all rows of a kind in a fold: use fewer folds.")
-    finite = bool(np.isfinite(log_odds(classifier, native_rows(rows))).all())
-    return _Fit(classifier, float(np.log(mass[0] / mass[1])), finite, n_rows(rows))
+    return classifier
 
 
 def takes_frames(classifier: Any) -> bool:
@@ -188,16 +165,6 @@ def _seeded(classifier: Any, rng: np.random.RandomState) -> Any:
         if value is None and (name == "random_state" or name.endswith("__random_state"))
     }
     return classifier.set_params(**states)
-
-
-def _folds(label: IntArray, folds: int, rng: np.random.RandomState) -> Iterator[IntArray]:
-    """Training rows of each classifier."""
-    if folds == 1:
-        yield np.arange(len(label))
-        return
-    split = StratifiedKFold(folds, shuffle=True, random_state=int(rng.randint(2**31 - 1)))
-    for seen, _ in split.split(label, label):
-        yield seen
 
 
 def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, FloatArray]:

@@ -11,20 +11,26 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
+from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 from drpu.functions.base import Accepts
 from drpu.functions.folds import Folds
 from drpu.functions.trees import BoostedFunction, Trees
 from drpu.ratios.crossfit import resolve_holdout
 from drpu.tables.encoder import TableEncoder, fixed_cells
+from drpu.tables.values import is_missing
 
 __all__ = [
-    "FrameFit", "FrameLearner", "Part", "Ranges", "RowsOnCluster",
-    "engine_of", "held_out_tails", "refuse_frame", "settle_split",
+    "MOST_LABELS", "FrameFit", "FrameLearner", "Part", "Plan", "Ranges", "RowsOnCluster",
+    "engine_of", "feature_columns", "held_out_tails", "refuse_frame", "settle_split",
 ]  # fmt: skip
+
+MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a random sample
+MOST_LABELS = 100  # a column with more values than this is not a label
+Counts = list[tuple[Any, int]]  # values of a column with their numbers of rows
 
 ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkBoosted"}
 
@@ -72,6 +78,24 @@ class Part:
         return Part(self.rows[chosen], self.positive[chosen], self.fold[chosen], weight)
 
 
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How the rows of a frame are encoded, which of them are positive, and how they get their folds."""
+
+    table: TableEncoder
+    label: str
+    weight: str | None
+    key: str | None
+    positive: np.ndarray[Any, Any]  # values of the label
+    held: int | float  # folds, or the fraction to hold out
+    salt: int  # changes the folds with the seed
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are encoded."""
+        return [plan.name for plan in self.table.used]
+
+
 class RowsOnCluster(Protocol):
     """The encoded rows of a frame with their folds, in the memory of an engine such as Dask.
 
@@ -110,6 +134,7 @@ class RowsOnCluster(Protocol):
         """Rows in the cells of all columns; unlabeled, positive."""
 
 
+@dataclass(eq=False, repr=False, kw_only=True)
 class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     """Base class of the ways to learn a density ratio from a distributed data frame.
 
@@ -124,19 +149,20 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     accepts_sparse: ClassVar[bool] = False
     engine: ClassVar[str]
 
-    most_levels: int
-    random_state: Any
+    n_rounds: int = 200
+    learning_rate: float = 0.1
+    leaves: int = 31
+    l2: float = 20.0
+    key: str | None = None
+    random_state: Any = None
 
     @abstractmethod
-    def open(
-        self,
-        frame: Any,
-        label: str,
-        weight: str | None,
-        split: Callable[[int, int], int | float],
-        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
-    ) -> tuple[RowsOnCluster, np.ndarray[Any, Any], int | float]:
-        """Rows with folds, the two labels, and how rows were held out."""
+    def survey(self, frame: Any, label: str, weight: str | None) -> tuple[Counts, TableEncoder]:
+        """Numbers of rows by label, at most one value too many, and the encoder of the other columns."""
+
+    @abstractmethod
+    def rows(self, frame: Any, plan: Plan) -> RowsOnCluster:
+        """The encoded rows with their folds."""
 
     def fit_frame(
         self,
@@ -152,14 +178,18 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
                 f"y and sample_weight must be names of columns with {type(self).__name__}, "
                 f"got {type(label).__name__} and {type(weight).__name__}."
             )
-        rows, classes, split = self.open(
-            frame, label, weight, lambda n_p, n_u: settle_split(holdout, n_p, n_u), read_labels
-        )
-        with rows:
-            folds = 1 if isinstance(split, float) else int(split)
+        self._check_parameters()
+        found, table = self.survey(frame, label, weight)
+        labels, sizes = _merged(found, label)
+        positive, classes = read_labels(labels)
+        n_positive = int(sizes[positive].sum())
+        held = settle_split(holdout, n_positive, int(sizes.sum()) - n_positive)
+        plan = Plan(table, label, weight, self.key, labels[positive], held, self.salt())
+        with self.rows(frame, plan) as rows:
+            folds = 1 if isinstance(held, float) else int(held)
             counts, mass = rows.totals(folds)
             functions = [_train(rows, fold, mass) for fold in range(folds)]
-            tails = held_out_tails(rows, functions, self.most_levels)
+            tails = held_out_tails(rows, functions)
             ranges = _ranges(rows)
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
         total = mass.sum(axis=0)
@@ -175,9 +205,41 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
             ranges,
         )
 
+    def _check_parameters(self) -> None:
+        for name, low in (("n_rounds", 1), ("leaves", 2)):
+            check_integer(name, getattr(self, name), low=low)
+        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
+        check_real("l2", self.l2, low=0)
+
     def salt(self) -> int:
         """A number that changes the folds with the seed."""
         return int(check_random_state(self.random_state).randint(2**31 - 1))
+
+
+def _merged(found: Counts, label: str) -> tuple[np.ndarray[Any, Any], IntArray]:
+    """Different labels with their numbers of rows; all missing values are None."""
+    total: dict[Any, int] = {}
+    for value, count in found:
+        name = None if is_missing(value) else value
+        total[name] = total.get(name, 0) + count
+    if len(total) > MOST_LABELS:
+        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")
+    names = [value for value in total if value is not None]
+    labels = np.array(names) if len(names) == len(total) else np.array([*names, None], dtype=object)
+    return labels, np.array([total[name] for name in labels.tolist()], dtype=np.int64)
+
+
+def feature_columns(have: Sequence[Any], label: str, weight: str | None, key: str | None) -> list[str]:
+    """Feature columns: all columns without another role."""
+    for name in (label, weight, key):
+        if name is not None and name not in have:
+            raise DataError(f"there is no column {name!r}, the frame has {', '.join(map(str, have[:12]))}.")
+    columns = [name for name in have if name not in (label, weight, key)]
+    if not all(isinstance(name, str) for name in columns):
+        raise DataError("the columns of the frame must be named by strings: rename the others first.")
+    if not columns:
+        raise DataError("the frame has no feature columns besides the label.")
+    return columns
 
 
 def _train(rows: RowsOnCluster, fold: int, mass: FloatArray) -> BoostedFunction:
@@ -201,9 +263,9 @@ def _ranges(rows: RowsOnCluster) -> Ranges | None:
     return Ranges(cells, *rows.ranges(cells))
 
 
-def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction], most_levels: int) -> ScoreTails:
+def held_out_tails(rows: RowsOnCluster, functions: Sequence[BoostedFunction]) -> ScoreTails:
     """Tails over the held-out positives, with the unlabeled rows counted over them."""
-    most = max(1, most_levels // len(functions))
+    most = max(1, MOST_LEVELS // len(functions))
     found = [rows.positive_scores(function, fold, most) for fold, function in enumerate(functions)]
     scores, weight = (np.concatenate(part) for part in zip(*found, strict=True))
     if not len(scores):

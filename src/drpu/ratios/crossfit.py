@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,16 +12,17 @@ from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction, check_integer
 from drpu._optional import progress
-from drpu._samples import SamplePair, take_rows
-from drpu._typing import FloatArray
+from drpu._samples import Sample, SamplePair, take_rows
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.core.audit.labelling import FEWEST_KNOWN, negative_share
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError, heard, warn
 from drpu.functions.base import Function
-from drpu.functions.folds import Folds
+from drpu.functions.folds import Blend, Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import Positions, draw_splits, run_jobs, threads_of_one_fit
 
-__all__ = ["cross_fit", "resolve_holdout", "tails_of"]
+__all__ = ["Known", "cross_fit", "held_scores", "resolve_holdout", "tails_of"]
 
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
@@ -73,6 +74,31 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """Rows whose class is known, beside the labelled positives. They are used in training only.
+
+    ``place``: Their positions among the unlabeled rows, so that no held-out row is used in training; -1
+    if a row is not among them.
+    """
+
+    sample: Sample  # the rows and their weights
+    positive: BoolArray  # their class
+    place: IntArray
+
+    @property
+    def n_negative(self) -> int:
+        """Number of known negatives."""
+        return int((~self.positive).sum())
+
+    def joined(self, train: SamplePair, held: IntArray | None, *, negative: bool) -> SamplePair:
+        """Training rows with known positives and, if ``negative``, known negatives as the other sample."""
+        used = np.ones(len(self.place), bool) if held is None else ~np.isin(self.place, held)
+        positive = train.positive.joined(self.sample.take(np.flatnonzero(used & self.positive)))
+        other = self.sample.take(np.flatnonzero(used & ~self.positive)) if negative else train.unlabeled
+        return SamplePair(positive, other)
+
+
 def cross_fit(
     learner: RatioLearner,
     pair: SamplePair,
@@ -81,37 +107,82 @@ def cross_fit(
     random_state: Any = None,
     n_jobs: int | None = None,
     verbose: int = 0,
+    known: Known | None = None,
 ) -> tuple[Folds, SamplePair]:
     """Fold functions, and the scores of their held-out rows in place of the rows.
 
-    Parameters
-    ----------
-    learner : RatioLearner
-        Cloned and fitted once per fold.
-    pair : SamplePair
-        The two samples, checked.
-    holdout : int or float
-        Number of folds, or a holdout fraction, or 0: one function is fitted to all rows, and
-        its training rows are scored. With several folds, some learners also fit one to all rows.
+    ``holdout`` is a number of folds, a fraction, or 0: one function is fitted to all rows, and its training
+    rows are scored. With several folds, some learners also fit one to all rows.
+    Rows of ``known`` class: positives join those of training; negatives give a second function in each fold,
+    which is averaged with the first as far as it ranks held-out positives higher.
     """
     if holdout == 0:
-        fitted = learner.fit_checked(pair)
+        fitted = learner.fit_checked(pair if known is None else known.joined(pair, None, negative=False))
         parts = (replace(part, rows=fitted.score(part.rows)) for part in (pair.positive, pair.unlabeled))
         return Folds((fitted,)), SamplePair(*parts)
 
     rng = check_random_state(random_state)
     splits = draw_splits(pair, holdout, rng)
     if not splits:  # groups that cannot be divided
-        return cross_fit(learner, pair, holdout=0)
+        return cross_fit(learner, pair, holdout=0, known=known)
     jobs = effective_n_jobs(n_jobs)
     if len(splits) == 1 and getattr(learner, "n_jobs", None) == 1:
         threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
         learner = clone(learner).set_params(n_jobs=threads)
-    copies = learner.for_folds(pair, len(splits))
-    work: list[Any] = [(copy, pair, *split) for copy, split in zip(copies, splits, strict=True)]
-    of_all = learner.for_labels(pair, len(splits)) if len(splits) > 1 else None
+    rows = _Rows(pair, splits, known)
+    folds, scores = _fit_folds(learner, rows, jobs, verbose, negative=False)
+    if known is not None and min(known.n_negative, len(pair.positive)) >= FEWEST_KNOWN:
+        others, second = _fit_folds(learner, rows, jobs, verbose, negative=True)
+        share = negative_share(
+            rows.held_flags(), np.concatenate(scores), np.concatenate(second), rows.weight()
+        )
+        if share > 0:
+            folds = _blended(folds, others, share)
+            scores = [(1 - share) * one + share * other for one, other in zip(scores, second, strict=True)]
+    held = [replace(places, rows=own) for places, own in zip(rows.held(), scores, strict=True)]
+    return folds, SamplePair(*held)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """The samples, how they are divided into folds, and rows of known class."""
+
+    pair: SamplePair
+    splits: list[tuple[Positions, Positions]]
+    known: Known | None
+
+    def held(self) -> list[Sample]:
+        """Positions of the held-out rows of either sample, in the order of the folds."""
+        found = []
+        for at, sample in enumerate((self.pair.positive, self.pair.unlabeled)):
+            places = replace(sample, rows=np.arange(len(sample)))  # which are copied in place of the rows
+            found.append(places.take(np.concatenate([split[at][1] for split in self.splits])))
+        return found
+
+    def held_flags(self) -> BoolArray:
+        """Which of the held-out rows are labelled."""
+        one, other = self.held()
+        return np.arange(len(one) + len(other)) < len(one)
+
+    def weight(self) -> FloatArray | None:
+        """Weights of the held-out rows."""
+        return SamplePair(*self.held()).weights()
+
+
+def _fit_folds(
+    learner: RatioLearner, rows: _Rows, jobs: int, verbose: int, *, negative: bool
+) -> tuple[Folds, list[FloatArray]]:
+    """Fold functions, and the scores of the held-out positive and unlabeled rows.
+
+    With ``negative``, known negatives are the other sample in training.
+    """
+    pair, known, splits = rows.pair, rows.known, rows.splits
+    shown = pair if known is None or not negative else known.joined(pair, None, negative=True)
+    copies = learner.for_folds(shown, len(splits))
+    work: list[Any] = [(copy, rows, split, negative) for copy, split in zip(copies, splits, strict=True)]
+    of_all = learner.for_labels(shown, len(splits)) if len(splits) > 1 else None
     if of_all is not None:  # the longest fit first, so that no other job waits for it
-        work.insert(0, (of_all, pair, None, None))
+        work.insert(0, (of_all, rows, None, negative))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
     with heard() as warnings:  # given once, after the last fold, so that none interrupts a progress bar
@@ -119,24 +190,66 @@ def cross_fit(
     for warning in {(type(warning), str(warning)): warning for warning in warnings}.values():
         warn(warning)
     whole = None if of_all is None else fits.pop(0)[0]
+    scores = [np.concatenate([fit[1 + at] for fit in fits]) for at in (0, 1)]
+    return Folds(tuple(fit[0] for fit in fits), whole), scores
 
-    held = []
-    for at, sample in enumerate((pair.positive, pair.unlabeled)):
-        places = replace(sample, rows=np.arange(len(sample)))  # which are copied in place of the rows
-        places = places.take(np.concatenate([split[at][1] for split in splits]))
-        held.append(replace(places, rows=np.concatenate([fit[1 + at] for fit in fits])))
-    return Folds(tuple(fit[0] for fit in fits), whole), SamplePair(*held)
+
+def _blended(folds: Folds, others: Folds, share: float) -> Folds:
+    both = [
+        Blend(one, two, share) for one, two in zip(folds.all_functions, others.all_functions, strict=True)
+    ]
+    return Folds(tuple(both), None) if folds.whole is None else Folds(tuple(both[:-1]), both[-1])
+
+
+def held_scores(
+    learner: RatioLearner,
+    pair: SamplePair,
+    *,
+    folds: int,
+    repeats: int,
+    random_state: Any = None,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> tuple[FloatArray, FloatArray]:
+    """Mean score of each positive and each unlabeled row by functions that were not trained on it.
+
+    Every repeat divides the rows into other folds. Empty if the groups of the rows cannot be divided.
+    """
+    rng = check_random_state(random_state)
+    work: list[Any] = []
+    for _ in range(repeats):
+        splits = draw_splits(pair, folds, rng)
+        copies = learner.for_folds(pair, len(splits)) if splits else []
+        work += [
+            (copy, _Rows(pair, splits, None), split, False)
+            for copy, split in zip(copies, splits, strict=True)
+        ]
+    if not work:
+        return np.empty(0), np.empty(0)
+    jobs = effective_n_jobs(n_jobs)
+    done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
+    scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
+    for (_, _, split, _), (_, *found) in zip(
+        work, progress(done, total=len(work), label="folds", show=verbose > 0), strict=True
+    ):
+        for part, (_, held), own in zip(scores, split, found, strict=True):
+            part[held] += own / repeats
+    return scores
 
 
 def _fit_split(
-    learner: RatioLearner, pair: SamplePair, positive: Positions | None, unlabeled: Positions | None
+    learner: RatioLearner, rows: _Rows, split: tuple[Positions, Positions] | None, negative: bool
 ) -> tuple[Function, FloatArray, FloatArray]:
     """A function and the scores of its held-out rows; without a split, a function of all rows."""
-    if positive is None or unlabeled is None:
-        return learner.fit_checked(pair), np.empty(0), np.empty(0)
-    fitted = learner.fit_checked(pair.take(positive[0], unlabeled[0]))
+    pair = rows.pair
+    train = pair if split is None else pair.take(split[0][0], split[1][0])
+    if rows.known is not None:
+        train = rows.known.joined(train, None if split is None else split[1][1], negative=negative)
+    fitted = learner.fit_checked(train)
+    if split is None:
+        return fitted, np.empty(0), np.empty(0)
     return (
         fitted,
-        fitted.score(take_rows(pair.positive.rows, positive[1])),
-        fitted.score(take_rows(pair.unlabeled.rows, unlabeled[1])),
+        fitted.score(take_rows(pair.positive.rows, split[0][1])),
+        fitted.score(take_rows(pair.unlabeled.rows, split[1][1])),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,28 +17,10 @@ from drpu.ratios.base import RatioLearner
 __all__ = ["ForestRatio"]
 
 
+@dataclass(eq=False, repr=False)
 class ForestRatio(RatioLearner):
     """Odds of positive against unlabeled rows, averaged over trees with random splits (LightGBM).
 
-    Parameters
-    ----------
-    n_trees : int, default=150
-        Number of trees.
-    min_leaf : int, optional
-        Minimum number of rows of a leaf: by default 2, or 1/500 of the rows if that is more.
-    most_leaves : int, optional
-        Maximum number of leaves of a tree; the default is no limit besides ``min_leaf``.
-    categories : sequence of int, default=()
-        Positions of the columns with category codes, as in :class:`drpu.BoostedRatio`.
-    most_rows : int, optional
-        Maximum number of rows of either sample; of more, a random sample is used. The default is all rows.
-    n_jobs : int, default=1
-        Threads; -1 is one for each core.
-    random_state : int, RandomState or None, default=None
-        Seed.
-
-    Notes
-    -----
     The prediction of a leaf is its share of positives, and predictions are averaged over the trees. A mean
     of 0 or 1 is moved inwards by 1/4 of the weight of one tree, so that odds are finite.
     """
@@ -46,24 +29,14 @@ class ForestRatio(RatioLearner):
     fits_in_threads: ClassVar[bool] = True
     accepts_categories: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        n_trees: int = 150,
-        *,
-        min_leaf: int | None = None,
-        most_leaves: int | None = None,
-        categories: Sequence[int] = (),
-        most_rows: int | None = None,
-        n_jobs: int = 1,
-        random_state: Any = None,
-    ) -> None:
-        self.n_trees = n_trees
-        self.min_leaf = min_leaf
-        self.most_leaves = most_leaves
-        self.categories = categories
-        self.most_rows = most_rows
-        self.n_jobs = n_jobs
-        self.random_state = random_state
+    n_trees: int = 150
+    _: KW_ONLY
+    min_leaf: int | None = None  # rows of a leaf: by default 2, or 1/500 of the rows if that is more
+    most_leaves: int | None = None
+    categories: Sequence[int] = ()  # positions of the columns with category codes
+    most_rows: int | None = None  # of either sample; of more, a random sample is used
+    n_jobs: int = 1
+    random_state: Any = None
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> ForestFunction:
         """The density ratio of checked samples."""

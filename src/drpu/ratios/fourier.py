@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -33,6 +34,7 @@ _LENGTH = 30.0  # squared length of a row of cosines; together with C it determi
 _LINEAR_COLUMNS = 300  # with more columns there is no linear part, because the fit would be slow
 
 
+@dataclass(eq=False, repr=False)
 class FourierRatio(RatioLearner):
     """Log-ratio linear in cosines of random directions, by logistic regression of P against U.
 
@@ -40,30 +42,16 @@ class FourierRatio(RatioLearner):
     distance between rows, so that no width has to be chosen. Above 40,000 unlabeled rows
     up to eight samples of 20,000 rows are fitted, and their coefficients are averaged.
     Random numbers and coefficients are kept, but no rows.
-
-    Parameters
-    ----------
-    n_features : int, default=1000
-        Number of cosines.
-    C : float, default=0.1
-        Inverse strength of the shrinkage.
-    linear : bool, default=False
-        Whether the columns themselves are features, too. They are used if there are at most 300. With
-        few rows, their coefficients can increase the error.
-    random_state : int, RandomState or None, default=None
-        Seed of the directions.
     """
 
     accepts_sparse: ClassVar[bool] = False
     fits_in_threads: ClassVar[bool] = True
 
-    def __init__(
-        self, n_features: int = 1000, *, C: float = 0.1, linear: bool = False, random_state: Any = None
-    ) -> None:
-        self.n_features = n_features
-        self.C = C
-        self.linear = linear
-        self.random_state = random_state
+    n_features: int = 1000
+    _: KW_ONLY
+    C: float = 0.1  # inverse strength of the shrinkage
+    linear: bool = False  # whether columns are features, too; with few rows, they can increase the error
+    random_state: Any = None
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> FourierFunction:
         """The density ratio of checked samples."""
@@ -101,22 +89,16 @@ class FourierRatio(RatioLearner):
         return fit.coef_[0], float(fit.intercept_[0]) - pair.log_odds()
 
 
+@dataclass(eq=False, repr=False)
 class LinearRatio(RatioLearner):
     """Log-ratio linear in the columns, by logistic regression of P against U; for sparse rows.
 
     Columns are divided by their standard deviations. Those of sparse rows are not centred.
-
-    Parameters
-    ----------
-    C : float, default=0.1
-        Inverse strength of the shrinkage. With many columns and few positives weaker shrinkage gives
-        extreme ratios.
     """
 
     fits_in_threads: ClassVar[bool] = True
 
-    def __init__(self, C: float = 0.1) -> None:
-        self.C = C
+    C: float = 0.1
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> LinearFunction:
         """The density ratio of checked samples."""

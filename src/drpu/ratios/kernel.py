@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
@@ -36,6 +36,7 @@ _PLAIN_WIDTH, _PLAIN_RIDGE = 0.65, 0.1  # if there are too few rows to choose
 _FEW, _DRAWS = 20_000, 5  # up to this number of rows, the mean risk of several splits is used to choose
 
 
+@dataclass(eq=False, repr=False)
 class KernelRatio(RatioLearner):
     r"""Density ratio that is linear in Gaussian basis functions, fitted by least squares in closed form.
 
@@ -98,26 +99,15 @@ class KernelRatio(RatioLearner):
 
     uses_holdout: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        centres: str = "centroids",
-        *,
-        n_centres: int | None = None,
-        width: float | str = "auto",
-        ridge: float | str = "auto",
-        constant: bool = True,
-        standardize: bool = True,
-        holdout: float = 0.2,
-        random_state: Any = None,
-    ) -> None:
-        self.centres = centres
-        self.n_centres = n_centres
-        self.width = width
-        self.ridge = ridge
-        self.constant = constant
-        self.standardize = standardize
-        self.holdout = holdout
-        self.random_state = random_state
+    centres: str = "centroids"
+    _: KW_ONLY
+    n_centres: int | None = None
+    width: float | str = "auto"
+    ridge: float | str = "auto"
+    constant: bool = True
+    standardize: bool = True
+    holdout: float = 0.2
+    random_state: Any = None
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> KernelFunction:
         """The density ratio of checked samples."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_integer, check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray
-from drpu.core.risks import PUObjective, ShiftedRisk, Sigmoid, Squared, get_loss
+from drpu.core.risks import LOSSES, PUObjective, ShiftedRisk
 from drpu.exceptions import ParameterError
 from drpu.functions.features import Basis, Design, LinearFunction, Scaling, design, median_distance
 from drpu.ratios.base import ScoreLearner
@@ -69,12 +69,12 @@ def _path(
     start = np.zeros(positive.width + 1)
     for ridge in ridges:
         match objective:
-            case ShiftedRisk(loss=Squared(), corrected=False) if positive.is_dense:
+            case ShiftedRisk(corrected=False) if objective.loss.name == "squared" and positive.is_dense:
                 yield _solve(objective, positive, unlabeled, ridge)
-            case ShiftedRisk(loss=Sigmoid()):
+            case ShiftedRisk() if objective.loss.name == "sigmoid":
                 # The sigmoid loss is flat far from 0, where its gradient vanishes. Therefore
                 # only the solutions of the logistic loss serve as starting points.
-                convex = replace(objective, loss=get_loss("logistic"))
+                convex = replace(objective, loss=LOSSES["logistic"])
                 start = _minimise(convex, positive, unlabeled, ridge, start, precision)
                 yield _minimise(objective, positive, unlabeled, ridge, start, precision)
             case _:
@@ -134,21 +134,13 @@ MOST_ROWS = 50_000  # more unlabeled rows do not improve a fit of a few hundred 
 NARROW, WIDE = 0.4, 1.0  # kernel widths, in median distances between rows
 
 
+@dataclass(eq=False, repr=False)
 class LinearScore(ScoreLearner):
-    """Learns a score that is linear in the standardised columns.
+    """Learns a score that is linear in the standardised columns."""
 
-    Parameters
-    ----------
-    ridge : float or "auto", default="auto"
-        Strength of the ridge penalty. ``"auto"`` chooses it by the criterion of the
-        objective on held-out rows.
-    random_state : int, RandomState or None, default=None
-        Seed of that choice.
-    """
-
-    def __init__(self, ridge: float | str = "auto", *, random_state: Any = None) -> None:
-        self.ridge = ridge
-        self.random_state = random_state
+    _: KW_ONLY
+    ridge: float | str = "auto"  # "auto": chosen by the criterion of the objective on held-out rows
+    random_state: Any = None
 
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> LinearFunction:
         """The score that minimises the objective for checked samples."""
@@ -180,25 +172,15 @@ class LinearScore(ScoreLearner):
         return choose_ridge(objective, positive, unlabeled, RIDGES, rng)
 
 
+@dataclass(eq=False, repr=False)
 class KernelScore(LinearScore):
     """Learns a smooth score: linear in random Fourier features, which approximate Gaussian kernels.
 
     The widths of the kernels are distributed below the median distance between rows, so
     no width has to be chosen. The function contains random numbers and coefficients, no rows.
-
-    Parameters
-    ----------
-    n_features : int, default=500
-        Number of random features.
-    ridge, random_state
-        As in :class:`LinearScore`; the seed also draws the directions.
     """
 
-    def __init__(
-        self, n_features: int = 500, *, ridge: float | str = "auto", random_state: Any = None
-    ) -> None:
-        super().__init__(ridge, random_state=random_state)
-        self.n_features = n_features
+    n_features: int = 500
 
     def _features(self, unlabeled: Sample, rng: np.random.Generator) -> Basis:
         scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
@@ -229,23 +211,7 @@ def fit_margin(
     rounds: int,
     cost: float,
 ) -> LinearFunction:
-    """The score, fitted alternately with the labels of the unlabeled rows.
-
-    Parameters
-    ----------
-    learner : LinearScore
-        Linear or kernel; its ridge is not used, because the strengths replace it.
-    pair : SamplePair
-        The two samples.
-    prior : float
-        Weighted fraction of positive labels among the unlabeled rows.
-    strengths : pair of float
-        Weight of the labelled and of the unlabeled rows.
-    rounds : int
-        Steps of annealing.
-    cost : float
-        False-positive cost.
-    """
+    """The score, fitted alternately with the labels of the unlabeled rows."""
     features, P, U = learner.designs(pair)
     w_p, w_u = _shares(P), _shares(U)
     w = np.zeros(P.width + 1)

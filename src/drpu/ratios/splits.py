@@ -53,21 +53,11 @@ def hold_out(
     """
     if holdout is not None:
         return TrainAndHeld(pair, holdout)
-    if pair.positive.groups is not None or pair.unlabeled.groups is not None:
-        return _hold_out_groups(pair, fraction, rng)
-    held_p, rest_p = _shuffled(len(pair.positive), fraction, rng, most)
-    held_u, rest_u = _shuffled(len(pair.unlabeled), fraction, rng, most)
-    if min(held_p.size, held_u.size) < MIN_HELD:
-        return TrainAndHeld(pair, None)
-    train, held = pair.take(rest_p, rest_u), pair.take(held_p, held_u)
-    if min(train.smallest_total, held.smallest_total) <= 0:
-        return TrainAndHeld(pair, None)
-    return TrainAndHeld(train, held)
-
-
-def _hold_out_groups(pair: SamplePair, fraction: float, rng: np.random.Generator) -> TrainAndHeld:
-    """The same with all rows of a group on one side."""
-    splits = draw_splits(pair, fraction, np.random.RandomState(rng.integers(2**31)))
+    if pair.positive.groups is not None or pair.unlabeled.groups is not None:  # a group is on one side
+        splits = draw_splits(pair, fraction, np.random.RandomState(rng.integers(2**31)))
+    else:
+        positive = _shuffled(len(pair.positive), fraction, rng, most)
+        splits = [(positive, _shuffled(len(pair.unlabeled), fraction, rng, most))]
     if not splits or min(held.size for _, held in splits[0]) < MIN_HELD:
         return TrainAndHeld(pair, None)
     (rest_p, held_p), (rest_u, held_u) = splits[0]
@@ -77,12 +67,10 @@ def _hold_out_groups(pair: SamplePair, fraction: float, rng: np.random.Generator
     return TrainAndHeld(train, held)
 
 
-def _shuffled(
-    n: int, fraction: float, rng: np.random.Generator, most: int | None
-) -> tuple[IntArray, IntArray]:
+def _shuffled(n: int, fraction: float, rng: np.random.Generator, most: int | None) -> Positions:
     order = rng.permutation(n)
     kept = round(fraction * n) if most is None else min(round(fraction * n), most)
-    return np.sort(order[:kept]), np.sort(order[kept:])
+    return np.sort(order[kept:]), np.sort(order[:kept])
 
 
 Positions = tuple[IntArray, IntArray]  # positions to train on, positions held out
@@ -173,19 +161,6 @@ def run_jobs(
     More jobs are used only if they are expected to save time. Threads, which share the rows, are used if
     there are enough of them. Processes are started only if the first result, which is computed
     here, took so long that the others are finished earlier with them.
-
-    Parameters
-    ----------
-    function : callable
-        The function to call.
-    work : sequence of tuples
-        Arguments of each call.
-    jobs : int
-        Maximum number of calls at the same time; there are not more than processors.
-    threads : bool
-        Whether the function may run in threads.
-    rows : int
-        Number of rows that each call uses.
     """
     jobs = min(jobs, len(work), cpu_count())
     if threads:

@@ -2,30 +2,61 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from drpu._typing import FloatArray, Rows
+from drpu._typing import FloatArray, IntArray, Rows
+from drpu.classifier.budget import budget_depth
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import group_values
-from drpu.classifier.profiles import OTHER_SHIFT
+from drpu.classifier.groups import group_members, group_values, outputs_by
 from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.decision import Costs, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
-from drpu.core.prior.groups import GroupPriors
+from drpu.core.prior.groups import GroupPrior, GroupPriors
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DRPUWarning, FewPositivesWarning, ParameterError, ShiftWarning, heard, warn
+from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
 from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
 
-__all__ = ["ReportData", "collect"]
+__all__ = ["ReportData", "RowList", "collect"]
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
+LISTED = 1000  # most rows in the list of rows to check
+REASONS = 3  # columns that are named for and against a row
+
+
+@dataclass(frozen=True, slots=True)
+class RowList:
+    """The rows to check, those with the highest probabilities first.
+
+    Attributes
+    ----------
+    n : int
+        Number of rows to check, of which the first are listed.
+    position : ndarray of int
+        Their positions in the new rows, from 0 on.
+    probability : ndarray
+        Their probability of being positive.
+    reasons : list of two str, or None
+        The columns that speak most for and against them; None if the model cannot tell.
+    columns : dict of str to list
+        Values that the user wants to see beside them.
+    groups : list of str or None
+        Names of their groups, if there are groups.
+    """
+
+    n: int
+    position: IntArray
+    probability: FloatArray
+    reasons: list[tuple[str, str]] | None
+    columns: dict[str, list[Any]]
+    groups: list[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -47,7 +78,9 @@ class ReportData:
     within_budget : classifier or None
         ``current`` with the threshold of a budget, if one was given.
     groups : GroupPriors or None
-        Priors of groups of the new rows.
+        Groups of the new rows, such as months, with their priors and decisions.
+    listed : RowList or None
+        The rows to check, if there are new rows.
     caught : tuple of DRPUWarning
         Warnings during the adaptation.
     """
@@ -61,6 +94,7 @@ class ReportData:
     flagged: int | None = None
     within_budget: Any = None
     groups: GroupPriors | None = None
+    listed: RowList | None = None
     caught: tuple[DRPUWarning, ...] = ()
 
     @cached_property
@@ -72,6 +106,11 @@ class ReportData:
     def prepared(self) -> PreparedCounts:
         """Counts of training, for the rates of many thresholds."""
         return prepared_counts(self.fitted)
+
+    @property
+    def periods(self) -> tuple[GroupPrior, ...]:
+        """The groups of the new rows, if there are any."""
+        return () if self.groups is None else self.groups.groups
 
     @property
     def train(self) -> PriorEstimate:
@@ -130,7 +169,7 @@ class ReportData:
     @property
     def other_shift(self) -> bool:
         """Whether more than the prior seems to have changed."""
-        return any(isinstance(warning, ShiftWarning) for warning in self.caught)
+        return getattr(self.current, "shift_", "prior") == "other"
 
     @property
     def few_positives(self) -> bool:
@@ -142,8 +181,7 @@ class ReportData:
     def zoom(self) -> float:
         """Largest share that the axes and the slider need to show."""
         top = max(prior.high for prior in (self.train, self.prior))
-        if self.groups is not None:
-            top = max(top, *(group.prior.high for group in self.groups))
+        top = max([top, *(period.prior.high for period in self.periods)])
         sizes = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5)
         return 1.0 if top > 0.1 else next(size for size in sizes if size > 3 * top)
 
@@ -183,10 +221,6 @@ class ReportData:
         rates = decision_rates(kept, self.fitted.unlabeled_prior.value, self.prepared)
         return expect(kept, self.fitted.unlabeled_prior, self.prior, cost=self.cost, rates=rates)
 
-    def only_prior_changed(self, p_value: float) -> bool:
-        """Whether a p-value of the test for other changes gives no evidence of them."""
-        return p_value >= OTHER_SHIFT
-
 
 def collect(
     classifier: Any,
@@ -197,42 +231,74 @@ def collect(
     by: Any = None,
     audit: Any = None,
     budget: float | None = None,
+    beside: Mapping[str, Any] | None = None,
 ) -> ReportData:
     """The data of a report on a classifier and on new rows, if there are any; each row is scored once."""
     fitted_of(classifier)
     if X is None:
-        if by is not None or audit is not None:
-            raise ParameterError("by and audit are about new rows: pass them as X.")
+        if by is not None or audit is not None or beside is not None:
+            raise ParameterError("by, audit and beside are about new rows: pass them as X.")
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
         return _data(current, within_budget=_with_budget(current, budget, ROWS))
-    groups = None
+    groups, member = None, None
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
         scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
         current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
         if values is not None:
-            groups = current.adapt_by(scored, by=values, level=level)
+            groups = current.adapt_by(scored, by=values, level=level, budget=budget)
+            member = group_members(current, scored, values)[1]
         within_budget = _with_budget(current, budget, scored)
-    for warning in caught:
+    # what is said about groups replaces what is said about all rows together
+    kept = {str(w) if groups is None else type(w): w for w in caught}
+    for warning in kept.values():
         warn(warning)
-    kept = {str(warning): warning for warning in caught}
-    return _data(
+    log_ratio = current.fitted_.log_ratio_of(scored.scores)
+    data = _data(
         current,
         new=scored.counts,
-        log_ratios=np.sort(current.fitted_.log_ratio_of(scored.scores))[::-1],
-        flagged=int(np.sum(current.outputs(scored)["score"] > 0)),
+        log_ratios=np.sort(log_ratio)[::-1],
+        flagged=int(np.sum(current._margin(log_ratio) > 0)),
         within_budget=within_budget,
         groups=groups,
         caught=tuple(kept.values()),
     )
+    return replace(data, listed=_listed(data, scored, member, beside or {}))
+
+
+def _listed(
+    data: ReportData, scored: ScoredRows, member: IntArray | None, beside: Mapping[str, Any]
+) -> RowList:
+    """The rows to check: those with the highest scores, or those that the classifiers of the groups flag."""
+    for name, values in beside.items():
+        if len(values) != len(scored):
+            raise DataError(
+                f"beside must have one value per row, {len(scored)}, got {len(values)} in {name!r}."
+            )
+    chosen, names = np.ones(len(scored), dtype=bool), None
+    probability = np.asarray(data.current.outputs(scored)["probability"])
+    log_ratio = data.fitted.log_ratio_of(scored.scores)
+    if data.groups is not None and member is not None:
+        found = outputs_by(data.groups, scored, member)
+        chosen, probability = found["score"] > 0, found["probability"]
+    n = data.to_check if data.groups is None else int(chosen.sum())
+    top = np.lexsort((-log_ratio, -probability, ~chosen))[: min(n, LISTED)]
+    if member is not None:
+        names = [str(data.periods[k].name) for k in member[top]]
+    columns = {name: [values[i] for i in top.tolist()] for name, values in beside.items()}
+    return RowList(n, top, probability[top], _reasons(data.current, scored.take(top)), columns, names)
+
+
+def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
+    """What speaks for and against each row; None if the model has no trees."""
+    try:
+        return [reason.texts() for reason in current.reasons(rows, REASONS)] if len(rows) else None
+    except ParameterError:
+        return None
 
 
 def _with_budget(current: Any, budget: Any, of: Any) -> Any:
-    """The classifier with a budget: a share if it is a float up to 1, otherwise rows."""
-    if budget is None:
-        return None
-    depth = {"share": budget} if isinstance(budget, float) and budget <= 1 else {"rows": budget}
-    return current.at_budget(**depth, of=of)
+    return None if budget is None else current.at_budget(**budget_depth(budget), of=of)
 
 
 def _data(current: Any, **known: Any) -> ReportData:

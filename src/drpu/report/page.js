@@ -24,18 +24,16 @@ function Explorer(data) {
 
   // -- decisions ------------------------------------------------------------------------------
 
-  function logit(p) { return Math.log(p / (1 - p)); }
+  function logit(x) { return Math.log(x / (1 - x)); }
 
-  // Ratio above which rows are flagged.
-  function threshold(q, c) {
-    var how = data.labels;
-    if (how && how.slope && q > 0 && q < 1) {
-      // Labels follow a map of the trained log-odds, which moves with the log-odds of the prior.
-      var z = (logit(c) - how.intercept - (logit(q) - logit(how.prior))) / how.slope;
-      return 1 / (1 + Math.exp(-z)) / data.trainPrior;
+  // Ratio above which rows are flagged: by the prior at which labels are made, or by the map of answers.
+  function threshold(prior, c) {
+    var pi = data.trainPrior, q = prior.labelsAt, against = c * (1 - q), level = (1 - c) * q * (1 - pi) + against * pi;
+    if (data.map !== null) {
+      var ends = [prior.value, data.known[0].value].filter(function (x) { return x > 0 && x < 1; });
+      var step = ends.length < 2 ? 0 : logit(ends[0]) - logit(ends[1]);
+      return 1 / (1 + Math.exp((data.map.intercept + step - logit(c)) / data.map.slope)) / Math.max(pi, 1e-12);
     }
-    if (how && q === how.prior && how.at !== undefined) { q = how.at; }
-    var pi = data.trainPrior, against = c * (1 - q), level = (1 - c) * q * (1 - pi) + against * pi;
     if (q <= 0 || q >= 1) { return q <= 0 ? Infinity : -Infinity; }
     if (pi === 1) { return q > c ? 1 - Math.pow(2, -53) : 1; }
     return level === 0 ? Infinity : against / level;
@@ -75,7 +73,7 @@ function Explorer(data) {
     [row[3], row[4]].forEach(function (wrong) {
       [prior.low, prior.high].forEach(function (end) { corners.push(figures(end, row[1], wrong, c)); });
     });
-    var batch = prior.rows === null ? null : batchNoise(middle, q, c, prior.rows);
+    var batch = prior.batch === null ? null : batchNoise(middle, q, c, prior.batch);
     return middle.map(function (value, i) {
       function square(x) { return x * x; }
       function change(one) { return one[i] - value; }
@@ -93,19 +91,19 @@ function Explorer(data) {
   // The prior with its limits, if it is one of the known ones; otherwise a number that somebody chose.
   function priorOf(state) {
     if (state.known !== null) { return data.known[state.known]; }
-    return { value: state.prior, low: state.prior, high: state.prior, rows: null };
+    return { value: state.prior, low: state.prior, high: state.prior, labelsAt: state.prior, level: "0.95", rows: data.rows, batch: null };
   }
 
   function expect(state) {
-    var prior = priorOf(state), ratio = threshold(prior.value, state.cost), row = ratesAt(ratio), out = {};
+    var prior = priorOf(state), ratio = threshold(prior, state.cost), row = ratesAt(ratio), out = {};
     var first = state.known === 0 && state.cost === data.cost;
     // With an audit, the figures of the first state are measured on its answers.
     var found = first ? data.found.figures : withLimits(prior, state.cost, row);
     NAMES.forEach(function (name, i) { out[name] = found[i]; });
     return {
-      figures: out, score: row[0], cells: cells(prior, out.recall, out.false_positive_rate),
+      figures: out, rows: prior.rows, score: row[0], cells: cells(prior, out.recall, out.false_positive_rate),
       threshold: first && data.found.threshold !== null ? data.found.threshold : ratio,
-      flaggedRows: first ? data.found.flagged : flaggedRows(ratio)
+      flaggedRows: first ? data.found.flagged : state.known !== null && state.known > 1 ? null : flaggedRows(ratio)
     };
   }
 
@@ -150,8 +148,8 @@ function Explorer(data) {
   }
 
   function atBudget(state) {
-    var prior = priorOf(state), part = state.budget / data.rows, depth = depths(state, prior.value);
-    var limits = data.shareLimits, recall = interpolate(part, [0].concat(depth, 1), [0].concat(data.gain.positive, 1));
+    var prior = priorOf(state), part = Math.min(1, state.budget / prior.rows), depth = depths(state, prior.value);
+    var limits = data.shareLimits[prior.level], recall = interpolate(part, [0].concat(depth, 1), [0].concat(data.gain.positive, 1));
     var ends = [recall, interpolate(recall, limits.at, limits.low), interpolate(recall, limits.at, limits.high)];
     var priors = [prior.value, prior.low, prior.high], against = [prior.value, prior.high, prior.low];
     // No more positives can be found than rows are checked.
@@ -159,7 +157,7 @@ function Explorer(data) {
     var lift = ends.map(function (x) { return x / part; });
     lift[2] = Math.min(lift[2], 1 / Math.max(part, prior.low, 1e-12));
     return {
-      recall: ends, lift: lift, threshold: budgetThreshold(state, depth, part),
+      share: part, recall: ends, lift: lift, threshold: budgetThreshold(state, depth, part),
       precision: ends.map(function (x, i) { return Math.min(1, priors[i] * x / part); })
     };
   }
@@ -230,18 +228,22 @@ function startPage(data) {
     var out = explorer.expect(now), figures = out.figures, cells = Object.keys(out.cells);
     fill("threshold", number(out.threshold), out.threshold);
     Object.keys(figures).forEach(function (name) { fillRange(name, figures[name], name === "cost" ? number : percent); });
-    var rows = wholeRows(cells.map(function (name) { return out.cells[name][0]; }), data.rows);
+    var rows = wholeRows(cells.map(function (name) { return out.cells[name][0]; }), out.rows);
+    document.querySelectorAll(".rows-shown").forEach(function (span) { span.textContent = whole(out.rows); });
     cells.forEach(function (name, i) {
-      var ends = times(out.cells[name], data.rows);
+      var ends = times(out.cells[name], out.rows);
       fillRange(name, [rows[i], Math.min(ends[1], rows[i]), Math.max(ends[2], rows[i])], whole);
     });
-    fillRange("bill", times(figures.cost, data.rows * now.miss / (1 - now.cost)), amount);
-    if (data.newRows !== null) {
+    fillRange("bill", times(figures.cost, out.rows * now.miss / (1 - now.cost)), amount);
+    if (data.newRows !== null && out.flaggedRows === null) {
+      fill("reallyFlagged", "–", "");
+    } else if (data.newRows !== null) {
       var about = data.newRows.rank.length < data.rows && out.flaggedRows !== data.found.flagged ? "about " : "";
       fill("reallyFlagged", about + whole(out.flaggedRows), out.flaggedRows);
     }
     move("scores", "cut", out.score, null);
     move("outlook", "cut", now.prior, null);
+    move("precision", "cut", figures.recall[0], figures.precision[0]);
     move("roc", "cut", figures.false_positive_rate[0], figures.recall[0]);
     move("gain", "cut", figures.flagged[0], figures.recall[0]);
     byId("said").textContent = "With " + percent(now.prior) + " positives and cost " + number(now.cost) + ", "
@@ -257,7 +259,7 @@ function startPage(data) {
     fillRange("budgetPrecision", found.precision, percent);
     fillRange("budgetRecall", found.recall, percent);
     fillRange("budgetLift", found.lift, number);
-    move("gain", "checked", now.budget / data.rows, found.recall[0]);
+    move("gain", "checked", found.share, found.recall[0]);
   }
 
   function showCost() {
@@ -272,7 +274,7 @@ function startPage(data) {
   function aboveZero(x) { return x > 0 && isFinite(x); }
   var controls = {
     prior: { ids: ["prior", "prior-number"], rule: "The share of positives must lie between 0 and 1",
-      fits: function (x) { return x >= 0 && x <= 1; }, take: function (x) { now.prior = x; now.known = null; } },
+      fits: function (x) { return x >= 0 && x <= 1; }, take: function (x) { now.prior = x; now.known = null; if (byId("period") !== null) { byId("period").value = ""; } } },
     cost: { ids: ["cost", "cost-number"], rule: "The cost must lie between 0 and 1, without the ends",
       fits: function (x) { return x > 0 && x < 1; }, take: function (x) { now.cost = x; } },
     falseAlarm: { ids: ["false-alarm"], rule: "An amount must be above 0", fits: aboveZero,
@@ -317,6 +319,7 @@ function startPage(data) {
 
   function goTo(known) {
     byId("refused").textContent = "";
+    if (byId("period") !== null) { byId("period").value = String(known); }
     now.known = known;
     now.prior = data.known[known].value;
     now.cost = data.cost;
@@ -325,6 +328,9 @@ function startPage(data) {
   }
   byId("as-found").addEventListener("click", function () { goTo(0); });
   byId("as-trained").addEventListener("click", function () { goTo(1); });
+  if (byId("period") !== null) {
+    byId("period").addEventListener("change", function () { goTo(Number(this.value)); });
+  }
   refresh("prior-number");
 }
 

@@ -7,12 +7,13 @@ import hashlib
 import io
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
 from html import escape
 from importlib.resources import files
 from typing import Any, TypedDict, Unpack
+from urllib.parse import quote
 from xml.etree import ElementTree
 
 from drpu import __version__, plots
@@ -36,6 +37,7 @@ class ReportOptions(TypedDict, total=False):
     by_name: str | None
     audit: Any
     budget: float | None
+    beside: Mapping[str, Any] | None
 
 
 def write_report(
@@ -79,6 +81,9 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
     budget : int or float, optional
         Rows that can be checked, or their share as a float up to 1; see ``at_budget``. Without new
         rows, a number of rows is one of 10,000.
+    beside : mapping of str to array-like, optional
+        Columns to show beside the rows to check, such as ``{"id": ids}``: one value for each new row. The
+        page has no other values of rows.
 
     Returns
     -------
@@ -122,6 +127,9 @@ def _page(
         data=data,
         texts=texts,
         by=by if isinstance(by, str) else "group",
+        download=None
+        if data.listed is None
+        else f"data:text/csv;charset=utf-8,{quote(texts.rows_csv(data))}",
         figures=[(figure, markup(as_svg(figure, data))) for figure in FIGURES if figure.applies(data)],
     )
     return data, page
@@ -171,18 +179,21 @@ class PageFigure:
 
 
 def _priors(data: ReportData) -> plots.Display:
-    return plots.PriorDisplay({"training": data.train} | ({"new rows": data.prior} if data.new else {}))
+    priors = {"training": data.train} | ({"new rows": data.prior} if data.new else {})
+    return plots.PriorDisplay(priors, shifted=["new rows"] if data.other_shift else [])
 
 
 def _groups(data: ReportData) -> plots.Display:
     assert data.groups is not None
-    return plots.PriorDisplay({str(g.name): g.prior for g in data.groups}, whole=data.groups.whole)
+    shifted = [str(group.name) for group in data.groups if group.shift == "other"]
+    priors = {str(group.name): group.prior for group in data.groups}
+    return plots.PriorDisplay(priors, whole=data.groups.whole, shifted=shifted)
 
 
 def _prior_limits(data: ReportData) -> str:
     if data.prior.identified and data.train.identified:
         return "The upper end is a bound; the lower end assumes that the best scores belong to positives."
-    return "If the data give an upper bound only, the lower end has no meaning."
+    return "A prior that is not identified may lie anywhere in its interval."
 
 
 def _gain(data: ReportData) -> plots.Display:
@@ -213,10 +224,21 @@ FIGURES = (
         "Share of positives",
         "By group, with limits that hold for all groups together.",
         _groups,
-        applies=lambda data: data.groups is not None,
+        applies=lambda data: bool(data.periods),
     ),
     PageFigure("priors", "Shares of positives", "With their intervals.", _priors, _prior_limits),
     PageFigure("gain", "Positives found by checking rows", "", _gain, texts.lift_text),
+    PageFigure(
+        "precision",
+        "Precision and recall",
+        "For every threshold, with limits that include the interval of the share of positives.",
+        lambda data: plots.PrecisionRecallDisplay.from_gain(
+            data.gain,
+            data.fitted.tails.n_positive,
+            data.prior,
+            point=(data.figure("recall").value, data.figure("precision").value),
+        ),
+    ),
     PageFigure(
         "scores",
         "Score distributions",

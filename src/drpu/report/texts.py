@@ -5,6 +5,8 @@ Only types are imported from modules that need NumPy, so the command line can us
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,7 +25,11 @@ __all__ = [
     "lead",
     "lift_text",
     "number",
+    "period_sentences",
     "prior_text",
+    "rows_csv",
+    "rows_table",
+    "scenario_text",
     "share",
     "share_range",
     "tables",
@@ -37,6 +43,16 @@ FIGURES = {
     "accuracy": "rows labelled rightly",
     "cost": "mean cost of a row",
 }
+
+
+# What moved in new rows, as a sentence, and whether only the prior did.
+SHIFTS = {
+    "prior": "only the share of positives; labels follow it",
+    "other": "more than the share of positives; labels move only as far as there is support for it",
+    "answers": "labels follow the answers",
+    "none": "nothing was adapted",
+}
+ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "none": "was not asked"}
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -74,12 +90,25 @@ def figure_text(figure: Any, form: Any = share) -> str:
 
 
 def prior_text(prior: PriorEstimate) -> str:
-    """A prior as text: its value and limits, or the bound if it is not identified."""
+    """A prior as text: its value and limits, and whether it is identified."""
     if prior.method == "given":
         return f"{share(prior.value)} (given)"
-    if not prior.identified:
-        return f"at most {share(prior.high)}; {share(prior.value)} if the best-scored rows are all positive"
-    return f"{share(prior.value)} ({share_range(prior.low, prior.high)} at {prior.level:.0%})"
+    text = f"{share(prior.value)} ({share_range(prior.low, prior.high)} at {prior.level:.0%})"
+    return text if prior.identified else f"{text}, not identified{_at_most(prior)}"
+
+
+def _at_most(prior: PriorEstimate) -> str:
+    return "" if prior.upper is None else f": at most {share(prior.upper)} by the best-scored rows"
+
+
+def scenario_text(fitted: Any) -> str:
+    """Where labels come from, and what the other scenario would change."""
+    other, stated = fitted.in_other_scenario(), "case-control: labelled rows are a sample beside the others"
+    name, rows = "single-sample", "of all rows, labelled ones included"
+    if fitted.labelled_fraction > 0:
+        stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
+        name, rows = "case-control", "of the unlabeled rows"
+    return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"
 
 
 # -- main results ----------------------------------------------------------------------------------
@@ -89,16 +118,32 @@ def lead(data: ReportData) -> str:
     """The page in one sentence."""
     if data.new is None:
         return f"The share of positives in training was {prior_text(data.train)}."
-    if not data.prior.identified:
-        return (
-            f"At most {share(data.prior.high)} of the {data.rows:,} new rows are positive; "
-            f"{share(data.prior.value)} if the best-scored rows are all positive."
-        )
     trained = share(data.train.value)
     found = f"About {_rows(data, data.prior.value)} of the {data.rows:,} new rows are positive"
+    if data.other_shift:
+        return f"{found}, by a rough reading: more than the share of positives ({trained}) has changed."
+    if not data.prior.identified:
+        return f"{found}, but the data do not determine this number{_at_most(data.prior)}."
     if data.change is None:
         return f"{found}. The share may be that of training ({trained}): the intervals overlap."
     return f"{found}. The share of positives {data.change} from {trained} in training."
+
+
+def period_sentences(data: ReportData) -> list[str]:
+    """What was found in each period, and what to do there."""
+    said = []
+    for period in data.periods:
+        low, value, high = (
+            f"{round(end * period.n):,}" for end in (period.prior.low, period.prior.value, period.prior.high)
+        )
+        found = f"{period.name}: about {value} of {period.n:,} rows are positive ({low} to {high})"
+        if period.shift == "other":
+            found += f", by a rough reading: {SHIFTS['other']}"
+        elif not period.prior.identified:
+            found += ", but the data do not determine the number"
+        top = "" if data.budget is None else "the top "
+        said.append(f"{found}. Check {top}{period.flagged:,} rows.")
+    return said
 
 
 def cards(data: ReportData) -> list[tuple[str, str, str]]:
@@ -110,9 +155,6 @@ def _how_many(data: ReportData) -> tuple[str, str, str]:
     question, prior = "How many are positive?", data.prior
     if data.new is None:
         return question, share(prior.value), "of the rows, at the prior that this classifier works at."
-    if not prior.identified:
-        sentence = f"{share(prior.high)} of {data.rows:,} new rows; fewer are possible."
-        return question, f"at most {_rows(data, prior.high)}", sentence
     sentence = f"{share(prior.value)} of {data.rows:,} new rows; {share(data.train.value)} in training."
     return question, f"about {_rows(data, prior.value)}", sentence
 
@@ -121,16 +163,19 @@ def _how_sure(data: ReportData) -> tuple[str, str, str]:
     question, prior = "How sure is that?", data.prior
     if prior.method == "given":
         return question, "given", "The share was stated by a person, not estimated."
+    answer = share_range(prior.low, prior.high)
+    if data.other_shift:
+        return question, answer, "This is a rough reading. Answers for 50 rows help: see drpu audit."
     if not prior.identified:
         sentence = (
-            "The data do not show how many of the rows with the highest scores are negative. "
-            "True labels of about 100 rows show it: see drpu audit."
+            f"Not identified{_at_most(prior)}. The data do not show how many of the rows with the highest "
+            "scores are negative; true labels of about 50 rows show it: see drpu audit."
         )
-        return question, "upper bound only", sentence
+        return question, answer, sentence
     sentence = f"with {prior.level:.0%} confidence"
     if data.new is not None:
         sentence += f": {_rows(data, prior.low)} to {_rows(data, prior.high)} rows"
-    return question, share_range(prior.low, prior.high), f"{sentence}."
+    return question, answer, f"{sentence}."
 
 
 def _what_to_do(data: ReportData) -> tuple[str, str, str]:
@@ -138,6 +183,9 @@ def _what_to_do(data: ReportData) -> tuple[str, str, str]:
     if data.other_shift:
         sentence = "More than the share of positives has changed. Find out why before the labels are used."
         return question, "check the data", sentence
+    if data.listed is not None and data.groups is not None:
+        sentence = "Each period has its own share, decision and budget: see the sentences above."
+        return question, f"check {data.listed.n:,} rows", sentence
     of = f" of {data.rows:,}" if data.new is None else ""
     if data.budget is not None:
         rows, found, lift = data.to_check, data.budget, data.budget.lift
@@ -167,17 +215,18 @@ def _rows(data: ReportData, part: float) -> str:
 
 def cautions(data: ReportData) -> list[str]:
     """What the reader must know before the numbers are used."""
-    said = [" ".join(str(warning).split()) for warning in data.caught]
+    kinds = {type(warning): warning for warning in reversed(data.caught)}  # the first one of each kind
+    said = [
+        " ".join(warning.for_command_line(share).removeprefix(f"[{warning.code}]").split())
+        for warning in reversed(kinds.values())
+    ]
     if data.few_positives:
         said.append(
             f"Only {data.fitted.tails.n_positive:.0f} positives were held out: shares and limits are rough. "
             "Label more, or give the training prior if you know it."
         )
     if not data.train.identified:
-        said.append(
-            f"The training share is known as an upper bound only: {prior_text(data.train)}. "
-            "Expected numbers depend on it."
-        )
+        said.append(f"The training share is {prior_text(data.train)}. Expected numbers depend on it.")
     if data.train.value >= 0.995:
         said.append("Nearly all training rows are estimated to be positive: check the labels first.")
     return said
@@ -201,29 +250,35 @@ class TextTable:
 
 def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
     """Tables about the new rows with their headings and a sentence, as far as they apply."""
+    if data.fitted.notes:
+        found: list[Any] = [
+            (note.column or "rows", note.text(command_line=True)) for note in data.fitted.notes
+        ]
+        yield "The training table", "", TextTable(("column", "what was found"), found)
     moved = getattr(data.current, "moved_columns_", ())
     if moved:
         rows: list[Any] = [(shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved]
         table = TextTable(("column", "rows that do not fit", "p-value"), rows, (1, 2))
         note = "Their distribution changed more than a new share of positives explains."
         yield "Columns that moved", note, table
-    if data.groups is not None:
+    if data.periods:
         rows = [
             (
-                str(group.name),
-                f"{group.n:,}",
-                (share(group.prior.value), share_range(group.prior.low, group.prior.high)),
-                share(group.alone.value),
-                "yes" if data.only_prior_changed(group.p_value) else "no",
+                str(period.name),
+                f"{period.n:,}",
+                (share(period.prior.value), share_range(period.prior.low, period.prior.high)),
+                f"{period.flagged:,}",
+                ONLY_PRIOR[period.shift],
+                ", ".join(period.warnings),
             )
-            for group in data.groups
+            for period in data.periods
         ]
-        head = (by, "rows", "share of positives", "from its rows alone", "only the share changed?")
+        head = (by, "rows", "share of positives", "rows to check", "only the share changed?", "warnings")
         note = (
             "The limits hold for all groups together. Values are shrunk towards the share of all rows "
             "(dashed line); the fewer rows a group has, the more."
         )
-        yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (3, 4))
+        yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (4, 5))
     before = getattr(data.current, "before_audit_", None)
     if before is not None:
         pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
@@ -244,6 +299,40 @@ def expectations(data: ReportData) -> TextTable:
     return TextTable(("figure", "meaning", "adapted", "as trained"), rows, (2, 3), (1,))
 
 
+LISTED = 10  # rows on the page itself; the file to download has more of them
+
+
+def rows_table(data: ReportData) -> TextTable | None:
+    """The first rows to check, with their probabilities and reasons."""
+    if data.listed is None:
+        return None
+    head, rows = _listed(data)
+    shown = [(row[0], share(row[1]), *map(str, row[2:])) for row in rows[:LISTED]]
+    return TextTable(head, shown, (1,), tuple(k for k, name in enumerate(head) if name == "against it"))
+
+
+def rows_csv(data: ReportData) -> str:
+    """The rows to check as CSV."""
+    head, rows = _listed(data)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([head, *((row[0], f"{row[1]:.6g}", *row[2:]) for row in rows)])
+    return text.getvalue()
+
+
+def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Names of columns, and a line for each row: its number from 1 on, probability, reasons, and values."""
+    assert data.listed is not None
+    found = data.listed
+    head: tuple[str, ...] = ("row", "probability")
+    columns: list[Any] = [(found.position + 1).tolist(), found.probability.tolist()]
+    if found.groups is not None:
+        head, columns = (*head, "group"), [*columns, found.groups]
+    if found.reasons is not None:
+        head, columns = (*head, "for it", "against it"), [*columns, *zip(*found.reasons, strict=True)]
+    return (*head, *found.columns), list(zip(*columns, *found.columns.values(), strict=True))
+
+
 def lift_text(data: ReportData) -> str:
     """Positives found when as many rows are checked as there are positives."""
     depth = min(max(data.prior.value, 0.001), 1.0)
@@ -262,17 +351,12 @@ def facts(data: ReportData) -> TextTable:
     columns = f"{data.current.n_features_in_} columns"
     if names is not None:
         columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
-    scenario = (
-        "case-control: the unlabeled rows are a sample of the population"
-        if fitted.labelled_fraction == 0
-        else f"single sample: {share(fitted.labelled_fraction)} of the population is labelled"
-    )
     rows: list[Any] = [
         ("Model", f"{type(fitted.model.functions[0]).__name__}, {len(fitted.model.functions)} fold models"),
         ("Columns", columns),
-        ("Positives held out", f"{fitted.tails.n_positive:,.0f}"),
-        ("Unlabeled training rows counted", f"{fitted.tails.n:,.0f}"),
-        ("Where labels come from", scenario),
+        ("Training sample", f"{fitted.sizes[0]:,} labelled positives, {fitted.sizes[1]:,} unlabeled rows"),
+        ("Held out for counts", f"{fitted.tails.n_positive:,.0f} positives, {fitted.tails.n:,.0f} unlabeled"),
+        ("Scenario", scenario_text(fitted)),
         ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
         ("Area under the ROC curve", f"{data.roc.area:.3f}"),
@@ -284,6 +368,6 @@ def facts(data: ReportData) -> TextTable:
         ]
         test = data.current.shift_test_
         if test is not None:
-            verdict = "more than the prior has changed" if data.other_shift else "no evidence against it"
+            verdict = ONLY_PRIOR[data.current.shift_]
             rows.append(("Did only the prior change?", f"{verdict} (p = {test.p_value:.2g} for the scores)"))
     return TextTable((), rows)

@@ -49,15 +49,19 @@ def whatif_json(data: ReportData) -> str:
 
 def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
-    threshold = float(data.current.threshold_)
+    threshold, answers = float(data.current.threshold_), getattr(data.current, "map_", None)
     return {
         "cost": data.cost,
         "miss": data.amounts.miss,
         "rows": data.rows,
         "budget": data.to_check,
         "trainPrior": data.train.value,
-        "labels": _labels(data),
-        "known": [_known(data.prior, data.batch), _known(data.train, None)],
+        "known": [
+            _known(data.prior, data.rows, batch=data.batch, labels_at=data.current._label_prior()),
+            _known(data.train, data.rows),
+            *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
+        ],
+        "map": None if answers is None else {"intercept": answers.intercept, "slope": answers.slope},
         "found": {
             "figures": [[figure.value, figure.low, figure.high] for figure in map(data.figure, FIGURES)],
             "threshold": threshold if math.isfinite(threshold) else None,
@@ -70,17 +74,13 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _labels(data: ReportData) -> dict[str, float] | None:
-    """How labels are made if they do not follow the prior alone: a map of the log-odds, and its prior."""
-    current, at = data.current._map(), data.current._labels_at()
-    if current is not None:
-        return {"intercept": current.intercept, "slope": current.slope, "prior": data.prior.value}
-    return None if at is None else {"at": at, "prior": data.prior.value}
-
-
-def _known(prior: PriorEstimate, rows: float | None) -> dict[str, float | None]:
-    """A prior with its limits, and the size of the batch that it was estimated on."""
-    return {"value": prior.value, "low": prior.low, "high": prior.high, "rows": rows}
+def _known(
+    prior: PriorEstimate, rows: int, *, batch: float | None = None, labels_at: float | None = None
+) -> dict[str, Any]:
+    """A prior with limits: the number of rows to show, those it was read from, and the prior of labels."""
+    at = prior.value if labels_at is None else labels_at
+    limits = {"value": prior.value, "low": prior.low, "high": prior.high, "level": str(prior.level)}
+    return limits | {"rows": rows, "batch": batch, "labelsAt": at}
 
 
 # -- decisions by cost -----------------------------------------------------------------------------
@@ -157,16 +157,15 @@ def _gain(data: ReportData) -> dict[str, Any]:
 
 
 def _share_limits(data: ReportData) -> dict[str, Any]:
-    """Limits of a share of the held-out positives, at shares that are dense near the ends."""
+    """Limits of a share of the held-out positives by level, at shares that are dense near the ends."""
     near = np.geomspace(1e-4, 0.1, 80)
     shares = np.concatenate(([0.0], near, np.linspace(0.1, 0.9, 81)[1:-1], 1 - near[::-1], [1.0]))
-    n, level = data.fitted.tails.n_positive, data.prior.level
-    limits = [exact_limits(float(share), n, (1 - level) / 2) for share in shares]
-    return {
-        "at": _short(shares, 8),
-        "low": _short(x for x, _ in limits),
-        "high": _short(x for _, x in limits),
-    }
+    n, found = data.fitted.tails.n_positive, {}
+    for level in {0.95, data.prior.level, data.train.level, *(p.prior.level for p in data.periods)}:
+        limits = [exact_limits(float(share), n, (1 - level) / 2) for share in shares]
+        low, high = (_short(ends) for ends in zip(*limits, strict=True))
+        found[str(level)] = {"at": _short(shares, 8), "low": low, "high": high}
+    return found
 
 
 def _new_rows(data: ReportData) -> dict[str, Any] | None:

@@ -38,17 +38,23 @@ from drpu.ratios.base import ScoreLearner
 __all__ = ["PURival", "PosteriorRival", "RivalRecord", "ScoredRival"]
 
 
-class PURival(PUClassifier):
+@dataclass(eq=False, repr=False, kw_only=True)
+class Parameters:
+    """What every method has; a parameter is a field, which a subclass may give another default."""
+
+    prior: Any = "km2"
+    cost: float = 0.5
+    scenario: str = "case-control"
+    pos_label: Any = None
+    random_state: Any = None
+
+
+class PURival(Parameters, PUClassifier):
     """A classifier that is trained for one prior.
 
     A subclass implements ``_intake``, ``_learn`` and ``decision_function``, and names its fitted
     numbers. Each row is treated alone: a row gets the same label in every batch.
     """
-
-    prior: Any
-    cost: float
-    scenario: str
-    random_state: Any
 
     prior_: PriorEstimate
     model_: Function
@@ -257,8 +263,6 @@ class RivalRecord(Record):
 class PosteriorRival(PURival):
     """A method that estimates the log of the posterior, which may exceed 0."""
 
-    cost: float
-
     @abstractmethod
     def _log_posterior(self, X: Rows) -> FloatArray:
         """Log of the estimated probability of the positive class."""
@@ -273,10 +277,11 @@ class PosteriorRival(PURival):
         return np.column_stack([1 - posterior, posterior])
 
 
+@dataclass(eq=False, repr=False)
 class ScoredRival(PURival):
     """A method whose fitted part is one score, ``model_``."""
 
-    model: Any
+    model: Any = "kernel"
 
     def _intake(self) -> Any:
         return resolve_score(self.model)

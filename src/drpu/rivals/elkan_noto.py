@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = ["ElkanNotoClassifier"]
 FOLDS = 5  # largest number of folds
 
 
+@dataclass(eq=False, repr=False)
 class ElkanNotoClassifier(PosteriorRival):
     r"""Probability of being labelled, divided by the labelled fraction of the positives.
 
@@ -35,15 +37,8 @@ class ElkanNotoClassifier(PosteriorRival):
     prior : "elkan-noto", str, float or PriorEstimate, default="elkan-noto"
         How the constant is determined: by the mean probability of held-out positives, or by
         a prior, given or estimated by a method of :class:`drpu.UPUClassifier`.
-    cost : float, default=0.5
-        False-positive cost in (0, 1), the threshold on the posterior.
-    scenario : {"case-control", "single-sample"}, default="case-control"
-        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`. The original
-        method assumes a single sample.
-    pos_label : label, optional
-        The label of the positives; the default is the larger of the two.
-    random_state : int, RandomState or None, default=None
-        Seeds the classifier and the folds.
+    cost, scenario, pos_label, random_state
+        As in :class:`drpu.UPUClassifier`. The original method assumes a single sample.
 
     Attributes
     ----------
@@ -53,8 +48,8 @@ class ElkanNotoClassifier(PosteriorRival):
         Prior of the training population that follows from the constant, without limits.
     model_ : Function
         Log-odds of the fitted classifier.
-    classes_ : ndarray of shape (2,)
-        The labels, the positive one last.
+    classes_
+        As in :class:`drpu.UPUClassifier`.
 
     Notes
     -----
@@ -85,22 +80,9 @@ class ElkanNotoClassifier(PosteriorRival):
 
     _numbers = {"constant_": (1e-300, 1.0), "_log_odds": (-1e3, 1e3)}  # noqa: RUF012
 
-    def __init__(
-        self,
-        classifier: Any = None,
-        *,
-        prior: Any = "elkan-noto",
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.classifier = classifier
-        self.prior = prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
+    classifier: Any = None
+    _: KW_ONLY
+    prior: Any = "elkan-noto"
 
     def _log_posterior(self, X: Rows) -> FloatArray:
         self._check_fitted()

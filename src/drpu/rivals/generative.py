@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from copy import copy
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
 from drpu.core.prior.estimate import PriorEstimate, as_prior
-from drpu.core.risks import ShiftedRisk, get_loss
+from drpu.core.risks import LOSSES, ShiftedRisk, sigmoid
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.functions.base import Accepts
 from drpu.networks.generative import ClassGenerators, Game
@@ -25,9 +26,10 @@ __all__ = ["GenPUClassifier"]
 MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": fewer steps for few rows, to avoid overfitting
 LARGEST_BATCH = 128
 RIDGE = 1e-3  # of the named models; it cannot be chosen on generated rows
-_LOSS = get_loss("logistic")
+_LOSS = LOSSES["logistic"]
 
 
+@dataclass(eq=False, repr=False)
 class GenPUClassifier(ScoredRival):
     """Classifier trained on generated rows (GenPU).
 
@@ -52,11 +54,6 @@ class GenPUClassifier(ScoredRival):
         Layers of the networks for one-dimensional rows. Rows of shape (28, 28) get convolutions.
     strengths : three floats, default=(1.0, 1.0, 0.1)
         Weights of the three discriminators in the losses of the generators, in the order above.
-    blur : float, default=0.5
-        Noise added to real and generated rows, in standard deviations; it decreases to 0
-        over the first half of the training.
-    penalty : float, default=1.0
-        Weight of the squared gradient of the discriminators at real rows.
     n_generated : int, default=3000
         Rows of each class that the classifier is trained on.
     device : "auto" or torch device, default="auto"
@@ -71,16 +68,12 @@ class GenPUClassifier(ScoredRival):
 
     Attributes
     ----------
-    prior_ : PriorEstimate
-        Prior of the training population.
     test_prior_ : PriorEstimate
         Prior that the classifier was trained for.
     generators_ : ClassGenerators
         The two generators.
-    model_ : Function
-        The fitted classifier.
-    classes_ : ndarray of shape (2,)
-        The labels, the positive one last.
+    prior_, model_, classes_
+        As in :class:`drpu.UPUClassifier`.
 
     Notes
     -----
@@ -109,49 +102,17 @@ class GenPUClassifier(ScoredRival):
 
     _priors = ("test_prior_",)
 
-    generators_: ClassGenerators
-    test_prior_: PriorEstimate
-
-    def __init__(
-        self,
-        model: Any = "kernel",
-        *,
-        steps: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float = 2e-3,
-        noise: int = 32,
-        hidden: Sequence[int] = (128, 128),
-        strengths: Sequence[float] = (1.0, 1.0, 0.1),
-        blur: float = 0.5,
-        penalty: float = 1.0,
-        n_generated: int = 3000,
-        device: Any = "auto",
-        prior: Any = "km2",
-        test_prior: float | PriorEstimate | None = None,
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.steps = steps
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.noise = noise
-        self.hidden = hidden
-        self.strengths = strengths
-        self.blur = blur
-        self.penalty = penalty
-        self.n_generated = n_generated
-        self.device = device
-        self.prior = prior
-        self.test_prior = test_prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
-        self.verbose = verbose
+    _: KW_ONLY
+    steps: int | str = "auto"
+    batch_size: int | str = "auto"
+    learning_rate: float = 2e-3
+    noise: int = 32
+    hidden: Sequence[int] = (128, 128)
+    strengths: Sequence[float] = (1.0, 1.0, 0.1)
+    n_generated: int = 3000
+    device: Any = "auto"
+    test_prior: float | PriorEstimate | None = None
+    verbose: int = 0
 
     def decision_function(self, X: Rows) -> FloatArray:
         """Log-odds of each row minus those of the cost: above 0 for positive predictions."""
@@ -159,7 +120,7 @@ class GenPUClassifier(ScoredRival):
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class, in the order of ``classes_``, for the generated distributions."""
-        posterior = _LOSS.posterior(self._scores(X))
+        posterior = np.asarray(sigmoid(self._scores(X)))
         return np.column_stack([1 - posterior, posterior])
 
     def at_prior(self, prior: float | PriorEstimate, *, random_state: Any = None) -> Self:
@@ -232,8 +193,6 @@ class GenPUClassifier(ScoredRival):
             noise=self.noise,
             hidden=tuple(self.hidden),
             strengths=(self.strengths[0], self.strengths[1], self.strengths[2]),
-            blur=self.blur,
-            penalty=self.penalty,
             device=self.device,
             verbose=self.verbose,
         )
@@ -250,8 +209,7 @@ class GenPUClassifier(ScoredRival):
         check_integer("n_generated", self.n_generated, low=10)
         for width in self.hidden:
             check_integer("hidden", width, low=1)
-        for name in ("learning_rate", "blur", "penalty"):
-            check_real(name, getattr(self, name), low=0)
+        check_real("learning_rate", self.learning_rate, low=0)
         if len(self.strengths) != 3:
             raise ParameterError(f"strengths must be three numbers, got {self.strengths!r}.")
         for strength in self.strengths:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import KW_ONLY, dataclass
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from drpu.rivals.base import ScoredRival
 __all__ = ["PULDClassifier"]
 
 
+@dataclass(eq=False, repr=False)
 class PULDClassifier(ScoredRival):
     r"""Large-margin classifier with unknown labels of the unlabeled rows (PULD).
 
@@ -37,12 +38,8 @@ class PULDClassifier(ScoredRival):
 
     Attributes
     ----------
-    prior_ : PriorEstimate
-        Prior of the training population.
-    model_ : Function
-        The fitted score.
-    classes_ : ndarray of shape (2,)
-        The labels, the positive one last.
+    prior_, model_, classes_
+        As in :class:`drpu.UPUClassifier`.
 
     Notes
     -----
@@ -75,28 +72,10 @@ class PULDClassifier(ScoredRival):
     True
     """
 
-    def __init__(
-        self,
-        model: Any = "kernel",
-        *,
-        positive_strength: float = 1000.0,
-        unlabeled_strength: float = 1000.0,
-        rounds: int = 10,
-        prior: Any = "km2",
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.model = model
-        self.positive_strength = positive_strength
-        self.unlabeled_strength = unlabeled_strength
-        self.rounds = rounds
-        self.prior = prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
+    _: KW_ONLY
+    positive_strength: float = 1000.0
+    unlabeled_strength: float = 1000.0
+    rounds: int = 10
 
     def decision_function(self, X: Rows) -> FloatArray:
         """Margin of each row: above 0 for positive predictions."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -28,7 +29,7 @@ NETWORK = {"early_stopping": False, "learning_rate": 1e-3, "weight_decay": 2.0}
 
 
 def _has_posterior(classifier: _RiskClassifier) -> bool:
-    if not get_loss(classifier.loss).has_posterior:
+    if get_loss(classifier.loss).posterior is None:
         raise AttributeError(
             f"{type(classifier).__name__} has no predict_proba with loss={classifier.loss!r}, "
             "whose scores are not probabilities: use loss='logistic'."
@@ -36,10 +37,12 @@ def _has_posterior(classifier: _RiskClassifier) -> bool:
     return True
 
 
+@dataclass(eq=False, repr=False)
 class _RiskClassifier(ScoredRival):
     """Common base of uPU, nnPU and PUa: a risk with a prior and a margin loss."""
 
-    loss: str
+    _: KW_ONLY
+    loss: str = "logistic"
 
     def decision_function(self, X: Rows) -> FloatArray:
         """Score of each row minus the threshold at the cost: above 0 for positive predictions."""
@@ -48,7 +51,9 @@ class _RiskClassifier(ScoredRival):
     @available_if(_has_posterior)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class, in the order of ``classes_``."""
-        posterior = get_loss(self.loss).posterior(self._scores(X))
+        posterior_of = get_loss(self.loss).posterior
+        assert posterior_of is not None
+        posterior = posterior_of(self._scores(X))
         return np.column_stack([1 - posterior, posterior])
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
@@ -61,7 +66,7 @@ class _RiskClassifier(ScoredRival):
         """Fit the score for rows whose prior is ``target``."""
         loss = get_loss(self.loss)
         # With a posterior, the cost is a threshold on it. Otherwise the cost is part of the risk.
-        cost = 0.5 if loss.has_posterior else self.cost
+        cost = self.cost if loss.posterior is None else 0.5
         objective = ShiftedRisk(population.unlabeled_prior, target, loss, cost, **self._correction())
         self.model_ = self._seeded(rng).fit_score(pair, objective)
         self.prior_ = population.prior
@@ -73,24 +78,6 @@ class _RiskClassifier(ScoredRival):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         get_loss(self.loss)
-
-
-class _CorrectedClassifier(_RiskClassifier):
-    """Common base of nnPU and PUa: the non-negative correction."""
-
-    beta: float
-    gamma: float
-
-    def _correction(self) -> dict[str, Any]:
-        return {"corrected": True, "beta": self.beta, "gamma": self.gamma}
-
-    def _intake(self) -> ScoreLearner:
-        return resolve_score(self.model, **NETWORK)
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        check_real("beta", self.beta, low=0)
-        check_real("gamma", self.gamma, low=0)
 
 
 class UPUClassifier(_RiskClassifier):
@@ -150,27 +137,9 @@ class UPUClassifier(_RiskClassifier):
     True
     """
 
-    def __init__(
-        self,
-        model: Any = "kernel",
-        *,
-        loss: str = "logistic",
-        prior: Any = "km2",
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.model = model
-        self.loss = loss
-        self.prior = prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
 
-
-class NNPUClassifier(_CorrectedClassifier):
+@dataclass(eq=False, repr=False)
+class NNPUClassifier(_RiskClassifier):
     """Classifier that minimises the non-negative risk (nnPU), which prevents overfitting.
 
     Parameters
@@ -217,31 +186,25 @@ class NNPUClassifier(_CorrectedClassifier):
     True
     """
 
-    def __init__(
-        self,
-        model: Any = "kernel",
-        *,
-        loss: str = "sigmoid",
-        beta: float = 0.0,
-        gamma: float = 1.0,
-        prior: Any = "km2",
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.model = model
-        self.loss = loss
-        self.beta = beta
-        self.gamma = gamma
-        self.prior = prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
+    _: KW_ONLY
+    loss: str = "sigmoid"
+    beta: float = 0.0
+    gamma: float = 1.0
+
+    def _correction(self) -> dict[str, Any]:
+        return {"corrected": True, "beta": self.beta, "gamma": self.gamma}
+
+    def _intake(self) -> ScoreLearner:
+        return resolve_score(self.model, **NETWORK)
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        check_real("beta", self.beta, low=0)
+        check_real("gamma", self.gamma, low=0)
 
 
-class PUaClassifier(_CorrectedClassifier):
+@dataclass(eq=False, repr=False)
+class PUaClassifier(NNPUClassifier):
     """Classifier that minimises the non-negative risk at another test prior (PUa).
 
     The method needs the test prior for training: as ``test_prior``, or estimated from
@@ -284,32 +247,8 @@ class PUaClassifier(_CorrectedClassifier):
 
     _priors = ("test_prior_",)
 
-    test_prior_: PriorEstimate
-
-    def __init__(
-        self,
-        model: Any = "kernel",
-        *,
-        loss: str = "sigmoid",
-        beta: float = 0.0,
-        gamma: float = 1.0,
-        prior: Any = "km2",
-        test_prior: float | PriorEstimate | None = None,
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.model = model
-        self.loss = loss
-        self.beta = beta
-        self.gamma = gamma
-        self.prior = prior
-        self.test_prior = test_prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
+    _: KW_ONLY
+    test_prior: float | PriorEstimate | None = None
 
     def fit(self, X: Rows, y: Any, sample_weight: Any = None, *, X_test: Rows | None = None) -> Self:
         """Fit the classifier for the prior of other rows.

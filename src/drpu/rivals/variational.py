@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = ["VPUClassifier"]
 NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
 
 
+@dataclass(eq=False, repr=False)
 class VPUClassifier(PosteriorRival, ScoredRival):
     r"""Classifier by the variational risk (VPU), which needs no prior.
 
@@ -44,14 +46,8 @@ class VPUClassifier(PosteriorRival, ScoredRival):
     prior : float, PriorEstimate or str, optional
         Not needed. If it is given, or estimated by a named method, :math:`\Phi` is scaled such
         that the mean posterior equals the prior, instead of scaling by its maximum.
-    cost : float, default=0.5
-        False-positive cost in (0, 1), the threshold on the posterior.
-    scenario : {"case-control", "single-sample"}, default="case-control"
-        How the labelled rows were collected, as in :class:`drpu.DRPUClassifier`.
-    pos_label : label, optional
-        The label of the positives; the default is the larger of the two.
-    random_state : int, RandomState or None, default=None
-        Seeds the network.
+    cost, scenario, pos_label, random_state
+        As in :class:`drpu.UPUClassifier`.
 
     Attributes
     ----------
@@ -60,10 +56,8 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         maximum over the unlabeled training rows.
     prior_ : PriorEstimate
         Mean posterior of the training population, without limits, or the given prior.
-    model_ : Function
-        Score of the fitted network.
-    classes_ : ndarray of shape (2,)
-        The labels, the positive one last.
+    model_, classes_
+        As in :class:`drpu.UPUClassifier`.
 
     Notes
     -----
@@ -91,26 +85,11 @@ class VPUClassifier(PosteriorRival, ScoredRival):
 
     _numbers = {"log_scale_": (-1e6, 1e6)}  # noqa: RUF012
 
-    def __init__(
-        self,
-        model: Any = "network",
-        *,
-        mixup: float = 2.0,
-        concentration: float = 0.3,
-        prior: Any = None,
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.model = model
-        self.mixup = mixup
-        self.concentration = concentration
-        self.prior = prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
+    model: Any = "network"
+    _: KW_ONLY
+    mixup: float = 2.0
+    concentration: float = 0.3
+    prior: Any = None
 
     def _log_posterior(self, X: Rows) -> FloatArray:
         return np.asarray(-softplus(-self._scores(X)) - self.log_scale_)

@@ -16,49 +16,30 @@ from drpu.core.shift.columns import Cells, column_quantiles, count_columns
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError
 from drpu.functions.trees import BoostedFunction
-from drpu.ratios.clusters import Part
-from drpu.tables.encoder import TableEncoder
+from drpu.ratios.clusters import MOST_LABELS, Counts, Part, Plan
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
 
-__all__ = ["MOST_LABELS", "Plan", "TreeTraining", "fold_of", "one_at_a_time", "worker_addresses"]
+__all__ = ["TreeTraining", "fold_of", "one_at_a_time", "pieces", "worker_addresses"]
 
-MOST_LABELS = 100  # a column with more values than this is not a label
 MOST_SORTED = 50_000  # rows of a part that are sorted for quantiles
 
-Survey = tuple[list[tuple[list[Any], list[int]]], TableSummary]
+Survey = tuple[Counts, TableSummary]
 
 
-class Plan:
-    """How the rows of partitions are encoded, and assigned to folds and workers."""
+def pieces(plan: Plan, part: Any, places: int) -> list[Part]:
+    """The rows of a partition, grouped by the worker that their hash assigns them to."""
+    import pandas as pd
 
-    def __init__(
-        self,
-        table: TableEncoder,
-        label: str,
-        weight: str | None,
-        key: str | None,
-        positive: np.ndarray[Any, Any],
-        held: int | float,
-        salt: int,
-    ) -> None:
-        self.table, self.label, self.weight, self.key = table, label, weight, key
-        self.columns = [plan.name for plan in table.used]
-        self.positive, self.held, self.salt = positive, held, salt
-
-    def pieces(self, part: Any, places: int) -> list[Part]:
-        """The rows of a partition, grouped by the worker that their hash assigns them to."""
-        import pandas as pd
-
-        rows = self.table.transform(read_frame(part[self.columns]), warn=False)
-        named = part[self.columns if self.key is None else [self.key]]
-        hashed = pd.util.hash_pandas_object(named, index=False, hash_key=f"{self.salt:016d}").to_numpy()
-        mixed = hashed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(self.salt)
-        place = (mixed >> np.uint64(40)) % np.uint64(places)
-        weight = None if self.weight is None else part[self.weight].to_numpy(dtype=np.float64)
-        positive = part[self.label].isin(self.positive).to_numpy(dtype=bool)
-        whole = Part(rows, positive, fold_of(mixed, self.held), weight)
-        return [whole.take(np.flatnonzero(place == k)) for k in range(places)]
+    rows = plan.table.transform(read_frame(part[plan.columns]), warn=False)
+    named = part[plan.columns if plan.key is None else [plan.key]]
+    hashed = pd.util.hash_pandas_object(named, index=False, hash_key=f"{plan.salt:016d}").to_numpy()
+    mixed = hashed * np.uint64(0x9E3779B97F4A7C15) + np.uint64(plan.salt)
+    place = (mixed >> np.uint64(40)) % np.uint64(places)
+    weight = None if plan.weight is None else part[plan.weight].to_numpy(dtype=np.float64)
+    positive = part[plan.label].isin(plan.positive).to_numpy(dtype=bool)
+    whole = Part(rows, positive, fold_of(mixed, plan.held), weight)
+    return [whole.take(np.flatnonzero(place == k)) for k in range(places)]
 
 
 def fold_of(hashed: np.ndarray[Any, np.dtype[np.uint64]], held: int | float) -> IntArray:
@@ -73,7 +54,7 @@ def survey(part: Any, place: int, columns: list[str], label: str) -> Survey:
     """Labels of a partition, and summaries of its columns whose kind depends on their values."""
     found = part[label].value_counts(dropna=False).head(MOST_LABELS + 1)
     table = TableSummary.of(read_frame(part[columns]), (place, 0))
-    return [(found.index.tolist(), found.tolist())], table
+    return list(zip(found.index.tolist(), found.tolist(), strict=True)), table
 
 
 def add_surveys(parts: list[Survey]) -> Survey:

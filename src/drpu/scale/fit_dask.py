@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_integer
 from drpu._optional import require
-from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu._typing import FloatArray, IntArray
 from drpu.core.shift.columns import Cells
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
+from drpu.exceptions import ClusterError, DataTypeError
 from drpu.functions.trees import BoostedFunction, Trees, category_settings
-from drpu.ratios.clusters import FrameLearner, RowsOnCluster
+from drpu.ratios.clusters import Counts, FrameLearner, Plan, feature_columns
 from drpu.scale import dask_tasks as tasks
-from drpu.scale.dask_tasks import MOST_LABELS, Plan, TreeTraining, one_at_a_time, worker_addresses
+from drpu.scale.dask_tasks import TreeTraining, one_at_a_time, worker_addresses
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.summaries import ColumnSummary
-from drpu.tables.values import DATE, NUMBER, is_missing
+from drpu.tables.values import DATE, NUMBER
 
 __all__ = ["DaskBoosted"]
 
+ATTEMPTS = 3  # to train trees, after a worker was lost
 FAN = 16  # results added in one task
 
 
+@dataclass(eq=False, repr=False)
 class DaskBoosted(FrameLearner):
     """Density ratio of boosted trees (LightGBM), fitted on the workers that hold a Dask data frame.
 
@@ -41,79 +43,40 @@ class DaskBoosted(FrameLearner):
 
     Parameters
     ----------
-    n_rounds : int, default=200
-        Number of trees.
-    learning_rate : float, default=0.1
-        Fraction of each tree that is added.
-    leaves : int, default=31
-        Maximum number of leaves of a tree.
+    n_rounds, learning_rate, leaves, l2, key, random_state
+        As in :class:`drpu.SparkBoosted`.
     min_leaf : int, default=20
         Minimum number of rows of a leaf.
-    l2 : float, default=20.0
-        Added to the hessian of each leaf, which shrinks its value.
-    key : str, optional
-        Column that identifies a row. Its hash determines the fold of the row, and it is not a feature.
-        By default all features are hashed, so equal rows are in the same fold.
-    most_levels : int, default=100000
-        Maximum number of held-out positives whose scores are kept as levels of the counts. If there are more,
-        a random sample of them is kept.
-    retries : int, default=2
-        How often a fit is repeated after a worker was lost.
     client : distributed.Client, optional
         The Dask client; by default the current one.
-    random_state : int, RandomState or None, default=None
-        Seed of the folds and of the trees.
     """
 
     engine = "Dask"
 
-    def __init__(
-        self,
-        *,
-        n_rounds: int = 200,
-        learning_rate: float = 0.1,
-        leaves: int = 31,
-        min_leaf: int = 20,
-        l2: float = 20.0,
-        key: str | None = None,
-        most_levels: int = 100_000,
-        retries: int = 2,
-        client: Any = None,
-        random_state: Any = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_leaf = min_leaf
-        self.l2 = l2
-        self.key = key
-        self.most_levels = most_levels
-        self.retries = retries
-        self.client = client
-        self.random_state = random_state
+    _: KW_ONLY
+    min_leaf: int = 20
+    client: Any = None
 
     def __sklearn_clone__(self) -> DaskBoosted:
         return type(self)(**self.get_params(deep=False))  # a client is shared, never copied
 
-    def open(  # noqa: D102
-        self,
-        frame: Any,
-        label: str,
-        weight: str | None,
-        split: Callable[[int, int], int | float],
-        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
-    ) -> tuple[RowsOnCluster, np.ndarray[Any, Any], int | float]:
-        self._check_parameters()
+    def survey(self, frame: Any, label: str, weight: str | None) -> tuple[Counts, TableEncoder]:  # noqa: D102
+        client = self._client()
+        if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
+            raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
+        return _survey(client, frame, feature_columns(list(frame.columns), label, weight, self.key), label)
+
+    def rows(self, frame: Any, plan: Plan) -> DaskRows:  # noqa: D102
+        return DaskRows(self._client(), frame, plan, self)
+
+    def _client(self) -> Any:
         distributed = require("distributed", extra="dask", for_="DaskBoosted")
-        client = _client(distributed, self.client)
-        columns = feature_columns(frame, label, weight, self.key)
-        found, table = _survey(client, frame, columns, label)
-        labels, sizes = _label_counts(found, label)
-        positive, classes = read_labels(labels)
-        n_positive = int(sizes[positive].sum())
-        held = split(n_positive, int(sizes.sum()) - n_positive)
-        plan = Plan(table, label, weight, self.key, labels[positive], held, self.salt())
-        return DaskRows(client, frame, plan, self), classes, held
+        try:
+            return distributed.get_client() if self.client is None else self.client
+        except ValueError as error:
+            raise ClusterError(
+                "DaskBoosted needs a Dask client: write client = dask.distributed.Client(...) first."
+            ) from error
 
     def settings(self, seed: int) -> dict[str, Any]:
         """Settings of LightGBM."""
@@ -131,16 +94,8 @@ class DaskBoosted(FrameLearner):
         }
 
     def _check_parameters(self) -> None:
-        for name, low in (
-            ("n_rounds", 1),
-            ("leaves", 2),
-            ("min_leaf", 1),
-            ("most_levels", 1),
-            ("retries", 0),
-        ):
-            check_integer(name, getattr(self, name), low=low)
-        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
-        check_real("l2", self.l2, low=0)
+        super()._check_parameters()
+        check_integer("min_leaf", self.min_leaf, low=1)
 
 
 class DaskRows:
@@ -170,7 +125,7 @@ class DaskRows:
         wanted = dict.fromkeys([*plan.columns, plan.label, plan.key, plan.weight])
         frame = self.frame[[name for name in wanted if name is not None]]
         partitions = self.client.compute(frame.to_delayed())
-        pieces = [submit(plan.pieces, part, len(workers), pure=False) for part in partitions]
+        pieces = [submit(tasks.pieces, plan, part, len(workers), pure=False) for part in partitions]
         for k, worker in enumerate(workers):
             own = [submit(operator.getitem, piece, k, pure=False) for piece in pieces]
             place = {"workers": [worker], "allow_other_workers": True}
@@ -185,7 +140,7 @@ class DaskRows:
         require("lightgbm", extra="dask", for_="DaskBoosted")
         categories = self.table.categories
         settings = self.model.settings(self.plan.salt) | category_settings(categories)
-        for _ in range(self.model.retries + 1):
+        for _ in range(ATTEMPTS):
             places, arrays = self._train_blocks(without, mass)
             if all(places):
                 attempt = TreeTraining(self.client, places, settings, list(categories))
@@ -193,8 +148,7 @@ class DaskRows:
                 if text is not None:
                     return Trees.from_lightgbm(text, self.table.width)
         raise ClusterError(
-            f"workers were lost in each of {self.model.retries + 1} attempts to train trees: check their "
-            "memory limits, or increase retries."
+            f"workers were lost in each of {ATTEMPTS} attempts to train trees: check their memory limits."
         )
 
     def _train_blocks(self, without: int, mass: tuple[float, float]) -> tuple[list[str], list[Any]]:
@@ -253,36 +207,7 @@ class DaskRows:
         return unlabeled, positive
 
 
-def feature_columns(frame: Any, label: str, weight: str | None, key: str | None) -> list[str]:
-    """Feature columns: all columns without another role."""
-    if not hasattr(frame, "columns") or not hasattr(frame, "to_delayed"):
-        raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
-    have = list(frame.columns)
-    for name in (label, weight, key):
-        if name is not None and name not in have:
-            raise DataError(f"there is no column {name!r}, the frame has {', '.join(map(str, have[:12]))}.")
-    columns = [name for name in have if name not in (label, weight, key)]
-    if not all(isinstance(name, str) for name in columns):
-        raise DataError("the columns of the frame must be named by strings: rename the others first.")
-    if not columns:
-        raise DataError("the frame has no feature columns besides the label.")
-    return columns
-
-
-def _client(distributed: Any, given: Any) -> Any:
-    if given is not None:
-        return given
-    try:
-        return distributed.get_client()
-    except ValueError as error:
-        raise ClusterError(
-            "DaskBoosted needs a Dask client: write client = dask.distributed.Client(...) first."
-        ) from error
-
-
-def _survey(
-    client: Any, frame: Any, columns: list[str], label: str
-) -> tuple[list[tuple[list[Any], list[int]]], TableEncoder]:
+def _survey(client: Any, frame: Any, columns: list[str], label: str) -> tuple[Counts, TableEncoder]:
     """Labels of each partition, and the encoder of the columns, from one pass over the frame.
 
     Columns whose type determines their kind are not read.
@@ -307,18 +232,3 @@ def _mean_quantiles(parts: list[tuple[int, FloatArray]]) -> FloatArray:
     weight = np.where(np.isnan(values), 0.0, np.array([n for n, _ in parts])[:, None, None])
     with np.errstate(invalid="ignore"):
         return np.asarray((weight * np.nan_to_num(values)).sum(axis=0) / weight.sum(axis=0))
-
-
-def _label_counts(
-    parts: list[tuple[list[Any], list[int]]], label: str
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
-    total: dict[Any, int] = {}
-    for values, counts in parts:
-        for value, count in zip(values, counts, strict=True):
-            name = None if is_missing(value) else value
-            total[name] = total.get(name, 0) + count
-    if len(total) > MOST_LABELS:
-        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")
-    names = [value for value in total if value is not None]
-    labels = np.array(names) if len(names) == len(total) else np.array([*names, None], dtype=object)
-    return labels, np.array([total[name] for name in labels.tolist()], dtype=np.int64)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
+from dataclasses import KW_ONLY, dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -12,12 +13,12 @@ import numpy as np
 
 from drpu._checks import check_integer, check_real
 from drpu._optional import require
-from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu._typing import FloatArray, IntArray
 from drpu.core.shift.columns import NEIGHBOURS, RANGE_SHARES, Cells, count_columns, mean_of_neighbours
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError
+from drpu.exceptions import ClusterError, DataTypeError
 from drpu.functions.trees import BoostedFunction, Trees, trees_from_xgboost
-from drpu.ratios.clusters import FrameLearner, RowsOnCluster
+from drpu.ratios.clusters import MOST_LABELS, Counts, FrameLearner, Plan, feature_columns
 from drpu.scale.spark import add_up, share
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
@@ -28,7 +29,6 @@ __all__ = ["SparkBoosted"]
 
 FLAG, FOLD, WEIGHT, MASS = (f"__drpu_{name}" for name in ("flag", "fold", "weight", "mass"))
 UNITS = 2**24  # steps of the unit interval that a hash is mapped to
-MOST_LABELS = 100
 NEAR = 0.01  # difference of the shares of neighbouring quantiles
 WHOLE = {"byte", "short", "integer", "long"}
 NUMBERS = {*WHOLE, "float", "double", "boolean", "decimal"}
@@ -38,6 +38,7 @@ TEXTS = {"string", "char", "varchar"}
 _one_at_a_time = threading.Lock()  # one fit per driver, because executors run barrier stages one by one
 
 
+@dataclass(eq=False, repr=False)
 class SparkBoosted(FrameLearner):
     """Density ratio of boosted trees (XGBoost), fitted on the executors of a Spark cluster.
 
@@ -54,7 +55,7 @@ class SparkBoosted(FrameLearner):
     learning_rate : float, default=0.1
         Fraction of each tree that is added.
     leaves : int, default=31
-        Most leaves of a tree.
+        Maximum number of leaves of a tree.
     min_mass : float, default=5.0
         Minimum sum of the hessian in a leaf. A row with probability 1/2 contributes 1/4.
     l2 : float, default=20.0
@@ -65,60 +66,31 @@ class SparkBoosted(FrameLearner):
     n_workers : int, optional
         Number of tasks that train trees together. They have to run at the same time. The default is the
         default parallelism of the session.
-    most_levels : int, default=100000
-        Maximum number of held-out positives whose scores are kept as levels of the counts. If there are more,
-        a random sample of them is kept.
     random_state : int, RandomState or None, default=None
         Seed of the folds and of the trees.
     """
 
     engine = "Spark"
 
-    def __init__(
-        self,
-        *,
-        n_rounds: int = 200,
-        learning_rate: float = 0.1,
-        leaves: int = 31,
-        min_mass: float = 5.0,
-        l2: float = 20.0,
-        key: str | None = None,
-        n_workers: int | None = None,
-        most_levels: int = 100_000,
-        random_state: Any = None,
-    ) -> None:
-        self.n_rounds = n_rounds
-        self.learning_rate = learning_rate
-        self.leaves = leaves
-        self.min_mass = min_mass
-        self.l2 = l2
-        self.key = key
-        self.n_workers = n_workers
-        self.most_levels = most_levels
-        self.random_state = random_state
+    _: KW_ONLY
+    min_mass: float = 5.0
+    n_workers: int | None = None
 
-    def open(  # noqa: D102
-        self,
-        frame: Any,
-        label: str,
-        weight: str | None,
-        split: Callable[[int, int], int | float],
-        read_labels: Callable[[Any], tuple[BoolArray, np.ndarray[Any, Any]]],
-    ) -> tuple[RowsOnCluster, np.ndarray[Any, Any], int | float]:
-        self._check_parameters()
+    def survey(self, frame: Any, label: str, weight: str | None) -> tuple[Counts, TableEncoder]:  # noqa: D102
         require("xgboost", extra="spark", for_="SparkBoosted")
         require("pyarrow", extra="data", for_="SparkBoosted")
-        types = _feature_types(frame, label, weight, self.key)
+        if not hasattr(frame, "sparkSession") or not hasattr(frame, "schema"):
+            raise DataTypeError(f"X must be a Spark data frame, got {type(frame).__name__}.")
+        types = _types(frame, feature_columns(frame.columns, label, weight, self.key))
         table = _learn_encoder(frame, types)
-        labels, sizes = _label_counts(frame, label)
-        positive, classes = read_labels(labels)
-        n_positive = int(sizes[positive].sum())
-        held = split(n_positive, int(sizes.sum()) - n_positive)
-        used = [plan.name for plan in table.used]
-        marked = _with_folds(frame, used, label, weight, self.key, labels[positive], held, self.salt())
-        plain = all(plan.kind == NUMBER and types[plan.name] in NUMBERS for plan in table.used)
-        rows = _as_doubles(marked, used) if plain else _encoded(marked, table)
-        return SparkRows(rows, table, weight is not None, self), classes, held
+        lines = frame.groupBy(label).count().limit(MOST_LABELS + 1).collect()
+        return [(line[label], line["count"]) for line in lines], table
+
+    def rows(self, frame: Any, plan: Plan) -> SparkRows:  # noqa: D102
+        marked, types = _with_folds(frame, plan), _types(frame, plan.columns)
+        plain = all(own.kind == NUMBER and types[own.name] in NUMBERS for own in plan.table.used)
+        rows = _as_doubles(marked, plan.columns) if plain else _encoded(marked, plan.table)
+        return SparkRows(rows, plan.table, plan.weight is not None, self)
 
     def settings(self, workers: int) -> dict[str, Any]:
         """Settings of XGBoost's estimator."""
@@ -141,12 +113,9 @@ class SparkBoosted(FrameLearner):
         }
 
     def _check_parameters(self) -> None:
-        for name, low in (("n_rounds", 1), ("leaves", 2), ("most_levels", 1)):
-            check_integer(name, getattr(self, name), low=low)
+        super()._check_parameters()
         if self.n_workers is not None:
             check_integer("n_workers", self.n_workers, low=1)
-        check_real("learning_rate", self.learning_rate, low=1e-6, high=1)
-        check_real("l2", self.l2, low=0)
         check_real("min_mass", self.min_mass, low=0)
 
 
@@ -293,24 +262,16 @@ def _rows(batch: Any, columns: list[str]) -> FloatArray:
     return np.column_stack(parts)
 
 
-def _feature_types(frame: Any, label: str, weight: str | None, key: str | None) -> dict[str, str]:
-    """Feature columns (all columns without another role) with their types."""
-    if not hasattr(frame, "sparkSession") or not hasattr(frame, "schema"):
-        raise DataTypeError(f"X must be a Spark data frame, got {type(frame).__name__}.")
-    have = frame.columns
-    for name in (label, weight, key):
-        if name is not None and name not in have:
-            raise DataError(f"there is no column {name!r}, the frame has {', '.join(have[:12])}.")
+def _types(frame: Any, columns: list[str]) -> dict[str, str]:
+    """Types of the columns."""
     types = {field.name: field.dataType.typeName().partition("(")[0] for field in frame.schema.fields}
-    found = {name: types[name] for name in have if name not in (label, weight, key)}
+    found = {name: types[name] for name in columns}
     for name, kind in found.items():
         if kind not in NUMBERS | DATES | TEXTS:
             raise DataTypeError(
                 f"column {name!r} has type {kind}, which is neither a number nor a string nor a date: turn "
                 "it into columns of such types, or leave it out of the frame."
             )
-    if not found:
-        raise DataError("the frame has no feature columns besides the label.")
     return found
 
 
@@ -360,37 +321,20 @@ def _encoded(marked: Any, table: TableEncoder) -> Any:
     return marked.mapInArrow(encode, ", ".join(kinds))
 
 
-def _label_counts(frame: Any, label: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, np.dtype[np.int64]]]:
-    lines = frame.groupBy(label).count().limit(MOST_LABELS + 1).collect()
-    if len(lines) > MOST_LABELS:
-        raise LabelError(f"column {label!r} has more than {MOST_LABELS} values: a label has two values.")
-    values = [None if line[label] != line[label] else line[label] for line in lines]
-    labels = np.array(values, dtype=object if None in values else None)
-    return labels, np.array([line["count"] for line in lines], dtype=np.int64)
-
-
-def _with_folds(
-    frame: Any,
-    columns: list[str],
-    label: str,
-    weight: str | None,
-    key: str | None,
-    positive: np.ndarray[Any, Any],
-    held: int | float,
-    salt: int,
-) -> Any:
+def _with_folds(frame: Any, plan: Plan) -> Any:
     """The features, and the flag, the fold and the weight of each row."""
     F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-    hashed = F.xxhash64(F.lit(salt), *(F.col(name) for name in (columns if key is None else [key])))
+    named = plan.columns if plan.key is None else [plan.key]
+    hashed = F.xxhash64(F.lit(plan.salt), *(F.col(name) for name in named))
     unit = F.pmod(hashed, F.lit(UNITS)) / F.lit(float(UNITS))
-    if isinstance(held, float):
-        fold = F.when(unit < held, 0).otherwise(-1)
+    if isinstance(plan.held, float):
+        fold = F.when(unit < plan.held, 0).otherwise(-1)
     else:
-        fold = F.floor(unit * held).cast("int")
-    is_positive = F.col(label).isin(positive.tolist())
+        fold = F.floor(unit * plan.held).cast("int")
+    is_positive = F.col(plan.label).isin(plan.positive.tolist())
     return frame.select(
-        *columns,
+        *plan.columns,
         F.when(is_positive, 1).otherwise(0).alias(FLAG),
         fold.alias(FOLD),
-        (F.lit(1.0) if weight is None else F.col(weight).cast("double")).alias(WEIGHT),
+        (F.lit(1.0) if plan.weight is None else F.col(plan.weight).cast("double")).alias(WEIGHT),
     )

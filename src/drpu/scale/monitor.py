@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import operator
 import os
 import threading
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import Annotated, Any, Self
 
 from drpu._checks import check_fraction, check_integer
@@ -13,7 +16,7 @@ from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.adapting import read_counts
+from drpu.classifier.adapting import labels_of_training, read_counts
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
@@ -21,8 +24,9 @@ from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
 from drpu.core.shift.columns import ColumnShift
+from drpu.core.shift.periods import Arrived, LabelCount
 from drpu.core.tails import ScoreTails, TailsRecord
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 
 __all__ = ["PriorMonitor", "PriorReading"]
@@ -63,6 +67,8 @@ class PriorReading:
         Whether only the prior has changed, by both tests. If not, the prior is a guarded reading.
     labels_at : float or None
         Prior at which labels are made.
+    sources : tuple of str
+        What the prior is based on: ``"rows"``, ``"backtest"``, ``"labels"``.
     """
 
     when: Any
@@ -74,6 +80,7 @@ class PriorReading:
     moved_columns: tuple[ColumnShift, ...] = ()
     what_moved: str = "prior"
     labels_at: float | None = None
+    sources: tuple[str, ...] = ("rows",)
 
     @property
     def trusted(self) -> bool:
@@ -148,7 +155,7 @@ class PriorMonitor:
         self.level = check_fraction("level", level)
         self.readings: deque[PriorReading] = deque(maxlen=check_integer("keep", keep, low=1))
         self.tails = classifier.fitted_.no_counts()
-        self._batches: deque[ScoreTails] = deque()
+        self._batches: deque[Batch] = deque()
         self._seen = 0
         self.alpha = check_fraction("alpha", alpha)
         self.reset_alarm()
@@ -159,7 +166,14 @@ class PriorMonitor:
         growth = _growth(self.classifier.test_prior_, fitted)
         self.alarm = PriorAlarm.of(fitted.tails, growth, alpha=self.alpha)
 
-    def update(self, X: Rows | ScoreTails, *, when: Any = None, sample_weight: Any = None) -> PriorReading:
+    def update(
+        self,
+        X: Rows | ScoreTails,
+        *,
+        when: Any = None,
+        sample_weight: Any = None,
+        n_labelled: int | None = None,
+    ) -> PriorReading:
         """Count a batch, drop old batches from the window, and estimate the prior.
 
         If this raises or is interrupted, nothing of the batch is counted. Threads may share a monitor.
@@ -172,24 +186,33 @@ class PriorMonitor:
             Name of the batch.
         sample_weight : array-like of shape (n,), optional
             Weights of the rows.
+        n_labelled : int, optional
+            How many rows of the batch have been labelled positive by now, as ``y`` in ``adapt``. It needs
+            ``scenario="single-sample"``, and labels that are as complete as those of training. Batches
+            without it take no part in the share of labelled rows.
 
         Returns
         -------
         reading : PriorReading
         """
         if isinstance(X, ScoreTails):
-            batch = self.classifier._own_counts(X, sample_weight).copy()
+            counts = self.classifier._own_counts(X, sample_weight).copy()
         else:
-            batch = self.classifier.count(X, sample_weight=sample_weight)
+            counts = self.classifier.count(X, sample_weight=sample_weight)
+        labels = None
+        if n_labelled is not None:
+            labels_of_training(self.classifier.fitted_, "n_labelled")
+            labels = LabelCount(check_integer("n_labelled", n_labelled, low=0), counts.n)
         with _LOCK:  # threads may share a monitor
-            return self._read(batch, when)
+            return self._read(Batch(counts, labels), when)
 
-    def _read(self, batch: ScoreTails, when: Any) -> PriorReading:
+    def _read(self, batch: Batch, when: Any) -> PriorReading:
         batches, tails = self._pushed(batch)
         alarm = self.alarm.copy()
-        alarm.update(batch)
+        alarm.update(batch.counts)
         fitted = self.classifier.fitted_
-        read = read_counts(fitted, tails, fitted.prior_of(tails, level=self.level, warn=False))
+        matched = fitted.prior_of(tails, level=self.level)
+        read = read_counts(fitted, tails, matched, arrived=self._arrived(batches))
         prior = read.decision.prior
         reading = PriorReading(
             when=self._seen + 1 if when is None else when,
@@ -201,6 +224,7 @@ class PriorMonitor:
             moved_columns=read.moved_columns,
             what_moved=read.decision.moved,
             labels_at=read.decision.labels_at,
+            sources=read.decision.sources,
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
@@ -218,6 +242,7 @@ class PriorMonitor:
             moved_columns=latest.moved_columns,
             shift="other" if latest.what_moved == "other" else "prior",
             labels_at=latest.labels_at if latest.labels_at != latest.prior.value else None,
+            sources=latest.sources,
         )
         return self.classifier._adapted_at(latest.prior, cost=cost, findings=findings)
 
@@ -230,7 +255,8 @@ class PriorMonitor:
             The file. It appears complete or not at all.
         """
         record = MonitorRecord(
-            tuple(batch.record() for batch in self._batches),
+            tuple(batch.counts.record() for batch in self._batches),
+            tuple(batch.labels for batch in self._batches),
             self._seen,
             self.window,
             self.level,
@@ -250,34 +276,64 @@ class PriorMonitor:
             The file.
         classifier : DRPUClassifier or AdaptedClassifier
             The classifier that counted the rows, as it was or loaded from its own file.
+
+        Raises
+        ------
+        ArtifactError
+            If the file was not written by :meth:`save`, was changed, or belongs to another classifier.
         """
         archive = open_archive(read_bytes(path))
         record: MonitorRecord = decode(archive.tree, archive.arrays, archive.blobs, MonitorRecord)
         monitor = cls(classifier, window=record.window, level=record.level, alpha=record.alpha)
         monitor._seen, monitor.alarm = record.seen, record.alarm.alarm()
-        for batch in record.batches:
-            monitor._batches, monitor.tails = monitor._pushed(classifier._own_counts(batch.tails(), None))
+        try:
+            if record.alarm.cell > len(monitor.tails.counts):
+                raise DataError("its alarm watches a score that the classifier does not have.")
+            for counts, labels in zip(record.batches, record.labels, strict=True):
+                batch = Batch(classifier._own_counts(counts.tails(), None), labels)
+                monitor._batches, monitor.tails = monitor._pushed(batch)
+        except DataError as error:
+            raise ArtifactError(f"{os.fspath(path)!r} does not fit this classifier: {error}") from error
         return monitor
 
     def __repr__(self) -> str:
         latest = str(self.readings[-1]) if self.readings else "nothing read yet"
         return f"PriorMonitor(window={self.window}, {latest})"
 
-    def _pushed(self, batch: ScoreTails) -> tuple[deque[ScoreTails], ScoreTails]:
+    def _pushed(self, batch: Batch) -> tuple[deque[Batch], ScoreTails]:
         """Batches and counts of the window with one more batch; the monitor is not changed."""
         if self.window is None:  # no batch is dropped: one object holds all counts
-            total = self.tails + batch
-            return deque([total]), total
+            labels = _labels((*self._batches, batch))
+            return deque([Batch(self.tails + batch.counts, labels)]), self.tails + batch.counts
         batches = deque([*self._batches, batch])
-        held = sum(part.n for part in batches)
-        if held - batches[0].n < self.window:
-            return batches, self.tails + batch
-        while held - batches[0].n >= self.window:
-            held -= batches.popleft().n
-        total = batch.empty()
+        held = sum(part.counts.n for part in batches)
+        if held - batches[0].counts.n < self.window:
+            return batches, self.tails + batch.counts
+        while held - batches[0].counts.n >= self.window:
+            held -= batches.popleft().counts.n
+        total = batch.counts.empty()
         for part in batches:
-            total.merge(part)
+            total.merge(part.counts)
         return batches, total
+
+    def _arrived(self, batches: Iterable[Batch]) -> Arrived | None:
+        """Labels of the window, and those of training; None if no number of labels was given."""
+        labels, before = _labels(batches), self.classifier.fitted_.label_count
+        return None if labels is None or before is None else Arrived(labels, before)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Counts of a batch, and its labels if their number was given."""
+
+    counts: ScoreTails
+    labels: LabelCount | None
+
+
+def _labels(batches: Iterable[Batch]) -> LabelCount | None:
+    """Labels of the batches whose number of labels was given."""
+    known = [batch.labels for batch in batches if batch.labels is not None]
+    return reduce(operator.add, known) if known else None
 
 
 def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, float]:
@@ -300,6 +356,7 @@ class MonitorRecord:
     """What a file keeps of a :class:`PriorMonitor`."""
 
     batches: tuple[TailsRecord, ...]
+    labels: tuple[LabelCount | None, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None
     level: Annotated[float, Number(0, 1)]
@@ -309,3 +366,7 @@ class MonitorRecord:
     def __post_init__(self) -> None:
         if self.seen < len(self.batches):
             raise DataError("a monitor cannot have more batches than it has seen.")
+        if not (0 < self.level < 1 and 0 < self.alpha < 1):
+            raise DataError("the level and alpha of a monitor must lie strictly between 0 and 1.")
+        if len(self.labels) != len(self.batches):
+            raise DataError("a monitor must have as many numbers of labels as batches.")

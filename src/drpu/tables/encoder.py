@@ -108,6 +108,17 @@ class Indicators:
             start += len(known) + rest
         return out
 
+    def codes_in(self, rows: FloatArray) -> FloatArray:
+        """The rows with codes again; a code without its own column becomes that of rare levels."""
+        found = np.full((len(rows), self.n_columns), float(OTHER))
+        start = self.n_columns - len(self.categories)
+        found[:, [j for j in range(self.n_columns) if j not in set(self.categories)]] = rows[:, :start]
+        for j, codes, rest in zip(self.categories, self.codes, self.rest, strict=True):
+            shown = rows[:, start : start + len(codes)]
+            found[:, j] = np.where(shown.any(axis=1), np.array(codes)[shown.argmax(axis=1)], OTHER)
+            start += len(codes) + rest
+        return found
+
     @property
     def n_out(self) -> int:
         """Number of columns of the result."""

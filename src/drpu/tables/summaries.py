@@ -53,42 +53,28 @@ class Run:
 class ColumnSummary:
     """A summary of some rows of a column, from which its kind is determined; summaries of parts are added.
 
-    Attributes
-    ----------
-    sources : frozenset of str
-        Kinds by the types of the parts; ``"values"`` if the kind depends on the values.
-    rows, present : int
-        Number of rows, and of rows without a missing value.
-    readable : frozenset of str
-        Kinds that all values can be read as: numbers, dates.
-    texts, whole : bool
-        Whether all values are strings, are whole numbers.
-    runs : tuple of Run, or None
-        Whole numbers that are all different and in order, in each part; None if they are not.
-    levels : dict
-        Rows of the most frequent values. Up to ``most`` different values it is complete; beyond, every value
-        of more than one row in ``most`` is there, and its rows are counted too low by at most that share (the
-        summary of Misra and Gries).
-    sample : dict or None
-        If ``levels`` is not complete, the different values with the smallest hashes, by hash. The largest of
-        these hashes gives the number of different values to about 1 %.
-    example : object
-        A value that is neither a string nor a number nor a date, if there is one.
-    most : float
-        Maximum number of different values to keep.
+    ``sources``: Kinds by the types of the parts; ``"values"`` if the kind depends on the values.
+    ``rows``, ``present``: Number of rows, and of rows without a missing value.
+    ``texts``, ``whole``: Whether all values are strings, are whole numbers.
+    ``runs``: Whole numbers that are all different and in order, in each part; None if they are not.
+    ``levels``: Rows of the most frequent values. Up to ``most`` different values it is complete; beyond,
+    every value of more than one row in ``most`` is there, and its rows are counted too low by at most
+    that share (the summary of Misra and Gries).
+    ``sample``: If ``levels`` is not complete, the different values with the smallest hashes, by hash. The
+    largest of these hashes gives the number of different values to about 1 %.
     """
 
     sources: frozenset[str]
     rows: int = 0
     present: int = 0
-    readable: frozenset[str] = frozenset(READERS)
+    readable: frozenset[str] = frozenset(READERS)  # kinds that all values can be read as: numbers, dates
     texts: bool = True
     whole: bool = True
     runs: tuple[Run, ...] | None = ()
     levels: Mapping[str, int] = field(default_factory=dict)
     sample: Mapping[int, str] | None = None
-    example: Any = None
-    most: float = MOST
+    example: Any = None  # a value that is neither a string nor a number nor a date, if there is one
+    most: float = MOST  # maximum number of different values to keep
 
     @classmethod
     def of_kind(cls, kind: str) -> ColumnSummary:
@@ -188,21 +174,7 @@ class TableSummary:
 def summarize(
     name: str, series: nw.Series[Any], place: tuple[int, ...], source: str | None = None, most: float = MOST
 ) -> ColumnSummary:
-    """The summary of a part of a column.
-
-    Parameters
-    ----------
-    name : str
-        Name of the column.
-    series : Series
-        Its rows.
-    place : tuple of int
-        The sample, and what orders the parts of the sample.
-    source : str, optional
-        ``"values"`` to read the values whatever the type of the column.
-    most : float
-        Maximum number of different values to keep.
-    """
+    """The summary of a part of a column; ``place`` is the sample, and what orders its parts."""
     source, n = source or declared_kind(series.dtype), len(series)
     if source in (VALUES, CATEGORY):
         return _of_values(name, series.to_list(), place, source, most)

@@ -51,20 +51,13 @@ class TextColumn(ColumnPlan):
     analysis). Four more columns describe the shape of the text: its length, and the shares of digits,
     capitals and punctuation.
 
-    Attributes
-    ----------
-    words : ndarray of shape (w,)
-        Hashes of the words and their parts, in ascending order.
-    weights : ndarray of shape (w,)
-        Their weights for rarity.
-    directions : ndarray of shape (w, k)
-        The projection.
+    ``words``: Hashes of the words and their parts, in ascending order.
     """
 
     kind: ClassVar[str] = TEXT
     words: Annotated[IntArray, Array("w", dtype="int64", low=0, high=BUCKETS - 1)]
-    weights: Annotated[FloatArray, Array("w", above=0, high=100)]
-    directions: Annotated[FloatArray, Array("wk", low=-2, high=2)]
+    weights: Annotated[FloatArray, Array("w", above=0, high=100)]  # their weights for rarity
+    directions: Annotated[FloatArray, Array("wk", low=-2, high=2)]  # the projection
 
     def __post_init__(self) -> None:
         if (np.diff(self.words) <= 0).any() or self.directions.shape[1] > DIRECTIONS:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, Data, Decision, Level, Reading, Saved, Saving
-from drpu.cli.show import SHIFTS, Result, about, decision_lines, prior_line, standing
+from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, Saving
+from drpu.cli.show import Result, about, by_group, decision_lines, standing
+from drpu.report.texts import SHIFTS, prior_text
 
 __all__ = ["adapt"]
 
@@ -17,6 +18,7 @@ def adapt(
     saved: Saved,
     data: Data,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="File for the adapted classifier.")] = None,
+    by: By = None,
     level: Level = 0.95,
     shift: Annotated[
         str, typer.Option(help="auto: decide what moved. prior: assume that only the share of positives did.")
@@ -46,26 +48,33 @@ def adapt(
     drpu adapt fraud.drpu june.parquet --label fraud
 
     drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
+
+    drpu adapt fraud.drpu year.parquet --by month --budget 50
     """
-    from drpu.classifier.fitted import score_once
+    if by is not None and out is not None:
+        raise typer.BadParameter("--out writes one classifier, and --by makes several: give one of them.")
     from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data, answers.audit])
-    cost, depth = decision.stated, decision.depth
+    cost, budget = decision.stated, decision.checked
     classifier = saved.load()
-    if depth or answers.audit is not None or label is not None:
-        loaded = reading.read(data)
-        rows = reading.rows(classifier, loaded, used=label)
-        with about(data):
-            X = score_once(classifier, rows)
-            audit = answers.read(classifier, X, reading)
-            y = None if label is None else loaded.column(label)
-            adapted = classifier.adapt(
-                X, y, cost=cost, level=level, audit=audit, shift=shift, label_delay=label_delay
-            )
-            adapted = adapted.at_budget(**depth, of=X) if depth else adapted
+    options = {"cost": cost, "level": level, "shift": shift}
+    if by is None and budget is None and answers.audit is None and label is None:
+        adapted = reading.adapt(classifier, data, **options)
     else:
-        adapted = reading.adapt(classifier, data, cost=cost, level=level, shift=shift)
+        loaded = reading.read(data)
+        X = reading.scored(classifier, loaded, used=[label, by], mixed=by is None and answers.audit is None)
+        y = None if label is None else loaded.column(label)
+        with about(data):
+            if by is not None:
+                values = loaded.groups(by)
+                options |= {"audit": answers.read(classifier, X, reading, by=values), "budget": budget}
+                groups = classifier.adapt_by(X, y, by=values, label_delay=label_delay, **options)
+                facts, table = by_group(groups, by)
+                return Result({"train_prior": classifier.train_prior_} | facts, table=table)
+            audit = answers.read(classifier, X, reading)
+            adapted = classifier.adapt(X, y, audit=audit, label_delay=label_delay, **options)
+            adapted = decision.on(adapted, X)
     if out is not None:
         saving.save(adapted, out)
     values = standing(adapted) | {
@@ -75,8 +84,8 @@ def adapt(
     return Result(
         values,
         {
-            "share of positives": prior_line(adapted.prior_),
-            "in training": prior_line(adapted.train_prior_),
+            "share of positives": prior_text(adapted.prior_),
+            "in training": prior_text(adapted.train_prior_),
             "what moved": SHIFTS[adapted.shift_],
             "threshold": f"ratio above {adapted.threshold_:.3g} (in training {classifier.threshold_:.3g})",
         }

@@ -10,11 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text
-from drpu.cli.show import Result, about, decision_lines, learnt, prior_line, size, standing
+from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text, option
+from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning
+from drpu.report.texts import prior_text, scenario_text
 
 __all__ = ["fit"]
+
+_SAID = ("case-control", "left-out", "text")  # notes that no warning repeats
 
 
 def fit(
@@ -31,14 +34,18 @@ def fit(
     pos_label: Annotated[
         str | None, typer.Option(help="Label of the positives; the larger of two numbers if left out.")
     ] = None,
+    negative_label: Annotated[
+        str | None, typer.Option(help="Label of rows known to be negative; a blank is unlabeled then.")
+    ] = None,
     model: Annotated[str, typer.Option(help="auto, boosted, classifier, kernel or network.")] = "auto",
     scenario: Annotated[
-        str,
-        typer.Option(
-            help="case-control: unlabeled rows are a sample of the population. "
-            "single-sample: some rows of one sample are labelled."
+        str | None,
+        option(
+            help="case-control (assumed if left out): unlabeled rows are a sample of the population beside "
+            "the labelled ones. single-sample: some positives of one sample are labelled, as in most files "
+            "with all rows."
         ),
-    ] = "case-control",
+    ] = None,
     prior: Annotated[str, typer.Option(help="Share of positives, or how to estimate it.")] = "auto",
     period: Annotated[
         str | None,
@@ -56,11 +63,13 @@ def fit(
 
     Examples
     --------
-    drpu fit train.parquet --label fraud --drop id,date --out fraud.drpu
+    drpu fit train.parquet --label fraud --scenario single-sample --drop id,date --out fraud.drpu
 
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
 
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
+
+    drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
 
     drpu fit two-years.csv --label fraud --period month --scenario single-sample --out fraud.drpu
     """
@@ -75,18 +84,20 @@ def fit(
     saving.check()
     cost = costs.stated
     classifier = DRPUClassifier(
-        model, prior=number_or_text(prior), cost=0.5 if cost is None else cost, scenario=scenario,
-        random_state=seed, n_jobs=jobs, verbose=int(sys.stderr.isatty() and not output.json),
+        model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
+        scenario=scenario or "case-control", random_state=seed, n_jobs=jobs,
+        verbose=int(sys.stderr.isatty() and not output.json),
     )  # fmt: skip
     loaded = reading.read(train)
     if label is not None:
         X, w = reading.training_rows(loaded, weight, without=label)
         history = {} if period is None else {"periods": period, "label_delay": label_delay}
         y = loaded.column(label)
+        negative = None if negative_label is None else _typed(y, negative_label)
         with about(f"{train}, column {label!r}"):
-            classifier.set_params(pos_label=_positive_label(y, pos_label))
+            classifier.set_params(pos_label=_positive_label(y, pos_label, negative))
         with about(train):
-            _fitted(classifier.fit, X, y, sample_weight=w, **history)
+            _fitted(classifier.fit, X, y, sample_weight=w, negative_label=negative, **history)
     else:
         assert unlabeled is not None
         sides = [reading.training_rows(side, weight) for side in (loaded, reading.read(unlabeled))]
@@ -95,29 +106,47 @@ def fit(
             _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
     saving.save(classifier, out)
     written = out.stat().st_size
-    values = {"artifact": str(out), "bytes": written} | learnt(classifier) | standing(classifier)
+    values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
+    assumed = scenario is None and unlabeled is None
     counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     return Result(
         values,
         {
             "fitted to": counted,
-            "share of positives": prior_line(classifier.prior_),
+            "scenario": ("assumed " if assumed else "") + scenario_text(classifier.fitted_),
+            "share of positives": prior_text(classifier.prior_),
             "threshold": f"ratio above {classifier.threshold_:.3g}",
         }
         | decision_lines(values)
-        | {"written": f"{out} ({size(written)}, no training rows)"},
+        | table_lines({"notes": [note for note in values["notes"] if note["code"] in _SAID]})
+        | {"written": f"{out} ({size(written)}, no training rows)"}
+        | _next_step(classifier, out, train if unlabeled is None else unlabeled),
     )
 
 
-def _positive_label(y: Any, text: str | None) -> Any:
-    """The positive label in the type of the labels; raises if it is not clear which one it is."""
-    from drpu.classifier.validation import read_labels
+def _next_step(classifier: Any, out: Path, rows: Any) -> dict[str, str]:
+    """The command that writes rows to label, if the data do not identify the prior."""
+    if classifier.train_prior_.identified:
+        return {}
+    command = shlex.join(["drpu", "audit", str(out), str(rows), "--n", "50", "--out", "to-label.csv"])
+    return {"next": f"true labels of 50 rows identify the share of positives: {command}"}
 
-    label: Any = text
-    if text is not None and y.dtype.kind in "iuf":
-        number = number_or_text(text)
-        whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
-        label = int(number) if whole else number
+
+def _typed(y: Any, text: str) -> Any:
+    """A label from the command line in the type of the labels."""
+    if y.dtype.kind not in "iuf":
+        return text
+    number = number_or_text(text)
+    whole = y.dtype.kind != "f" and not isinstance(number, str) and number.is_integer()
+    return int(number) if whole else number
+
+
+def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
+    """The positive label in the type of the labels; raises if it is not clear which one it is."""
+    from drpu.classifier.validation import read_labels, split_negatives
+
+    label: Any = None if text is None else _typed(y, text)
+    y = split_negatives(y, negative, label)[0]
     with warnings.catch_warnings():
         warnings.simplefilter("error", PositiveLabelWarning)
         try:

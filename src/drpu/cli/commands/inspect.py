@@ -7,8 +7,9 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Saved, _text
-from drpu.cli.show import Result, about, decision_lines, learnt, position, prior_line, size, standing
+from drpu.cli.options import Saved, option
+from drpu.cli.show import Result, about, decision_lines, learnt, position, size, standing, table_lines
+from drpu.report.texts import prior_text, scenario_text
 
 __all__ = ["inspect", "verify"]
 
@@ -17,7 +18,7 @@ def inspect(
     saved: Saved,
     expected: Annotated[bool, typer.Option("--expected", help="Also show the expected performance.")] = False,
 ) -> Result:
-    """Describe a saved classifier, without any data.
+    """Describe a saved classifier, without any data and without reading estimators of scikit-learn.
 
     Examples
     --------
@@ -25,21 +26,22 @@ def inspect(
 
     drpu inspect fraud.drpu --json | jq .versions
     """
-    from drpu import verify
+    from drpu.files.store import inspect_file
 
     with about(saved.artifact):
-        file = verify(saved.artifact, expected_sha256=saved.sha256)
-    classifier = saved.load()  # for the lead: once records are decoded, describe the record instead
+        file, record = inspect_file(saved.artifact)
+        saved.check_digest(file.sha256)
+        classifier = saved.check_kind(record.classifier())
     values = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
     values |= {"contents": file.contents} | learnt(classifier) | position(classifier)
-    lines = _lines(values)
+    lines = _lines(values, classifier.fitted_)
     if expected:
         values |= standing(classifier)
         lines |= decision_lines(values)
     return Result(values, lines)
 
 
-def _lines(values: dict[str, Any]) -> dict[str, str]:
+def _lines(values: dict[str, Any], fitted: Any) -> dict[str, str]:
     names = values["columns"] or [f"{values['n_columns']} without names"]
     return {
         "kind": values["kind"],
@@ -47,20 +49,21 @@ def _lines(values: dict[str, Any]) -> dict[str, str]:
         "columns": ", ".join(map(str, names[:8])) + (", ..." if len(names) > 8 else ""),
         "learnt from": f"{values['positives']:,.0f} positives, {values['unlabeled']:,.0f} unlabeled rows",
         "labels": f"{values['classes'][1]!s} is positive, {values['classes'][0]!s} is not",
-        "training prior": prior_line(values["train_prior"]),
-        "works at prior": prior_line(values["prior"]),
+        "scenario": scenario_text(fitted),
+        "training prior": prior_text(values["train_prior"]),
+        "works at prior": prior_text(values["prior"]),
         "cost": f"{values['cost']!s}",
         "threshold": f"ratio above {values['threshold']:.3g}",
         "written by": ", ".join(f"{name} {number}" for name, number in values["versions"].items()),
         "size": size(values["bytes"]),
-    }
+    } | table_lines(values)
 
 
 def verify(
     saved: Saved,
-    public_key: Annotated[Path | None, _text(help="Public key of the expected signer.")] = None,
-    signature: Annotated[Path | None, _text(help="The signature; ARTIFACT.sig if left out.")] = None,
-    max_bytes: Annotated[int | None, _text(help="Maximum bytes of the file and its content.", min=1)] = None,
+    public_key: Annotated[Path | None, option(help="Public key of the expected signer.")] = None,
+    signature: Annotated[Path | None, option(help="The signature; ARTIFACT.sig if left out.")] = None,
+    max_bytes: Annotated[int | None, option(help="Maximum bytes of the file and its content.", min=1)] = None,
 ) -> Result:
     """Check a saved classifier without loading it: sizes, names, digests, types, states and trees.
 

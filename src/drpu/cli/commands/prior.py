@@ -6,8 +6,9 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import By, Level, Reading, Saved
-from drpu.cli.show import Result, about
+from drpu.cli.options import Answers, By, Level, Reading, Saved
+from drpu.cli.show import PRIOR_HEAD, Result, about, prior_cells
+from drpu.report.texts import share
 
 __all__ = ["prior"]
 
@@ -18,42 +19,45 @@ def prior(
     by: By = None,
     level: Level = 0.95,
     *,
+    answers: Answers,
     reading: Reading,
 ) -> Result:
     """Share of positives in new rows, file by file or group by group, with intervals.
 
     With --by, the intervals hold for all groups of a file together, and the values of small groups
-    are shrunk towards the share of all rows.
+    are shrunk towards the share of all rows. With --audit, the shares come from answers: give the file that
+    drpu audit --by wrote, filled in.
 
     Examples
     --------
     drpu prior fraud.drpu april.csv may.csv june.csv
 
     drpu prior fraud.drpu year.parquet --by month --json
-    """
-    from drpu.classifier.profiles import OTHER_SHIFT
 
+    drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
+    """
+    if answers.audit is not None and (by is None or len(data) > 1):
+        raise typer.BadParameter("--audit needs one file and the column of its groups (--by month).")
     classifier = saved.load()
     found: list[dict[str, Any]] = []
+    train = classifier.train_prior_
+    lines = [["(training)", *map(share, (train.value, train.low, train.high)), "", ""]]
     for path in data:
         if by is None:
             adapted = reading.adapt(classifier, path, level=level)
-            found.append({"data": path, "prior": adapted.test_prior_, "p_value": adapted.shift_test_.p_value})
+            facts = {"p_value": adapted.shift_test_.p_value, "shift": adapted.shift_}
+            found.append({"data": path, "prior": adapted.test_prior_} | facts)
+            lines.append([path, *prior_cells(adapted), ""])
             continue
         loaded = reading.read(path)
-        X, values = reading.rows(classifier, loaded, used=by), loaded.groups(by)
+        X, values = reading.rows(classifier, loaded, used=[by]), loaded.groups(by)
         with about(path):
-            groups = classifier.adapt_by(X, by=values, level=level)
+            audit = answers.read(classifier, X, reading, by=values)
+            groups = classifier.adapt_by(X, by=values, level=level, audit=audit)
         for group in groups:
-            facts = {name: getattr(group, name) for name in ("prior", "alone", "weight", "p_value")}
+            names = ("prior", "alone", "weight", "p_value", "shift", "warnings")
+            facts = {name: getattr(group, name) for name in names}
             found.append({"data": f"{by}={group.name}", "rows": group.n} | facts)
-    lines = [["(training)", *_numbers(classifier.train_prior_), ""]]
-    for item in found:
-        only = "no" if item["p_value"] < OTHER_SHIFT else "yes"
-        lines.append([item["data"], *_numbers(item["prior"]), only])
-    head = ["data", "prior", "low", "high", "only the prior changed"]
-    return Result({"train_prior": classifier.train_prior_, "found": found}, table=(head, lines))
-
-
-def _numbers(prior: Any) -> list[str]:
-    return [f"{number:.4f}" for number in (prior.value, prior.low, prior.high)]
+            lines.append([f"{by}={group.name}", *prior_cells(group), ", ".join(group.warnings)])
+    head = ["data", *PRIOR_HEAD, "warnings"]
+    return Result({"train_prior": train, "found": found}, table=(head, lines))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, By, Decision, Level, Reading, Saved
+from drpu.cli.options import Answers, By, Decision, Level, Reading, Saved, names, option
 from drpu.cli.show import Result, about, size, standing
 
 __all__ = ["report"]
@@ -18,7 +18,10 @@ def report(
     data: Annotated[str | None, typer.Argument(help="New rows, if any.", show_default=False)] = None,
     out: Annotated[Path, typer.Option("--out", "-o", help="The page.")] = Path("report.html"),
     by: By = None,
-    title: Annotated[str | None, typer.Option(help="Heading of the page.", show_default=False)] = None,
+    title: Annotated[str | None, option(help="Heading of the page.")] = None,
+    beside: Annotated[
+        str | None, option(help="Columns to show beside the rows to check: id,amount; none if left out.")
+    ] = None,
     *,
     level: Level = 0.95,
     decision: Decision,
@@ -31,33 +34,31 @@ def report(
     --------
     drpu report fraud.drpu june.parquet --out june.html
 
-    drpu report fraud.drpu june.parquet --budget 200 --out june.html
+    drpu report fraud.drpu june.parquet --budget 200 --beside id,amount --out june.html
 
     drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
 
     drpu report fraud.drpu --cost 0.9 --out fraud.html
     """
-    from drpu.classifier.fitted import score_once
     from drpu.cli.tables import check_out
     from drpu.report import write_report
 
-    if data is None and (by is not None or answers.audit is not None):
-        raise typer.BadParameter("--by and --audit need new rows: give a file with them.")
+    if data is None and not (by is None and answers.audit is None and beside is None):
+        raise typer.BadParameter("--by, --audit and --beside need new rows: give a file with them.")
     check_out(out, [saved.artifact, data, answers.audit])
-    cost, depth = decision.stated, decision.depth
-    classifier, X, groups, audit = saved.load(), None, None, None
+    cost = decision.stated
+    classifier, X, groups, audit, columns = saved.load(), None, None, None, None
     if data is not None:
         loaded = reading.read(data)
+        columns = {name: loaded.column(name) for name in names(beside)} if beside else None
         groups = None if by is None else loaded.groups(by)
-        rows = reading.rows(classifier, loaded, used=by)
-        with about(data):
-            X = score_once(classifier, rows)
+        X = reading.scored(classifier, loaded, used=[by, *names(beside)], mixed=by is None)
         audit = answers.read(classifier, X, reading)
     heading = saved.artifact.name if data is None else f"{saved.artifact.stem} on {Path(data).stem}"
     with about(data or saved.artifact):
         at = write_report(
             classifier, X, out, cost=cost, level=level, title=title or heading, by=groups, by_name=by,
-            audit=audit, budget=depth.get("rows", depth.get("share")),
+            audit=audit, budget=decision.checked, beside=columns,
         )  # fmt: skip
     written = out.stat().st_size
     return Result(

@@ -62,26 +62,9 @@ def stratified_share(
 ) -> Figure:
     r"""Estimate and limits of ``sum(weight * p)`` from ``hits`` of ``sizes`` answers in each stratum.
 
-    Parameters
-    ----------
-    weight : ndarray of shape (H,)
-        Weights of the strata, not negative: their shares of the rows.
-    hits, sizes : ndarray of shape (H,)
-        Answers with the property, and all answers, of each stratum. A stratum without
-        answers may have any share, and the limits include this.
-    tails : tuple of float, default=(0.025, 0.025)
-        Error probabilities of the lower and of the upper limit.
-    rows : float, default=inf
-        Number of rows that the weights were counted on. The limits are for the
-        population of these rows, so the noise of the weights,
-        :math:`\sum w_h (p_h - \pi)^2 / N`, is added. Infinite if the weights are known.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> share = stratified_share(np.array([0.7, 0.3]), np.array([0, 18]), np.array([30, 20]))
-    >>> round(share.value, 2), share.low < 0.27 < share.high
-    (0.27, True)
+    A stratum without answers may have any share, and the limits include this. They are for the population
+    of the ``rows`` that the weights were counted on, so the noise of the weights,
+    :math:`\sum w_h (p_h - \pi)^2 / N`, is added.
     """
     sample = _Sample.of(weight, hits, sizes, rows)
     lower, upper = tails
@@ -201,8 +184,6 @@ def likeliest_shares(
 ) -> FloatArray:
     r"""Shares of the strata with the largest likelihood among all with the same weighted sum.
 
-    Notes
-    -----
     With Lagrange's multiplier :math:`\mu`, each solves
     :math:`\mu w p^2 - (\mu w + n) p + x = 0`. The weighted sum is the observed one at
     :math:`\mu = 0` and decreases in :math:`\mu`.
@@ -258,21 +239,10 @@ class Strata:
 def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior: float) -> Strata:
     """Strata of rows by score, with ``n`` rows allocated to them by expected variance.
 
-    Parameters
-    ----------
-    scores, posterior : ndarray of shape (N,)
-        A ranking of the rows, and the probability of the positive class from the classifier.
-    n : int
-        Number of rows to label, from 1 to N.
-    highest_prior : float
-        Upper limit of the share of positives. It determines the smallest variance assumed for a
-        stratum, because the classifier may be wrong about any stratum.
-
-    Notes
-    -----
     The cuts divide the sum of the expected standard deviations into equal parts, which
     makes equal allocation nearly optimal; one more cut lies where the posterior reaches 1/2.
-    Rows with equal scores share a stratum.
+    Rows with equal scores share a stratum. ``highest_prior`` determines the smallest variance assumed for
+    a stratum, because the classifier may be wrong about any stratum.
     """
     most = min(max(highest_prior, 1e-6), 0.5)
     floor = _FLOOR * most * (1 - most)
@@ -366,25 +336,11 @@ class Growth:
 def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float) -> Growth | None:
     r"""Growth of the negatives from ``reference`` to ``tails``, from counts alone.
 
-    Parameters
-    ----------
-    tails, reference : ScoreTails
-        Counts of the new rows and of the unlabeled training rows over the same positives.
-    test_prior : float
-        A rough prior of the new rows. It determines which mean is matched; an error in it reduces
-        precision but causes no bias.
-
-    Returns
-    -------
-    growth : Growth or None
-        None if the score does not separate positives from unlabeled rows.
-
-    Notes
-    -----
     For any function h of the score :math:`E'h - E_+h = \lambda (E h - E_+h)`; the h here is
     the one of :func:`drpu.core.shift.matching.efficient`. The noise of the three samples is
     :math:`Var'(h)/n' + \lambda^2 Var(h)/n + (1-\lambda)^2 Var_+(h)/n_+` over the squared
-    denominator.
+    denominator. ``test_prior`` may be rough: an error in it reduces precision but causes no bias. None
+    if the score does not separate positives from unlabeled rows.
     """
     ratio = fit_plateau(reference)(normal_scores(reference))
     samples = [_shares(reference.positive_counts), _shares(reference.counts), _shares(tails.counts)]
@@ -409,15 +365,6 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
 def settled_growth(growth: Growth, unmoved: tuple[float, ...]) -> float:
     """The growth, shrunk towards the closest value without a change, if it is close to one.
 
-    Parameters
-    ----------
-    growth : Growth
-        Growth from counts.
-    unmoved : tuple of float
-        Possible values of the growth if the rows come from the training population.
-
-    Notes
-    -----
     The posterior mean of the growth given its estimate, if the population has changed with probability
     1/2, and then by any amount up to about 1. It is used for values only, never for limits.
     """
@@ -460,15 +407,8 @@ def carried_prior(
 ) -> Figure:
     """Prior of the rows in ``tails`` from an audited prior of those in ``reference``.
 
-    Parameters
-    ----------
-    tails, reference : ScoreTails
-        Counts of the new rows and of the unlabeled training rows over the same positives.
-    prior : Figure
-        Prior of the unlabeled training rows, with limits at ``prior_level``.
-    level : float
-        Confidence level of the result. The limits of ``prior`` are moved to it in
-        proportion to the normal quantiles, on the scale of log(1 - prior).
+    The limits of ``prior`` are moved to ``level`` in proportion to the normal quantiles, on the scale of
+    log(1 - prior).
     """
     growth = Growth(1.0)
     for _ in range(2):  # the prior of the new rows only determines which mean is matched

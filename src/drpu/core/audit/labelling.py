@@ -1,56 +1,189 @@
-"""Labels that are no fair sample: weights that correct for known rates of labelling, and bounds.
+"""Labels and answers that say who is positive: rates of labelling, known rows, and bounds.
 
 The labelling rate e(x) is the probability that a positive row is labelled. If it is the same for all
-positives, the labelled ones are a random sample of them. If it is known, labelled rows with the weights
-1 / e represent all positives. If it is not, bounds say what follows if rates differ by at most a factor.
+positives, the labelled ones are a random sample of them. If it depends on known columns (branch, region,
+month), labelled rows with the weights 1 / e represent all positives, and true labels of a few rows determine
+the rate in each cell of these columns. Without any answer, bounds say what follows if rates differ by at most
+a factor.
+
+Known negatives give a second score, of positives against these negatives, which is averaged with that of
+positives against unlabeled rows. They may be a biased sample. Their share in the average is therefore the one
+at which labelled positives rank highest among unlabeled rows that neither score has seen, which assumes
+nothing about the negatives.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import betaincinv, expit, ndtri
 
-from drpu._typing import FloatArray
+from drpu._typing import BoolArray, FloatArray, IntArray
+from drpu.core.limits.exact import Figure
 
-__all__ = ["Sensitivity", "inverse_weights", "sensitivity"]
+__all__ = [
+    "FEWEST_KNOWN",
+    "LabellingRates",
+    "Sensitivity",
+    "answer_weights",
+    "inverse_weights",
+    "labelling_rates",
+    "negative_share",
+    "ranking",
+    "sensitivity",
+]
 
 _LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives
+FEWEST_KNOWN = 10  # with fewer known negatives, or labelled positives, the second score is not used
+_SHARES = np.linspace(0, 1, 11)
+_PULL = 0.5  # penalty of a share of 1, in areas under the curve times the root of the number of positives
+
+
+# -- rates by cell -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LabellingRates:
+    """Rates of labelling in cells of some columns.
+
+    ``rates``: Share of the positives of each cell that is labelled, shrunk towards the common rate as far
+    as the answers allow, with limits that do not depend on the shrinkage.
+    ``spread``: Standard deviation of the log-odds of the rates over cells; 0 if the answers agree with
+    one rate.
+    """
+
+    rates: tuple[Figure, ...]
+    common: float  # the rate that cells are shrunk to
+    spread: float
+
+    @property
+    def values(self) -> FloatArray:
+        """The rates as an array."""
+        return np.array([rate.value for rate in self.rates])
 
 
 def inverse_weights(propensity: FloatArray) -> FloatArray:
-    """Weights of labelled rows, with mean 1, under which they represent all positives.
-
-    Parameters
-    ----------
-    propensity : ndarray of shape (n,)
-        Probability that a positive like each of the rows is labelled, in (0, 1]. Only its
-        proportions matter.
-
-    Examples
-    --------
-    >>> inverse_weights(np.array([0.5, 0.5, 0.1, 0.1])).round(3).tolist()
-    [0.333, 0.333, 1.667, 1.667]
-    """
+    """Weights of labelled rows, with mean 1, under which they represent all positives."""
     weight = 1 / np.maximum(propensity, _LEAST * propensity.max())
     return np.asarray(weight / weight.mean())
+
+
+def labelling_rates(
+    labelled: IntArray,
+    unlabeled: IntArray,
+    cell: IntArray,
+    positive: BoolArray,
+    *,
+    weight: FloatArray | None = None,
+    level: float = 0.95,
+) -> LabellingRates:
+    r"""Rates of labelling in each cell, from true labels of some unlabeled rows.
+
+    With a share :math:`s` of positives among the :math:`u` unlabeled rows of a cell and :math:`l` labelled
+    rows, the rate is :math:`l / (l + u s)`. Its log-odds :math:`\log l - \log u s` are estimated in each
+    cell, with the variance of both parts, and shrunk to their mean over cells as far as the
+    variance between cells (DerSimonian and Laird) is no more than chance. A cell without labelled rows or
+    answers counts half of one.
+    """
+    w = np.ones(len(cell)) if weight is None else np.asarray(weight, dtype=np.float64)
+    total = np.bincount(cell, weights=w, minlength=len(labelled))
+    square = np.bincount(cell, weights=w**2, minlength=len(labelled))
+    size = np.divide(total**2, square, out=np.zeros(len(labelled)), where=square > 0)
+    hits = np.bincount(cell, weights=w * positive, minlength=len(labelled))
+    hits = size * np.divide(hits, total, out=np.zeros(len(labelled)), where=total > 0)
+
+    share = (hits + 0.5) / (size + 1)
+    odds = np.log(labelled + 0.5) - np.log(unlabeled * share + 0.5)
+    noise = 1 / (labelled + 0.5) + (1 - share) / (share * (size + 1))
+    common, between = _between_cells(odds, noise)
+    value = expit((between * odds + noise * common) / (between + noise))
+
+    tail = (1 - level) / 2
+    ends = [
+        np.where(hits > 0, betaincinv(np.maximum(hits, 1e-9), size - hits + 1, tail), 0.0),
+        np.where(hits < size, betaincinv(hits + 1, np.maximum(size - hits, 1e-9), 1 - tail), 1.0),
+    ]
+    chance = -float(ndtri(tail)) / np.sqrt(labelled + 0.5)
+    with np.errstate(divide="ignore"):
+        up, down = (np.log(labelled + 0.5) - np.log(unlabeled * end) - odds for end in ends)
+    low = expit(odds - np.hypot(np.maximum(-down, 0), chance))
+    high = expit(odds + np.hypot(np.maximum(up, 0), chance))
+    variance = (value * (1 - value)) ** 2 * noise
+    rates = tuple(
+        Figure(float(v), float(min(a, v)), float(max(b, v)), float(s))
+        for v, a, b, s in zip(value, low, high, variance, strict=True)
+    )
+    return LabellingRates(rates, float(expit(common)), math.sqrt(between))
+
+
+def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]:
+    """Mean of the values, and their variance beyond the noise."""
+    inverse = 1 / noise
+    mean = float(inverse @ values / inverse.sum())
+    spare = float(inverse.sum() - (inverse @ inverse) / inverse.sum())
+    excess = float(inverse @ (values - mean) ** 2) - (len(values) - 1)
+    between = max(excess / spare, 0.0) if spare > 0 else 0.0
+    inverse = 1 / (noise + between)
+    return float(inverse @ values / inverse.sum()), between
+
+
+# -- rows of known class --------------------------------------------------------------------------
+
+
+def answer_weights(chance: FloatArray) -> FloatArray:
+    """Weights of answered rows of one class, which sum to their effective number."""
+    share = (1 / chance) / (1 / chance).sum()
+    return np.asarray(share / (share @ share))
+
+
+def ranking(labelled: BoolArray, scores: FloatArray, weight: FloatArray | None = None) -> float:
+    """Probability that a labelled row has a higher score than an unlabeled one; ties count half."""
+    w = np.ones(len(scores)) if weight is None else weight
+    values, at = np.unique(scores, return_inverse=True)
+    own, rest = (
+        np.bincount(at[some], weights=w[some], minlength=len(values)) for some in (labelled, ~labelled)
+    )
+    below = np.cumsum(rest) - rest / 2
+    return float(own @ below / (own.sum() * rest.sum()))
+
+
+def negative_share(
+    labelled: BoolArray,
+    unlabeled_score: FloatArray,
+    negative_score: FloatArray,
+    weight: FloatArray | None = None,
+) -> float:
+    r"""Share of the score against known negatives in the average with the score against unlabeled rows.
+
+    The share w maximises the area under the curve of labelled against unlabeled rows minus
+    :math:`w^2 / (2 \sqrt n)` with the number of labelled rows n, which is about the noise of the
+    area. If the labelled positives are a random sample, the area is an increasing function of that of
+    positives against negatives, whatever the known negatives are.
+    """
+    n = int(labelled.sum())
+    if n < FEWEST_KNOWN or n == len(labelled):
+        return 0.0
+    pull = _PULL / math.sqrt(n)
+    blends = ((w, (1 - w) * unlabeled_score + w * negative_score) for w in _SHARES)
+    gains = [ranking(labelled, blend, weight) - pull * w**2 for w, blend in blends]
+    return float(_SHARES[int(np.argmax(gains))])
+
+
+# -- bounds without answers ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Sensitivity:
     """What changes if positives are labelled at different rates.
 
-    Attributes
-    ----------
-    k : float
-        The factor by which the rate of any positive may differ from the estimated one.
-    prior, prior_low, prior_high : float
-        Share of positives as estimated, and its bounds.
-    flagged, flagged_low, flagged_high : float
-        Share of the rows that is flagged as estimated, under all rates, and under some rates.
+    ``prior``, ``prior_low``, ``prior_high``: Share of positives as estimated, and its bounds.
+    ``flagged``, ``flagged_low``, ``flagged_high``: Share of the rows that is flagged as estimated, under
+    all rates, and under some rates.
     """
 
-    k: float
+    k: float  # the factor by which the rate of any positive may differ from the estimated one
     prior: float
     prior_low: float
     prior_high: float
@@ -76,31 +209,9 @@ def sensitivity(
 ) -> Sensitivity:
     r"""Bounds of the prior and of the flagged rows if rates of labelling differ by up to a factor ``k``.
 
-    Parameters
-    ----------
-    posterior : ndarray of shape (N,)
-        Probability of the positive class of each row, or of each range of rows, if all positives are
-        labelled at one rate.
-    k : float
-        At least 1: the rate of every positive is the estimated one times a factor from 1/k to k.
-    weight : ndarray of shape (N,), optional
-        Number of rows in each range.
-    rate : float, default=0
-        The estimated rate of labelling in a single sample. No rate exceeds 1, so the factor is at most
-        1 / ``rate``.
-    cost : float, default=0.5
-        Posterior above which a row is flagged.
-
-    Notes
-    -----
     The data determine :math:`P(\text{labelled} \mid x) = e(x) \eta(x)`. At one rate :math:`e` the posterior
-    is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1.
-
-    Examples
-    --------
-    >>> found = sensitivity(np.array([0.05, 0.4, 0.9]), k=2)
-    >>> round(found.prior, 3), round(found.prior_low, 3), round(found.prior_high, 3)
-    (0.45, 0.225, 0.633)
+    is :math:`\eta`; at the rate :math:`f e` it is :math:`\eta / f`, and at most 1. In a single sample with
+    the estimated ``rate`` no rate exceeds 1, so the factor is at most 1 / ``rate``.
     """
     share = np.full(len(posterior), 1 / len(posterior)) if weight is None else weight / weight.sum()
     low = posterior * max(1 / k, rate)

@@ -58,29 +58,17 @@ _STEPS = 100  # of Newton's method, which needs about ten
 class LogOddsMap(Kept):
     r"""The map a + b z of trained log-odds, with its uncertainty.
 
-    Attributes
-    ----------
-    intercept, slope : float
-        The numbers a and b; b is positive, so the map keeps the order of rows.
-    covariance : tuple of three floats
-        Variance of a, covariance of a and b, variance of b.
-    information : tuple of three floats
-        The part of the inverse covariance that comes from answers, in the same order. It is what a later
-        period takes over, multiplied by its memory.
-    n : float
-        Number of answers, where those of older periods count less.
-
-    Examples
-    --------
-    >>> LogOddsMap(-1.0, 0.5).probability([2.0]).tolist()
-    [0.5]
+    ``intercept``, ``slope``: The numbers a and b; b is positive, so the map keeps the order of rows.
+    ``covariance``: Variance of a, covariance of a and b, variance of b.
+    ``information``: The part of the inverse covariance that comes from answers, in the same order. It is
+    what a later period takes over, multiplied by its memory.
     """
 
     intercept: float = 0.0
     slope: Annotated[float, Number(above=0)] = 1.0
     covariance: tuple[float, float, float] = (INTERCEPT_SPREAD**2, 0.0, SLOPE_SPREAD**2)
     information: tuple[float, float, float] = (0.0, 0.0, 0.0)
-    n: Annotated[float, Number(0)] = 0.0
+    n: Annotated[float, Number(0)] = 0.0  # number of answers, where those of older periods count less
 
     def log_odds(self, z: FloatArray | Sequence[float]) -> FloatArray:
         """Log-odds after the map; trained ones are clipped at :data:`FARTHEST`."""
@@ -113,21 +101,11 @@ TRAINED = LogOddsMap()  # the map before any answer
 
 @dataclass(frozen=True, slots=True)
 class Population:
-    """Trained log-odds of all rows of a period, or of ranges of rows with the number of rows in each.
+    """Trained log-odds of all rows of a period, or of ranges of rows with the number of rows in each."""
 
-    Attributes
-    ----------
-    z : ndarray of shape (N,)
-        Trained log-odds, clipped at :data:`FARTHEST`.
-    weight : ndarray of shape (N,) or None
-        Weights, not negative; None for equal ones.
-    n : float
-        Number of rows.
-    """
-
-    z: FloatArray
-    weight: FloatArray | None
-    n: float
+    z: FloatArray  # trained log-odds, clipped at :data:`FARTHEST`
+    weight: FloatArray | None  # weights, not negative; None for equal ones
+    n: float  # number of rows
 
     @classmethod
     def of(cls, z: FloatArray, weight: FloatArray | None = None) -> Population:
@@ -161,26 +139,6 @@ def fit_map(
 ) -> LogOddsMap:
     r"""The map of largest posterior probability given the answers ``positive`` at the log-odds ``z``.
 
-    Parameters
-    ----------
-    z : ndarray of shape (n,)
-        Trained log-odds of the answered rows.
-    positive : ndarray of shape (n,)
-        The answers.
-    weight : ndarray of shape (n,), optional
-        Weights of the answers, without a scale: together they count as many answers as their
-        effective number. Population that were chosen by score need none.
-    centre : LogOddsMap, default=TRAINED
-        The map without these answers: the trained one, or that of the last period
-        (see :meth:`LogOddsMap.remembered`).
-
-    Returns
-    -------
-    found : LogOddsMap
-        The centre if there are no answers; the logistic fit in the limit of many.
-
-    Notes
-    -----
     With the centre :math:`(a_0, b_0)`, the negative logarithm of the prior density is
 
     .. math:: \frac{(a - a_0)^2}{2 \sigma_a^2} + \frac{1}{\sigma_b^2}
@@ -188,7 +146,8 @@ def fit_map(
 
     a normal density of the intercept, a gamma density of the slope with its mode at the centre, and the
     information :math:`I_0` of earlier answers. The sum with the logistic loss is strictly
-    convex and infinite at :math:`b = 0`, so there is one minimum, and its slope is positive.
+    convex and infinite at :math:`b = 0`, so there is one minimum, and its slope is positive. Weights have
+    no scale: together the answers count as many as their effective number.
     """
     return _posterior(bounded(z), positive, _effective(weight, len(z)), centre)[0]
 
@@ -266,20 +225,8 @@ def continued_map(
 ) -> LogOddsMap:
     """The map after answers in several periods, the oldest first, each starting from the last map.
 
-    Parameters
-    ----------
-    parts : sequence of (z, positive)
-        Trained log-odds and answers of each period. The last one is the current period.
-    centre : LogOddsMap, default=TRAINED
-        The map of the period before the first of them, if there was one.
-    memory : float, default=MEMORY
-        Largest weight of an answer of one period in the next, in [0, 1]: an answer that is k periods
-        old counts as at most ``memory ** k`` answers.
-
-    Notes
-    -----
-    The weight is ``memory``, a half, a fifth or nothing of it: the one under which the new answers are
-    most probable. Old answers are so forgotten where the map moves.
+    The weight of an answer of one period in the next is ``memory``, a half, a fifth or nothing of it: the
+    one under which the new answers are most probable. Old answers are so forgotten where the map moves.
     """
     for z, positive in parts:
         weight = np.ones(len(z))
@@ -323,24 +270,16 @@ def _with_covariance(found: LogOddsMap) -> LogOddsMap:
 class DesignedSample:
     """Answers with trained log-odds and the design by which their rows were chosen.
 
-    Attributes
-    ----------
-    z, positive : ndarray of shape (n,)
-        Trained log-odds, clipped, and the answers.
-    stratum : ndarray of shape (n,)
-        Stratum of each answer; rows were chosen at random within it.
-    weight : ndarray of shape (n,)
-        Weight of each answer in estimates: the share of its stratum over the number of answers in
-        it. The weights sum to 1.
-    unseen : float
-        Share of the rows in strata without answers.
+    ``z``, ``positive``: Trained log-odds, clipped, and the answers.
+    ``weight``: Weight of each answer in estimates: the share of its stratum over the number of answers in
+    it. The weights sum to 1.
     """
 
     z: FloatArray
     positive: BoolArray
-    stratum: IntArray
+    stratum: IntArray  # stratum of each answer; rows were chosen at random within it
     weight: FloatArray
-    unseen: float = 0.0
+    unseen: float = 0.0  # share of the rows in strata without answers
 
     @classmethod
     def of(cls, z: FloatArray, answers: Answers) -> DesignedSample:
@@ -406,26 +345,6 @@ def assisted_share(
 ) -> Figure:
     r"""Share of positives in the population of ``rows``, from answers and with the help of a map.
 
-    Parameters
-    ----------
-    found : LogOddsMap
-        The map, as :func:`fit_map` gives it.
-    rows : Population
-        All rows of the period.
-    sample : DesignedSample
-        The answers.
-    tails : tuple of float, default=(0.025, 0.025)
-        Error probabilities of the lower and the upper limit.
-
-    Returns
-    -------
-    share : Figure
-        The value is the mean of the map plus the weighted mean residual of the answers. Where this is
-        not inside (0, 1), as it may be if all answers are of one kind, it is moved there: by at most
-        the share of half an answer.
-
-    Notes
-    -----
     With several strata the limits are those of :func:`drpu.core.audit.design.stratified_share`, which use
     the answers alone; the strata already give most of what the map could add. With one stratum, the
     limits invert a test of the number of positives. Under a hypothesis, the
@@ -433,7 +352,8 @@ def assisted_share(
     shift determines the share in all rows. A map that promises more precision than the residuals
     show would make the limits too narrow. Its slope is therefore reduced for the limits until the variance
     that it expects is at least the observed one, to which four answers without help of the map are added.
-    At a slope of 0 these are the limits of Clopper and Pearson.
+    At a slope of 0 these are the limits of Clopper and Pearson. The value is the mean of the map plus the
+    weighted mean residual of the answers, moved into (0, 1) if it is not inside.
     """
     mean = rows.mean(found.probability(rows.z))
     value = _inside(mean + sample.residual(found), mean, sample.size)
@@ -458,31 +378,7 @@ def recalibrate(
     memory: float = MEMORY,
     tails: tuple[float, float] = (0.025, 0.025),
 ) -> tuple[LogOddsMap, Figure]:
-    """The map of a period and its share of positives, which is the mean of the map over the rows.
-
-    Parameters
-    ----------
-    population : Population
-        All rows of the period.
-    samples : sequence of DesignedSample
-        Audits of these rows.
-    centre : LogOddsMap, default=TRAINED
-        The map of the last period.
-    memory, tails
-        As in :func:`continued_map` and :func:`assisted_share`.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> z = np.linspace(-3, 3, 1000)
-    >>> at = np.arange(0, 1000, 20)  # 50 answers
-    >>> answers = Answers(z[at] > 1, np.zeros(50, dtype=int), np.array([1000]))
-    >>> found, share = recalibrate(Population.of(z), [DesignedSample.of(z[at], answers)])
-    >>> print(share)
-    0.329 [0.243, 0.417]
-    >>> round(float(found.probability(z).mean()), 3)
-    0.329
-    """
+    """The map of a period and its share of positives, which is the mean of the map over the rows."""
     sample = join_samples(samples)
     found = continued_map([(sample.z, sample.positive)], centre=centre, memory=memory)
     share = assisted_share(found, population, sample, tails=tails)

@@ -27,21 +27,11 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """True labels of rows that were drawn at random within strata.
+    """True labels of rows that were drawn at random within strata."""
 
-    Attributes
-    ----------
-    positive : ndarray of shape (n,)
-        The true labels.
-    stratum : ndarray of shape (n,)
-        Stratum of each row.
-    rows : ndarray of shape (H,)
-        Number of rows in each stratum of the sample that was audited.
-    """
-
-    positive: BoolArray
-    stratum: IntArray
-    rows: FloatArray | IntArray
+    positive: BoolArray  # the true labels
+    stratum: IntArray  # stratum of each row
+    rows: FloatArray | IntArray  # number of rows in each stratum of the sample that was audited
 
     @property
     def weight(self) -> FloatArray:
@@ -109,19 +99,6 @@ class Evaluation:
 def evaluate_answers(answers: Answers, flagged: BoolArray, *, cost: float, level: float) -> Evaluation:
     """Performance of the predictions ``flagged`` on the answered rows, for their population.
 
-    Parameters
-    ----------
-    answers : Answers
-        True labels and the design they were collected with.
-    flagged : ndarray of shape (n,)
-        Whether each answered row is classified as positive.
-    cost : float
-        False-positive cost in (0, 1).
-    level : float
-        Confidence level of each interval.
-
-    Notes
-    -----
     Shares of the population have the limits of
     :func:`drpu.core.audit.design.stratified_share`. Ratios and sums of two such shares combine
     the limits of both (MOVER), with the correlation that outcomes of the same row have.
@@ -250,23 +227,6 @@ def fairness_test(
 ) -> FairnessTest:
     r"""Test that audited positives rank among labelled positives as those do among themselves.
 
-    Parameters
-    ----------
-    ranks : ndarray of shape (n,)
-        Rank of each audited row among the labelled positives, in [0, 1].
-    positive : ndarray of shape (n,)
-        The answers.
-    stratum : ndarray of shape (n,)
-        Stratum of each audited row.
-    weight : ndarray of shape (n,)
-        Weight of each audited row in estimates: one over its probability of being chosen.
-    posterior : ndarray of shape (n,)
-        Probability of the positive class from the classifier, for each audited row.
-    n_positive : float
-        Effective number of labelled positives.
-
-    Notes
-    -----
     The statistic is the weighted mean rank of the audited positives. A single positive
     with a large weight makes its distribution skewed, so it is compared with simulated samples: rows
     are drawn again within their strata, with labels drawn from ``posterior``, which is multiplied by

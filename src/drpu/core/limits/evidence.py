@@ -23,7 +23,7 @@ from drpu.exceptions import DataError
 __all__ = ["DESIGN", "ENOUGH", "Evidence", "evidence_of", "slide", "youden_index"]
 
 DESIGN = 0.95  # level at which purity is assessed, for limits of any level
-ENOUGH = 0.55  # smallest Youden index with which a prior counts as identified
+ENOUGH = 0.55  # smallest Youden index with which a prior counts as identified by the score alone
 _LOWERED = (0.1, 0.5)  # indices between which the lower limit grows from 0 to its full size
 _MOSTLY_POSITIVE = (0.7, 0.9)  # the weight of the plateau's limit decreases to 0 between these priors ...
 _SEPARATES = (0.05, 0.15)  # ... unless the score separates nothing
@@ -38,38 +38,20 @@ _ENOUGH = 1e-2  # change of the log-likelihood at which the steps end
 class Evidence:
     """A lower bound of the separation of the classes by the score, and the likelihood of the plateau.
 
-    Attributes
-    ----------
-    separation : float
-        Youden's index of the score, positives against negatives, at the lower end of the plateau's 95 %
-        interval, minus its noise: the smallest index that the counts allow, in [-1, 1].
-    profile : PlateauProfile
-        Likelihood of each prior under the plateau.
+    ``separation``: Youden's index of the score, positives against negatives, at the lower end of the
+    plateau's 95 % interval, minus its noise: the smallest index that the counts allow, in [-1, 1].
     """
 
     separation: float
-    profile: PlateauProfile
-
-    @property
-    def identified(self) -> bool:
-        """Whether the counts give more than an upper bound of the prior."""
-        return self.separation >= ENOUGH
+    profile: PlateauProfile  # likelihood of each prior under the plateau
 
     def impurity(self, low: float, middle: float) -> float:
         r"""Density of negatives over that of positives that the best-scored rows may have, in [0, 1).
 
-        It depends on the classes and not on their shares, so the value of a training sample is valid
-        for every later sample.
+        ``low`` and ``middle`` are the lower limit and a rough value of the training prior when the
+        best-scored rows are taken as positive. The result depends on the classes and not on their shares,
+        so the value of a training sample is valid for every later sample.
 
-        Parameters
-        ----------
-        low : float
-            Lower 95 % limit of the training prior when the best-scored rows are taken as positive.
-        middle : float
-            A rough value of the training prior under the same assumption.
-
-        Notes
-        -----
         The plateau's lower limit does not assume that the best-scored rows are positive, and shrinks to 0
         if the score does not separate the classes. Its difference from ``low`` is attributed to negatives:
         with :math:`\ell_0` the smaller one, :math:`(\ell - \ell_0) / (1 - \ell_0)`. If most rows are
@@ -106,27 +88,13 @@ def slide(value: float, start: float, end: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class PlateauProfile:
-    """Largest log-likelihood at each prior, minus the largest of all.
+    """Largest log-likelihood at each prior, minus the largest of all."""
 
-    Attributes
-    ----------
-    log_odds : ndarray
-        Log-odds of the priors, ascending.
-    height : ndarray
-        Log-likelihood at each, at most 0.
-    """
-
-    log_odds: FloatArray
-    height: FloatArray
+    log_odds: FloatArray  # log-odds of the priors, ascending
+    height: FloatArray  # log-likelihood at each, at most 0
 
     def low(self, level: float) -> float:
-        """Lower end of the likelihood-ratio interval; 0 if no smaller prior is rejected.
-
-        Parameters
-        ----------
-        level : float
-            Confidence level of the interval with both its ends.
-        """
+        """Lower end of the likelihood-ratio interval; 0 if no smaller prior is rejected."""
         drop = -(float(ndtri((1 - level) / 2)) ** 2) / 2
         best = int(np.argmax(self.height))
         below = np.flatnonzero(self.height[: best + 1] < drop)

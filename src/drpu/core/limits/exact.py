@@ -18,23 +18,13 @@ _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
 class Figure:
     """A measured or expected quantity with confidence limits.
 
-    Attributes
-    ----------
-    value, low, high : float
-        The estimate and its limits; the value is NaN if nothing was measured.
-    variance : float
-        A conservative variance of ``value``, where answers were counted; otherwise 0.
-
-    Examples
-    --------
-    >>> print(Figure(0.931, 0.88, 0.97))
-    0.931 [0.880, 0.970]
+    ``value``, ``low``, ``high``: The estimate and its limits; the value is NaN if nothing was measured.
     """
 
     value: float
     low: float
     high: float
-    variance: float = 0.0
+    variance: float = 0.0  # a conservative variance of ``value``, where answers were counted; otherwise 0
 
     def __float__(self) -> float:
         return self.value
@@ -44,31 +34,14 @@ class Figure:
 
 
 def exact_limit(hits: float, n: float, tail: float, *, upper: bool) -> float:
-    """The lower or upper limit of a share, ``hits`` of ``n`` rows (Clopper and Pearson).
-
-    Parameters
-    ----------
-    hits, n : float
-        The counted rows and all rows; not whole numbers if rows have weights.
-    tail : float
-        Probability that the limit is wrong.
-    upper : bool
-        Which of the two limits.
-    """
+    """The lower or upper limit of a share, ``hits`` of ``n`` rows (Clopper and Pearson)."""
     if upper:
         return 1.0 if n - hits <= _ROUNDING else float(betaincinv(hits + 1, n - hits, 1 - tail))
     return 0.0 if hits <= _ROUNDING else float(betaincinv(hits, n - hits + 1, tail))
 
 
 def exact_limits(share: float, n: float, tail: float) -> tuple[float, float]:
-    """Both exact limits of a share that was found in ``n`` rows; each is wrong with probability ``tail``.
-
-    Examples
-    --------
-    >>> low, high = exact_limits(0.0, 20, 0.025)
-    >>> low, round(high, 3)
-    (0.0, 0.168)
-    """
+    """Both exact limits of a share that was found in ``n`` rows; each is wrong with probability ``tail``."""
     hits = share * n
     return exact_limit(hits, n, tail, upper=False), exact_limit(hits, n, tail, upper=True)
 

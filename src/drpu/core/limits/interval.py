@@ -20,11 +20,11 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import betainc, betaincinv
+from scipy.special import betainc, betaincinv, ndtri
 
 from drpu._checks import check_fraction, check_prior
 from drpu._typing import FloatArray, IntArray
-from drpu.core.limits.evidence import DESIGN, ENOUGH, Evidence, evidence_of, youden_index
+from drpu.core.limits.evidence import DESIGN, Evidence, evidence_of, youden_index
 from drpu.core.prior.mixture import FEWEST, STEP, Curve, TailRatio, grid, last_levels, ranks
 from drpu.core.shift.matching import (
     Match,
@@ -36,7 +36,7 @@ from drpu.core.shift.matching import (
 )
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Limits", "exact_limits", "ratio_limits", "shift_limits"]
+__all__ = ["Limits", "exact_limits", "largest_growth", "ratio_limits", "shift_limits"]
 
 FEW_ROWS = 100  # with fewer new rows, binomial limits at one threshold replace matching
 # Range of thresholds below the deciding one that `low` uses: larger with weak separation.
@@ -47,19 +47,13 @@ _REACH = ((0.6, 4.0), (0.45, 8.0), (0.0, 16.0))
 class Limits:
     """Confidence limits of a prior, and their derivation.
 
-    Attributes
-    ----------
-    low, high : float
-        The limits, in [0, 1].
-    recall : float
-        Fraction of the positives above the threshold that determined ``high``; 1 if no
-        single threshold did.
-    separation : float
-        Smallest Youden index of the score, positives against negatives, that the counts
-        allow, minus its noise.
-    identified : bool
-        Whether ``separation`` is large enough for more than an upper bound of the prior;
-        True where the training prior is known.
+    ``low``, ``high``: The limits, in [0, 1].
+    ``recall``: Fraction of the positives above the threshold that determined ``high``; 1 if no single
+    threshold did.
+    ``separation``: Smallest Youden index of the score, positives against negatives, that the counts
+    allow, minus its noise.
+    ``identified``: False if the counts give only an upper bound
+    (:func:`drpu.core.prior.central.central_prior`).
     """
 
     low: float
@@ -83,33 +77,11 @@ class Limits:
 def ratio_limits(tails: ScoreTails, level: float) -> Limits:
     """Limits of the prior of one sample, from the tail ratio.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Counts of the sample.
-    level : float
-        Confidence level of the two limits together, in (0, 1).
-
-    Returns
-    -------
-    limits : Limits
-        0 and 1 if there are fewer than five positives or no threshold.
-
-    Notes
-    -----
     ``high`` is the smallest of simultaneous upper limits along the curve, ``low`` the
     smallest of pointwise lower limits from the deciding threshold down to a quarter of
     its recall (an eighth or a sixteenth when the score seems to separate poorly), lowered by the
     negatives that may be among the best-scored rows. Both are asymptotic; :func:`exact_limits` are not.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> rng = np.random.default_rng(0)
-    >>> tails = ScoreTails(rng.normal(3, 1, 500))
-    >>> limits = ratio_limits(tails.update(rng.normal(3, 1, 300)).update(rng.normal(0, 1, 700)), 0.95)
-    >>> limits.low < 0.3 < limits.high
-    True
+    They are 0 and 1 if there are fewer than five positives or no threshold.
     """
     check_fraction("level", level)
     curve = _ratio_curve(tails)
@@ -128,22 +100,9 @@ def shift_limits(
 ) -> Limits:
     r"""Limits of the prior of a second sample, with the first one as reference.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Counts of the new sample.
-    reference : ScoreTails
-        Counts of the training unlabeled sample over the same positives.
-    level : float
-        Confidence level of the two limits together, in (0, 1).
-    train_prior : float, optional
-        Prior of the reference sample, if it is known from another source. The
-        interval is then about half as wide, and ``low`` needs no pure tail.
-    train_limits : (float, float), optional
-        Limits of that prior, at the same level; the default is the prior itself.
+    A ``train_prior`` that is known from another source, with its limits, makes the interval about half as
+    wide, and ``low`` then needs no pure tail.
 
-    Notes
-    -----
     At every threshold :math:`a' - b = \lambda (a - b)` with
     :math:`\lambda = (1-\pi')/(1-\pi)`, which a least-squares fit over all
     thresholds finds without any prior. Then :math:`\theta' = 1 - \lambda (1 - \theta)`,
@@ -177,24 +136,12 @@ def shift_limits(
 def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Limits:
     r"""Limits that are valid in finite samples for any distribution, about 1.7 times as wide.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        Counts of the sample. With weights, effective sizes replace the counts, and
-        the guarantee is approximate.
-    level : float
-        Confidence level of the two limits together, in (0, 1).
-    recall : float, default=0.1
-        ``low`` bounds the minimum of the curve over thresholds with at least this recall.
-        It bounds the prior if there are no negatives above one of them.
-
-    Notes
-    -----
     ``high``: Clopper-Pearson limits of both tails at ranks fixed in advance, with a
     Bonferroni correction. ``low``: the threshold of the minimum is fixed, so pointwise
     limits at every level are enough. A third of the error probability is used for each
     tail, and a third for the event that this threshold has fewer positives above it than
-    the ranks that are used.
+    the ranks that are used. ``low`` bounds the minimum of the curve over thresholds with at least this
+    ``recall``: the prior, if there are no negatives above one of them.
     """
     check_fraction("level", level)
     check_fraction("recall", recall)
@@ -202,7 +149,7 @@ def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Lim
     low = _exact_low(tails, tail, recall)
     high, decided = _exact_high(tails, tail)
     separation = youden_index(tails, min(low, high))
-    return Limits(min(low, high), high, decided, separation, separation >= ENOUGH)
+    return Limits(min(low, high), high, decided, separation)
 
 
 # -- from a curve to limits --------------------------------------------------------------
@@ -210,11 +157,10 @@ def exact_limits(tails: ScoreTails, level: float, *, recall: float = 0.1) -> Lim
 
 def _visible(curve: Curve | None, level: float, reach: float | None, evidence: Evidence) -> Limits:
     """Limits of the minimum of ``curve``; 0 and 1 if there is no curve."""
-    told = evidence.separation, evidence.identified
     if curve is None:
-        return Limits(0.0, 1.0, 1.0, *told)
+        return Limits(0.0, 1.0, 1.0, evidence.separation)
     low = 0.0 if reach is None else curve.low(level, reach)
-    return Limits(low, curve.high(level), float(curve.recall[curve.deciding]), *told)
+    return Limits(low, curve.high(level), float(curve.recall[curve.deciding]), evidence.separation)
 
 
 def _reach(tails: ScoreTails, curve: Curve | None) -> float | None:
@@ -285,6 +231,15 @@ def _few_rows_limits(tails: ScoreTails, reference: ScoreTails, train: Limits, le
     _, most, least = growth
     low, high = 1 - most * (1 - train.low), 1 - max(least, 0.0) * (1 - train.high)
     return replace(train, low=max(0.0, low), high=min(1.0, max(high, 0.0)))
+
+
+def largest_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> float:
+    """Upper limit of the growth of the negatives since ``reference``; infinite if the score tells nothing."""
+    growth = binomial_growth(tails, reference, level) if tails.n < FEW_ROWS else None
+    if growth is not None:
+        return growth[1]
+    match = match_samples(tails, reference)
+    return math.inf if match is None else match.value - float(ndtri((1 - level) / 2)) * match.spread
 
 
 def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | None:

@@ -7,16 +7,28 @@ from dataclasses import dataclass, replace
 from html import escape
 from typing import Annotated, Any, Self, TypeAlias
 
+import numpy as np
+from scipy.special import expit, logit
+
 from drpu._checks import check_choice, check_fraction, check_prior, check_scores
 from drpu._codec import Number, Text, kept
 from drpu.core.limits.interval import Limits, ratio_limits, shift_limits
+from drpu.core.prior.central import central_prior, later_limits
 from drpu.core.prior.mixture import PROPORTIONS, adaptive
 from drpu.core.shift.matching import SHIFTS, efficient, em_on_ratios
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
 from drpu.exceptions import warn as give_warning
 
-__all__ = ["METHODS", "PriorEstimate", "PriorMethod", "as_prior", "estimate_prior", "prior_from_tails"]
+__all__ = [
+    "METHODS",
+    "PriorEstimate",
+    "PriorMethod",
+    "as_prior",
+    "estimate_prior",
+    "prior_from_tails",
+    "warn_if_not_identified",
+]
 
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
@@ -34,11 +46,12 @@ class PriorEstimate:
     Attributes
     ----------
     value : float
-        The estimate.
+        The estimate; a central one between the trivial lower bound and ``upper`` where the prior is not
+        identified.
     low, high : float
         Confidence limits, for independent rows. ``high`` needs no assumption about the
         classes; ``low`` allows for negatives among the best-scored rows as far as their
-        scores suggest them.
+        scores suggest them, and needs no assumption either where the prior is not identified.
     level : float
         Confidence level of the two limits together.
     method : str
@@ -131,7 +144,8 @@ def estimate_prior(
         One sample: ``"adaptive"``, ``"combined"``, ``"paper"``, ``"best-bin"``, ``"plateau"``, ``"scott"``,
         ``"dedpul"``. A second sample with a reference: ``"blended"``, ``"efficient"``,
         ``"matching"``, ``"em"``. ``"auto"`` is ``"adaptive"`` or, with a reference,
-        ``"blended"``. A callable gets the :class:`ScoreTails` and returns the value.
+        ``"blended"``, if the prior is identified, and a central value otherwise. Methods that are named
+        give upper readings. A callable gets the :class:`ScoreTails` and returns the value.
     level : float, default=0.95
         Confidence level of ``low`` and ``high``.
     reference : ScoreTails, optional
@@ -167,8 +181,9 @@ def estimate_prior(
                 "train_prior must be given for method='em': the prior that the ratios belong to."
             )
         known = as_prior("train_prior", train_prior)
-        limits = replace(ratio_limits(tails, level), identified=known.identified)
-        return _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em", True)
+        limits = ratio_limits(tails, level)
+        limits = limits if known.identified else replace(limits, low=0.0, identified=False)
+        return _estimate(em_on_ratios(unlabeled, known.value), limits, level, "em")
     return prior_from_tails(tails, method=method, level=level, reference=reference, train_prior=train_prior)
 
 
@@ -179,28 +194,32 @@ def prior_from_tails(
     level: float = 0.95,
     reference: ScoreTails | None = None,
     train_prior: float | PriorEstimate | None = None,
+    labelled_share: float | None = None,
     warn: bool = True,
 ) -> PriorEstimate:
     """Class prior of the scores counted in ``tails``: :func:`estimate_prior` for counts.
 
-    ``warn`` is whether to warn if the prior is not identified.
+    ``labelled_share`` is the share of the population that is labelled, in a single sample, and ``warn``
+    whether to warn if the prior is not identified.
     """
     check_fraction("level", level)
     if not tails.counts.any():
         raise DataError("the tails are empty: update them with unlabeled scores first.")
-    if callable(method):
-        value = check_prior("the value of method", method(tails))
-        return _estimate(
-            value, ratio_limits(tails, level), level, getattr(method, "__name__", "callable"), warn
-        )
-    check_choice("method", method, METHODS)
+    if not callable(method):
+        check_choice("method", method, METHODS)
     if reference is not None and not tails.empty(copies=1).same_cells(reference.empty(copies=1)):
         raise DataError("reference must count over the same positive scores: make it with tails.empty().")
-    if method == "auto":
-        method = "adaptive" if reference is None else "blended"
 
-    if method in PROPORTIONS:
-        return _estimate(PROPORTIONS[method](tails), ratio_limits(tails, level), level, method, warn)
+    if callable(method) or method in PROPORTIONS or (method == "auto" and reference is None):
+        found = central_prior(tails, level, labelled_share=labelled_share)
+        if method == "auto":
+            name = "adaptive" if found.limits.identified else "central"
+            return _estimate(found.value, found.limits, level, name, found.upper, warn=warn)
+        if callable(method):
+            value, name = method(tails), getattr(method, "__name__", "callable")
+        else:
+            value, name = PROPORTIONS[method](tails), method
+        return _estimate(check_prior("the value of method", value), found.limits, level, name, warn=warn)
     if reference is None:
         raise ParameterError(
             f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
@@ -219,16 +238,34 @@ def _shifted(
     base: PriorEstimate,
     warn: bool,
 ) -> PriorEstimate:
+    """Prior of ``tails`` from the prior ``base`` of ``reference``."""
     if base.method in KNOWN:
         ends = base.low, base.high
         limits = shift_limits(tails, reference, level, train_prior=base.value, train_limits=ends)
     else:
-        limits = shift_limits(tails, reference, level)
+        limits = later_limits(tails, reference, (base.value, base.low, base.identified), level)
+    upper = None if limits.identified or base.upper is None else efficient(tails, reference, base.upper)
+    if method == "auto" and not limits.identified:
+        return _estimate(_carried(tails, reference, base, upper), limits, level, "central", upper, warn=warn)
+    method = "blended" if method == "auto" else method
     if method == "blended":
         value = _blended(tails, reference, base)
     else:
         value = SHIFTS[method](tails, reference, base.value)
-    return _estimate(value, replace(limits, identified=base.identified), level, method, warn)
+    return _estimate(value, limits, level, method, upper, warn=warn)
+
+
+def _carried(tails: ScoreTails, reference: ScoreTails, base: PriorEstimate, upper: float | None) -> float:
+    """A central training prior, carried to later rows by the growth of the negatives.
+
+    If the prior has decreased, an error of the training prior would grow with it. The log-odds of the result
+    are therefore not further below those of the upper reading than they were in training.
+    """
+    value = efficient(tails, reference, base.value)
+    if upper is None or base.upper is None:
+        return value
+    ends = np.clip([upper, base.value, base.upper], 1e-6, 1 - 1e-6)
+    return max(value, float(expit(logit(ends) @ [1, 1, -1])))
 
 
 def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimate) -> float:
@@ -251,22 +288,42 @@ def _blended(tails: ScoreTails, reference: ScoreTails, train_prior: PriorEstimat
     return (of_direct * carried + of_carried * adaptive(tails)) / (of_carried + of_direct)
 
 
-def _estimate(value: float, limits: Limits, level: float, method: str, warn: bool) -> PriorEstimate:
+def _estimate(
+    value: float,
+    limits: Limits,
+    level: float,
+    method: str,
+    upper: float | None = None,
+    *,
+    warn: bool = True,
+) -> PriorEstimate:
     """The estimate with its value clipped to the limits; may warn if the data give an upper bound only."""
     clipped = float(min(max(value, limits.low), limits.high))
-    identified = bool(limits.identified)
-    upper = None if identified else clipped
-    estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, identified, upper)
-    if warn and not identified:
-        give_warning(
-            SeparationWarning(
-                "the prior is not identified: it is at most {high}, and {value} if all best-scored rows are "
-                "positive. The score may separate the classes too weakly to tell (Youden's index "
-                f"{limits.separation:.2f} or more):",
-                advice="give the prior if you know it, label a few rows (plan_audit), or use a better model.",
-                command="give --prior if you know it, label a few rows (drpu audit), or try another --model.",
-                high=estimate.high,
-                value=estimate.value,
-            )
-        )
+    if limits.identified:
+        return PriorEstimate(clipped, float(limits.low), float(limits.high), level, method)
+    # a rule that was asked for by its name is itself the upper reading
+    upper = clipped if upper is None else float(min(max(upper, clipped), limits.high))
+    estimate = PriorEstimate(clipped, float(limits.low), float(limits.high), level, method, False, upper)
+    if warn:
+        warn_if_not_identified(estimate)
     return estimate
+
+
+def warn_if_not_identified(prior: PriorEstimate) -> None:
+    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows."""
+    if prior.identified:
+        return
+    shares = {"value": prior.value, "low": prior.low, "high": prior.high}
+    shares |= {} if prior.upper is None else {"upper": prior.upper}
+    bound = "" if prior.upper is None else "it is at most {upper} by the best-scored rows, and "
+    give_warning(
+        SeparationWarning(
+            f"the prior is not identified: {{value}} is used, {bound}anything from {{low}} to {{high}} is "
+            "possible. The score may separate the classes too weakly to tell:",
+            advice="give the prior if you know it (at_prior), flag as many rows as can be checked "
+            "(at_budget), or label about 50 rows (plan_audit).",
+            command="give --prior if you know it, flag as many rows as can be checked (--budget), or "
+            "label about 50 rows (drpu audit).",
+            **shares,
+        )
+    )

@@ -13,7 +13,7 @@ groups by the method of Paule and Mandel: the value at which
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -46,8 +46,15 @@ class GroupPrior:
         Weight of ``alone`` in ``prior``, between 0 and 1.
     p_value : float
         P-value of the test of the scores that only the prior has changed in this group.
-    shift : {"prior", "other"}
-        Whether only the prior has changed, by both tests; if not, the prior is a guarded reading.
+    shift : {"prior", "other", "answers"}
+        What moved, by both tests: only the prior; more, so that it is a guarded reading; or answers were
+        used.
+    warnings : tuple of str
+        Codes of the warnings about the group.
+    classifier : AdaptedClassifier or None
+        The classifier for rows of the group, which makes its labels.
+    flagged : int or None
+        Number of its rows that this classifier flags.
     """
 
     name: Any
@@ -57,6 +64,9 @@ class GroupPrior:
     weight: float
     p_value: float
     shift: str = "prior"
+    warnings: tuple[str, ...] = ()
+    classifier: Any = field(default=None, repr=False, compare=False)
+    flagged: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,33 +112,34 @@ class GroupPriors:
         width = max(len(str(group.name)) for group in self.groups)
         lines = [
             f"{group.name!s:<{width}}  {group.n:>8,}  "
-            f"{group.prior.value:.3f} [{group.prior.low:.3f}, {group.prior.high:.3f}]"
+            f"{group.prior.value:.3f} [{group.prior.low:.3f}, {group.prior.high:.3f}]  "
+            f"{', '.join(group.warnings)}"
             for group in self.groups
         ]
         head = f"{len(self)} groups, limits for all together at {self.level:.0%}; all rows {self.whole}"
-        return "\n".join([head, *lines])
+        return "\n".join([head, *(line.rstrip() for line in lines)])
+
+    @property
+    def differ(self) -> bool:
+        """Whether the priors of the groups differ: no value lies within all limits."""
+        return max(group.prior.low for group in self) > min(group.prior.high for group in self)
 
     def _repr_html_(self) -> str:
         rows = "".join(
             f"<tr><th scope=row>{escape(str(group.name))}</th><td>{group.n:,}</td><td>{group.prior.value:.3f}"
-            f"</td><td>{group.prior.low:.3f} to {group.prior.high:.3f}</td></tr>"
+            f"</td><td>{group.prior.low:.3f} to {group.prior.high:.3f}</td>"
+            f"<td>{', '.join(group.warnings)}</td></tr>"
             for group in self.groups
         )
         caption = f"limits hold for all {len(self)} groups together at {self.level:.0%}"
         return (
             f"<table><caption>{caption}</caption><thead><tr><th>group</th><th>rows</th><th>prior</th>"
-            f"<th>limits</th></tr></thead><tbody>{rows}</tbody></table>"
+            f"<th>limits</th><th>warnings</th></tr></thead><tbody>{rows}</tbody></table>"
         )
 
 
 def joint_level(level: float, groups: int) -> float:
-    """Level that each of ``groups`` intervals needs for all to hold together with ``level``.
-
-    Examples
-    --------
-    >>> round(joint_level(0.95, 10), 4)
-    0.995
-    """
+    """Level that each of ``groups`` intervals needs for all to hold together with ``level``."""
     return 1 - (1 - check_fraction("level", level)) / groups
 
 
@@ -138,15 +149,7 @@ def standard_error(prior: PriorEstimate) -> float:
 
 
 def between_groups(values: FloatArray, errors: FloatArray) -> float:
-    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences.
-
-    Examples
-    --------
-    >>> between_groups(np.array([0.2, 0.2, 0.2]), np.array([0.05, 0.05, 0.05]))
-    0.0
-    >>> round(between_groups(np.array([0.1, 0.3, 0.5]), np.array([0.001, 0.001, 0.001])), 2)
-    0.04
-    """
+    """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences."""
 
     def excess(tau2: float) -> float:
         weight = 1 / (tau2 + np.maximum(errors, 1e-9) ** 2)
@@ -173,26 +176,7 @@ def shrink(
 ) -> GroupPriors:
     """Priors of groups, shrunk towards the prior of all rows.
 
-    Parameters
-    ----------
-    names, sizes, alone, p_values : sequences of one length
-        Name, rows, prior and shift test of each group; the limits of ``alone`` are at the level
-        of :func:`joint_level`.
-    shifts : sequence of str, optional
-        What moved in each group; by default the prior.
-    whole : PriorEstimate
-        Prior of all rows.
-    level : float
-        Level at which the limits hold together.
-
-    Examples
-    --------
-    >>> def prior(value, width):
-    ...     return PriorEstimate(value, value - width, value + width, 0.975, "matching")
-    >>> alone = [prior(0.3, 0.01), prior(0.45, 0.39)]
-    >>> found = shrink("ab", [9000, 20], alone, [1, 1], whole=prior(0.3, 0.01), level=0.95)
-    >>> found["b"].prior.value  # twenty rows say little
-    0.3
+    The limits of ``alone`` are at the level of :func:`joint_level`, those of the result hold together.
     """
     if not names:
         raise DataError("there must be at least one group, got none.")
@@ -209,3 +193,24 @@ def shrink(
         shrunk = replace(prior, value=min(max(value, prior.low), prior.high))
         groups.append(GroupPrior(name, int(n), shrunk, prior, weight, float(p_value), shift))
     return GroupPriors(tuple(groups), whole, level, float(np.sqrt(tau2)))
+
+
+def with_answers(found: GroupPriors, answered: dict[Any, PriorEstimate]) -> GroupPriors:
+    """The priors with those of groups that have answers, which are not shrunk.
+
+    If all groups have answers, the prior of all rows is the mean of theirs, weighted by their rows.
+    """
+    groups = tuple(
+        group
+        if (own := answered.get(group.name)) is None
+        else replace(group, prior=own, alone=own, weight=1.0, shift="answers")
+        for group in found
+    )
+    if len(answered) < len(groups):
+        return replace(found, groups=groups)
+    share = np.array([group.n for group in groups]) / sum(group.n for group in groups)
+    value = float(share @ [group.prior.value for group in groups])
+    error = float(np.sqrt(share**2 @ np.square([standard_error(group.prior) for group in groups])))
+    far = error * float(ndtri((1 + found.level) / 2))
+    whole = PriorEstimate(value, max(value - far, 0.0), min(value + far, 1.0), found.level, "audit")
+    return replace(found, groups=groups, whole=whole)

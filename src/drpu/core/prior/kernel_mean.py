@@ -407,10 +407,7 @@ class DistanceCurve:
     from the rows with positive weight in the rough solution, or at a neighbouring lambda,
     and adds rows until the bounds from the full kernel agree.
 
-    Attributes
-    ----------
-    scale : float
-        Distance between the kernel means of U and P.
+    ``scale``: Distance between the kernel means of U and P.
     """
 
     def __init__(self, U: FloatArray, P: FloatArray) -> None:

@@ -233,18 +233,6 @@ POINTS = 400  # number of priors on the grid, equally spaced on the log scale
 def dedpul(tails: ScoreTails) -> float:
     r"""Prior that equals the mean posterior of the unlabeled rows: DEDPUL.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        The counts.
-
-    Returns
-    -------
-    prior : float
-        In [0, 1].
-
-    Notes
-    -----
     With :math:`r` the ratio of the density of positive scores to that of unlabeled
     ones, an unlabeled row is positive with probability :math:`\min(\pi r, 1)`. The
     mean of these posteriors is smaller than :math:`\pi` by
@@ -264,14 +252,6 @@ def dedpul(tails: ScoreTails) -> float:
     hence :math:`D(\pi) = E_P[(\pi - 1/r)_+]`: the last zero is the smallest
     :math:`1/r`, and no iteration is needed. The second difference has a lag proportional
     to :math:`\pi`, which is suited to small and large priors.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> unlabeled = np.concatenate([rng.normal(3, 1, 900), rng.normal(0, 1, 2100)])
-    >>> prior = dedpul(ScoreTails(rng.normal(3, 1, 1000)).update(unlabeled))
-    >>> abs(prior - 0.3) < 0.05
-    True
     """
     mass, inverse = _inverse_ratio(tails)
     fixed_point = min(1.0, float(inverse.min()))
@@ -311,21 +291,6 @@ def _bend(mass: FloatArray, inverse: FloatArray) -> float:
 def scott(tails: ScoreTails, level: float = 0.95) -> float:
     r"""Smallest ratio of an upper limit of the tail of U and a lower limit of the tail of P.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        The counts.
-    level : float, default=0.95
-        Confidence of each pair of limits, in (0, 1).
-
-    Returns
-    -------
-    prior : float
-        In (0, 1]. At any fixed threshold it exceeds the prior with probability at least
-        ``level``, so it is biased upwards; the bias decreases with the sample sizes.
-
-    Notes
-    -----
     At any threshold :math:`a \ge \pi b`, with equality if there are only positives
     above it. The estimate is
 
@@ -336,18 +301,7 @@ def scott(tails: ScoreTails, level: float = 0.95) -> float:
     the theory. There is no correction for several thresholds, because this is an
     estimator and not an interval. Thresholds with few positives above them have a small
     :math:`\underline b` and do not attain the minimum. With weights, effective sizes
-    replace the counts.
-
-    See Also
-    --------
-    drpu.core.prior.mixture.infimum : The same ratio, without limits on the tails.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> unlabeled = np.concatenate([rng.normal(3, 1, 900), rng.normal(0, 1, 2100)])
-    >>> round(scott(ScoreTails(rng.normal(3, 1, 1000)).update(unlabeled)), 2)
-    0.3
+    replace the counts. The estimate is biased upwards; the bias decreases with the sample sizes.
     """
     tail = (1 - check_fraction("level", level)) / 2
     a, b = tails.survival, tails.positive_survival
@@ -384,22 +338,11 @@ _PLATEAU_ROWS = 100.0  # number of positives at which the plateau gets half of t
 def infimum(tails: ScoreTails, *, gamma: float = 1.0, sizes: str = "positive") -> float:
     r"""Smallest tail ratio over thresholds with enough positives above them: the rule of the paper.
 
-    Parameters
-    ----------
-    tails : ScoreTails
-        The counts.
-    gamma : float, default=1.0
-        The constant of the theorem, in (0, 1]; the authors used 1.
-    sizes : {"positive", "both"}, default="positive"
-        Whether the minimum recall depends on the number of positives only, as in the code
-        of the authors, or on both samples, as in the theorem.
-
-    Notes
-    -----
     :math:`\min_k a_k / b_k` over :math:`b_k > \bar\gamma`, with
     :math:`\bar\gamma = \max \varepsilon(n) / \gamma` and
     :math:`\varepsilon(n) = \sqrt{4 \ln(en/2)/n} + \sqrt{\ln(2n)/(2n)}`. It exceeds 1
-    for fewer than 28 positives. Then there is no threshold, and :func:`best_bin` is used.
+    for fewer than 28 positives. Then there is no threshold, and :func:`best_bin` is used. The code of the
+    authors has ``gamma`` 1 and the size of the positive sample; the theorem uses ``sizes="both"``.
     """
     check_real("gamma", gamma, low=1e-6, high=1.0)
     check_choice("sizes", sizes, ("positive", "both"))
@@ -432,8 +375,6 @@ def _epsilon(n: float) -> float:
 def best_bin(tails: ScoreTails, *, slack: float = 0.01, confidence: float = 0.9) -> float:
     """Tail ratio at the threshold with the smallest upper bound, for any sample size.
 
-    Notes
-    -----
     The threshold minimises ``a/b + (1 + slack)/b * (e(n) + e(n_positive))`` with
     ``e(n) = sqrt(log(4 / (1 - confidence)) / (2 n))`` (Garg et al. 2021).
     """

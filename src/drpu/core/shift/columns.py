@@ -58,14 +58,10 @@ NEIGHBOURS = 6
 class Cells:
     """The division of the values of a column.
 
-    Attributes
-    ----------
-    edges : ndarray of shape (K,)
-        Limits between K + 1 ranges of numbers; one more cell is for missing values.
-    codes : ndarray or None
-        For a category, the cell of each code instead: 0 for missing values, 1 for rare levels, and more for
-        the others. Which levels are rare depends on the training rows, so new rows have more of
-        them than training had, and that cell is not tested.
+    ``edges``: Limits between K + 1 ranges of numbers; one more cell is for missing values.
+    ``codes``: For a category, the cell of each code instead: 0 for missing values, 1 for rare levels, and
+    more for the others. Which levels are rare depends on the training rows, so new rows have more of them
+    than training had, and that cell is not tested.
     """
 
     edges: Annotated[FloatArray, Array("e")]
@@ -103,18 +99,11 @@ class Cells:
 class ColumnProfile:
     """Counts of positive and unlabeled training rows in the ranges of one column.
 
-    Attributes
-    ----------
-    name : str
-        Name of the column, or its position.
-    cells : Cells
-        The ranges. Each limit is the mean of six values, so that it is not the value of a row.
-    positive, unlabeled : ndarray
-        Counts in the cells.
+    ``positive``, ``unlabeled``: Counts in the cells.
     """
 
-    name: str
-    cells: Cells
+    name: str  # name of the column, or its position
+    cells: Cells  # each limit is the mean of six values, so that it is not the value of a row
     positive: Annotated[FloatArray, Array("c", low=0)]
     unlabeled: Annotated[FloatArray, Array("c", low=0)]
 
@@ -127,16 +116,10 @@ class ColumnProfile:
 class ColumnShift:
     """Test of one column.
 
-    Attributes
-    ----------
-    name : str
-        The column.
-    p_value : float
-        Probability of a difference at least as large if only the prior had changed, times the number of
-        columns (Bonferroni), at most 1.
-    misfit : float
-        Share of the new rows that would have to change for the column to fit, minus the share expected from
-        noise alone; in [0, 1].
+    ``p_value``: Probability of a difference at least as large if only the prior had changed, times the
+    number of columns (Bonferroni), at most 1.
+    ``misfit``: Share of the new rows that would have to change for the column to fit, minus the share
+    expected from noise alone; in [0, 1].
     """
 
     name: str
@@ -147,17 +130,7 @@ class ColumnShift:
 def profile_columns(
     positive: Any, unlabeled: Any, names: Sequence[str], cells: Sequence[Cells | None] = ()
 ) -> tuple[ColumnProfile, ...]:
-    """Profiles of the columns of two dense samples; none if there are more than 500 columns.
-
-    Parameters
-    ----------
-    positive, unlabeled : ndarray of shape (n, d)
-        The two samples; NaN is a missing value.
-    names : sequence of str
-        Names of the columns.
-    cells : sequence of Cells or None, optional
-        Cells of each column; for None, ranges between quantiles.
-    """
+    """Profiles of the columns of two dense samples; none if there are more than 500 columns."""
     if len(names) > MOST_COLUMNS:
         return ()
     P, U = _thinned(positive), _thinned(unlabeled)
@@ -184,15 +157,7 @@ def column_quantiles(rows: Any) -> FloatArray:
 
 
 def count_columns(cells: Sequence[Cells], rows: Any) -> IntArray:
-    """Counts of dense rows in the cells of each column, all columns in one array.
-
-    Parameters
-    ----------
-    cells : sequence of Cells
-        Cells of each column.
-    rows : ndarray of shape (n, d)
-        The rows; counts of parts add up to those of all rows.
-    """
+    """Counts of dense rows in the cells of each column, all columns in one array."""
     if rows.shape[1] != len(cells):
         raise DataError(f"rows must have the {len(cells)} columns of the profiles, got {rows.shape[1]}.")
     counts = [own.count(np.ascontiguousarray(rows[:, k], dtype=np.float64)) for k, own in enumerate(cells)]
@@ -207,34 +172,10 @@ def column_shifts(
 ) -> list[ColumnShift]:
     r"""Tests of all columns of new rows, the largest misfit first.
 
-    Parameters
-    ----------
-    profiles : sequence of ColumnProfile
-        Profiles of the training columns.
-    counts : ndarray
-        Counts of new rows in the ranges of all columns, from :func:`count_columns`.
-    train_prior : PriorEstimate
-        Prior of the unlabeled rows that were profiled.
-    test_prior : PriorEstimate
-        Prior of the new rows.
-
-    Notes
-    -----
     All columns must share one :math:`\lambda`. It is estimated by minimising a sum over the columns of their
     chi-square as a function of :math:`\lambda`, with a penalty for values outside the limits of the two
     priors. Each term is capped, so that a column that changed, or a badly estimated prior, has limited
     influence. Every column is then tested at the best of the values whose sum is close to the minimum.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> P, U = rng.normal(1, 1, (300, 2)), rng.normal(0, 1, (3000, 2))
-    >>> profiles = profile_columns(P, U, ["age", "amount"])
-    >>> same = PriorEstimate(0.1, 0.05, 0.15, 0.95, "matching")
-    >>> new = rng.normal(0, 1, (2000, 2)) * [1.0, 1.5]
-    >>> counts = count_columns([profile.cells for profile in profiles], new)
-    >>> [shift.name for shift in column_shifts(profiles, counts, same, same) if shift.p_value < 0.001]
-    ['amount']
     """
     ends = np.cumsum([profile.cells.n for profile in profiles])
     if counts.shape != (ends[-1],):
@@ -321,13 +262,7 @@ def _pooled_cells(unlabeled: FloatArray, new: FloatArray) -> IntArray:
 
 
 def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
-    """Limits between the ranges of a column.
-
-    Parameters
-    ----------
-    quantiles : sequence of ndarray
-        Quantiles of each sample from :func:`column_quantiles`; NaN if it has too few values.
-    """
+    """Limits between the ranges of a column."""
     edges: FloatArray = np.concatenate(list(quantiles))
     return np.unique(edges[np.isfinite(edges)])
 

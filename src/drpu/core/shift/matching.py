@@ -141,8 +141,6 @@ _ROUNDS = 5  # converges in three
 def match_negatives(tails: ScoreTails, reference: ScoreTails) -> float:
     r"""Growth of the negatives, :math:`\lambda = (1-\pi')/(1-\pi)`.
 
-    Notes
-    -----
     At every threshold :math:`a' - b = \lambda (a - b)`, for all priors. The whole
     curve is fitted by least squares, weighted by the positives. The noise of the
     regressor, which would bias :math:`\lambda` towards 0, is corrected for unless it
@@ -170,8 +168,6 @@ def matching(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> fl
 def efficient(tails: ScoreTails, reference: ScoreTails, train_prior: float) -> float:
     r"""Prior of ``tails`` by matching the mean of the function with the smallest variance.
 
-    Notes
-    -----
     For any function h of the score, :math:`E'h - E_+h = \lambda (E h - E_+h)`, so each
     gives the growth of the negatives :math:`\lambda`. The variance is smallest for
     :math:`h = (\rho_+ - \rho_-) / (q \rho_+ + (1-q) \rho_-)`, the score function of the

@@ -81,27 +81,16 @@ class Pooled:
 
     ``python -m benchmarks.months --choose`` computes them from tables with a calendar.
 
-    Attributes
-    ----------
-    slope : float
-        How far the prior moved when the reading moved by one.
-    slope_spread : float
-        Standard deviation of that slope over tables.
-    spread : float
-        Standard deviation of the move of the prior that a reading misses, over periods.
-    spread_weight : float
-        Number of past periods with the weight of the pooled spread.
-    doubt : float
-        Log of the factor by which a reading that assumes pure prior shift must explain the past better.
-    rate_drift : float
-        Standard deviation of the log of the labelling rate from period to period. It cannot be learnt from
-        labels alone; it keeps a large number of labels from being taken as exact.
+    ``doubt``: Log of the factor by which a reading that assumes pure prior shift must explain the past
+    better.
+    ``rate_drift``: Standard deviation of the log of the labelling rate from period to period. It cannot
+    be learnt from labels alone; it keeps a large number of labels from being taken as exact.
     """
 
-    slope: float = 0.8
-    slope_spread: float = 0.5
-    spread: float = 0.5
-    spread_weight: float = 3.0
+    slope: float = 0.8  # how far the prior moved when the reading moved by one
+    slope_spread: float = 0.5  # standard deviation of that slope over tables
+    spread: float = 0.5  # standard deviation of the move of the prior that a reading misses, over periods
+    spread_weight: float = 3.0  # number of past periods with the weight of the pooled spread
     doubt: float = 1.0
     rate_drift: float = 0.05
 
@@ -115,15 +104,7 @@ POOLED = Pooled()
 def what_moved(p_value: float, degrees: int, moved_columns: Sequence[object]) -> Moved:
     """``"prior"`` if a test found nothing else, ``"other"`` if it did or if nothing could be tested.
 
-    Parameters
-    ----------
-    p_value : float
-        Of the test that the scores are a mixture of the training classes
-        (:func:`drpu.core.diagnostics.mixture_test`).
-    degrees : int
-        Degrees of freedom of that test; 0 if there are too few labelled positives for a test.
-    moved_columns : sequence
-        Columns that moved more than a new prior explains.
+    ``p_value`` and ``degrees`` are those of the test that scores are a mixture of the training classes.
     """
     return "other" if degrees == 0 or p_value < OTHER_SHIFT or len(moved_columns) > 0 else "prior"
 
@@ -162,8 +143,6 @@ class Reading:
 def combine(first: Reading, second: Reading) -> Reading:
     r"""Mean of two independent readings with weights inversely proportional to their variances.
 
-    Notes
-    -----
     The variance of the mean is :math:`1/(1/v_1 + 1/v_2)`. If the readings differ by more than
     their variances explain, at least one of them is wrong, and it is multiplied by
     :math:`(x_1 - x_2)^2 / (v_1 + v_2)`.
@@ -188,6 +167,9 @@ class LabelCount(Kept):
         if self.labels > self.rows:
             raise DataError(f"there must not be more labels than rows, got {self.labels:g} of {self.rows:g}.")
 
+    def __add__(self, other: LabelCount) -> LabelCount:
+        return LabelCount(self.labels + other.labels, self.rows + other.rows)
+
     @property
     def share(self) -> float:
         """Share of labelled rows, with half a label added so that it is not zero."""
@@ -203,12 +185,10 @@ class LabelCount(Kept):
 class Arrived:
     """Labels of a new period, and those of training.
 
-    Attributes
-    ----------
-    now, before : LabelCount
-        Labels of the period that have arrived, and labels of the training periods whose labels are complete.
-    complete : bool
-        False if more labels of the period are still to come: their number is then a lower bound only.
+    ``now``, ``before``: Labels of the period that have arrived, and labels of the training periods whose
+    labels are complete.
+    ``complete``: False if more labels of the period are still to come: their number is then a lower bound
+    only.
     """
 
     now: LabelCount
@@ -226,8 +206,6 @@ def labelled_reading(
 ) -> Reading:
     r"""Move of the prior that the labelled shares of two samples show at a constant labelling rate.
 
-    Notes
-    -----
     At a constant rate the share of labelled rows is the rate times the prior, so the priors have the ratio
     of the shares: :math:`\pi' = \pi s'/s`, which lies between :math:`s'` and 1. The log of the ratio has the
     variance :math:`(1-s')/n' + (1-s)/n + \tau^2` with the numbers of labels n and the drift
@@ -248,31 +226,19 @@ def labelled_reading(
 class PastPeriod(Kept):
     """A past period, read by a classifier that was fitted to rows before it.
 
-    Attributes
-    ----------
-    name : str
-        Value of the period.
-    rows, labels : int
-        Rows of the period, and labelled ones among them.
-    seen : float
-        Move of the prior by the labelled share, from the rows of that fit to the period.
-    noise : float
-        Variance of ``seen`` by the noise of both counts.
-    guarded, matched : float
-        Move of the prior that the rows alone show, with the guard and as if only the prior had moved
-        (:class:`Evidence`).
-    used : bool
-        False if its labels may be late, or if there are too few of them.
+    ``rows``, ``labels``: Rows of the period, and labelled ones among them.
+    ``guarded``, ``matched``: Move of the prior that the rows alone show, with the guard and as if only
+    the prior had moved (:class:`Evidence`).
     """
 
     name: str
     rows: Annotated[int, Whole(0)]
     labels: Annotated[int, Whole(0)]
-    seen: float
-    noise: Annotated[float, Number(0)]
+    seen: float  # move of the prior by the labelled share, from the rows of that fit to the period
+    noise: Annotated[float, Number(0)]  # variance of ``seen`` by the noise of both counts
     guarded: float
     matched: float
-    used: bool = True
+    used: bool = True  # false if its labels may be late, or if there are too few of them
 
 
 @kept("backtest")
@@ -280,21 +246,12 @@ class PastPeriod(Kept):
 class Backtest(Kept):
     """How well rows of past periods were read without labels.
 
-    Attributes
-    ----------
-    periods : tuple of PastPeriod
-        The past periods, in the order of time.
-    kind : {"guarded", "matched"}
-        The reading that explains the past moves better.
-    slope : float
-        How far the prior moved when this reading moved by one.
-    spread : float
-        Standard deviation of the move that is not explained by slope and noise.
+    ``spread``: Standard deviation of the move that is not explained by slope and noise.
     """
 
-    periods: tuple[PastPeriod, ...]
-    kind: Literal["guarded", "matched"]
-    slope: float
+    periods: tuple[PastPeriod, ...]  # the past periods, in the order of time
+    kind: Literal["guarded", "matched"]  # the reading that explains the past moves better
+    slope: float  # how far the prior moved when this reading moved by one
     spread: Annotated[float, Number(0)]
 
     def reading(self, rows: Evidence | PastPeriod) -> Reading:
@@ -305,8 +262,6 @@ class Backtest(Kept):
 def backtest_of(periods: Sequence[PastPeriod], *, pooled: Pooled = POOLED) -> Backtest:
     r"""The reading that explains past periods better, its slope and its spread.
 
-    Notes
-    -----
     The model of a reading is :math:`seen_t = \beta\, read_t + e_t` with
     :math:`e_t \sim N(0, v_t + \tau^2)`, where :math:`v_t` is the noise of the counts, and
     :math:`\beta \sim N(\beta_0, \sigma^2)` over tables. The slope is the mean of the posterior,
@@ -356,43 +311,23 @@ def _fitted_past(
 class BacktestPlan:
     """Which past periods a backtest reads.
 
-    Attributes
-    ----------
-    names : tuple
-        The periods in the order of time.
-    number : ndarray of int
-        Position of each row's period in ``names``; -1 for a row without a period.
-    read : tuple of int
-        Positions of the periods to read, each by a fit to the rows of the periods before it.
-    settled : int
-        Number of periods whose labels are complete: all but the last ``label_delay``.
-    reason : str
-        Why there is nothing to read; empty otherwise.
+    ``read``: Positions of the periods to read, each by a fit to the rows of the periods before it.
     """
 
-    names: tuple[Any, ...]
-    number: IntArray
+    names: tuple[Any, ...]  # the periods in the order of time
+    number: IntArray  # position of each row's period in ``names``; -1 for a row without a period
     read: tuple[int, ...]
-    settled: int
-    reason: str = ""
+    settled: int  # number of periods whose labels are complete: all but the last ``label_delay``
+    reason: str = ""  # why there is nothing to read; empty otherwise
 
 
 def plan_backtest(
     periods: Sequence[Any], labelled: BoolArray, *, label_delay: int = 0, most: int = MOST_PERIODS
 ) -> BacktestPlan:
-    """The periods to read in a backtest: the last ones with enough labels before and complete labels in them.
+    """The periods to read in a backtest: the last ones with enough labels before and complete ones in them.
 
-    Parameters
-    ----------
-    periods : sequence
-        One value for each row. Values are sorted; text that holds numbers is sorted by these. None and NaN
-        mean that the period of a row is not known; the row takes no part in the backtest.
-    labelled : ndarray of bool
-        Whether each row is labelled.
-    label_delay : int, default=0
-        Number of periods after which labels are complete. So many of the last periods are not read.
-    most : int, default=6
-        Largest number of periods that are read.
+    Values are sorted; text that holds numbers is sorted by these. A row whose period is None or NaN takes
+    no part. The last ``label_delay`` periods, whose labels are not complete, are not read.
     """
     names, number = ordered_periods(periods)
     settled = max(len(names) - label_delay, 0)
@@ -461,28 +396,17 @@ def _deviation(past: Backtest, period: PastPeriod) -> float:
 class Evidence:
     """What rows of a period show without labels.
 
-    Attributes
-    ----------
-    train, adapted : PriorEstimate
-        Prior of the training population, and prior of the rows if only the prior moved.
-    moved : {"prior", "other"}
-        What moved, by the tests.
-    probability : ndarray
-        P(positive) as trained in each cell of the counts.
-    before : float
-        Mean of that probability over the training population, held out.
-    counts : ndarray
-        Rows of the period in each cell.
-    labelled_share : float
-        Share of the training population that is labelled; 0 in case-control, where it says nothing.
+    ``train``, ``adapted``: Prior of the training population, and prior of the rows if only the prior moved.
+    ``labelled_share``: Share of the training population that is labelled; 0 in case-control, where it
+    says nothing.
     """
 
     train: PriorEstimate
     adapted: PriorEstimate
-    moved: Moved
-    probability: FloatArray
-    before: float
-    counts: IntArray | FloatArray
+    moved: Moved  # what moved, by the tests
+    probability: FloatArray  # P(positive) as trained in each cell of the counts
+    before: float  # mean of that probability over the training population, held out
+    counts: IntArray | FloatArray  # rows of the period in each cell
     labelled_share: float = 0.0
 
     @property
@@ -505,25 +429,15 @@ class Evidence:
 class PeriodDecision:
     """The prior of a period, and the prior at which its labels are made.
 
-    Attributes
-    ----------
-    moved : {"prior", "other"}
-        What moved.
-    prior : PriorEstimate
-        Prior of the period; not identified if more than the prior moved.
-    labels_at : float
-        Prior to which the trained classifier is moved for labels and probabilities; the training prior
-        if labels stay as trained.
-    sources : tuple of str
-        What the move is based on: ``"rows"``, ``"backtest"``, ``"labels"``.
-    late : bool
-        Whether there are far fewer labels than rows and past suggest: labels may arrive late.
+    ``labels_at``: Prior to which the trained classifier is moved for labels and probabilities; the
+    training prior if labels stay as trained.
+    ``late``: Whether there are far fewer labels than rows and past suggest: labels may arrive late.
     """
 
     moved: Moved
-    prior: PriorEstimate
+    prior: PriorEstimate  # prior of the period; not identified if more than the prior moved
     labels_at: float
-    sources: tuple[str, ...]
+    sources: tuple[str, ...]  # what the move is based on: ``"rows"``, ``"backtest"``, ``"labels"``
     late: bool = False
 
 
@@ -536,19 +450,6 @@ def decide(
 ) -> PeriodDecision:
     r"""Prior and labels of a period, moved only as far as there is support for it.
 
-    Parameters
-    ----------
-    evidence : Evidence
-        What the rows show.
-    backtest : Backtest, optional
-        How past periods were read.
-    arrived : Arrived, optional
-        Labels of this period that have arrived.
-    pooled : Pooled
-        Values for a table without a past.
-
-    Notes
-    -----
     If only the prior moved and no labels arrived, the result is the adapted prior. If more moved, the
     reading is ``slope * read`` with the variance ``spread**2``, by the backtest or by the pooled
     values, and labels that arrived are combined with it. Labels are moved by :func:`labels_move` if there
@@ -593,8 +494,6 @@ def _reading_of_rows(evidence: Evidence, backtest: Backtest | None, pooled: Pool
 def labels_move(evidence: Evidence, move: float) -> float:
     r"""Move of the log-odds of all rows with which their mean probability agrees with a move of their prior.
 
-    Notes
-    -----
     With b added to all log-odds, the mean probability of the rows has moved by m(b) since training. The
     result solves m(b) = ``move``. If P(positive | x) is steady, the prior moved by m(0), so b = 0 and labels
     stay, however the columns drift. Under prior shift b is the move of the log-odds of the prior.
@@ -611,8 +510,13 @@ def labels_move(evidence: Evidence, move: float) -> float:
 
 
 def _variance(prior: PriorEstimate) -> float:
-    """Variance of the log-odds of an estimated prior, from the width of its interval."""
-    return max((odds_move(prior.low, prior.high) / (2 * _deviations(prior.level))) ** 2, 1e-12)
+    """Variance of the log-odds of an estimated prior, from the width of its interval.
+
+    Where the prior is not identified, the lower limit is a trivial one, and the upper half is used.
+    """
+    low = prior.low if prior.identified else prior.value
+    halves = 2 if prior.identified else 1
+    return max((odds_move(low, prior.high) / (halves * _deviations(prior.level))) ** 2, 1e-12)
 
 
 def _deviations(level: float) -> float:

@@ -12,8 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from drpu._checks import check_choice
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, ParameterError
 
 __all__ = ["IMAGE_SETS", "ImageSet", "image_digest", "load_image_set"]
 
@@ -26,14 +25,8 @@ _PARTS = ("x_train", "y_train", "x_test", "y_test")
 class ImageSet:
     """Images and labels in the published order, as uint8.
 
-    Attributes
-    ----------
-    name : str
-        Name of the data set.
-    x_train, x_test : ndarray of shape (n, height, width) or (n, height, width, 3)
-        Images, uint8.
-    y_train, y_test : ndarray of shape (n,)
-        Labels 0 to 9, uint8.
+    ``x_train``, ``x_test``: Images, uint8.
+    ``y_train``, ``y_test``: Labels 0 to 9, uint8.
     """
 
     name: str
@@ -73,29 +66,15 @@ IMAGE_SETS: dict[str, _Source] = {
 
 
 def load_image_set(name: str, *, data_dir: str | os.PathLike[str] | None = None) -> ImageSet:
-    """MNIST, Fashion-MNIST, Kuzushiji-MNIST or CIFAR-10, verified by a digest.
+    """MNIST, Fashion-MNIST, Kuzushiji-MNIST or CIFAR-10 ("mnist", "fashion_mnist", "kmnist", "cifar10").
 
-    Parameters
-    ----------
-    name : {"mnist", "fashion_mnist", "kmnist", "cifar10"}
-        Name of the data set.
-    data_dir : path, optional
-        Folder with ``NAME.npz``, which holds ``x_train``, ``y_train``, ``x_test`` and
-        ``y_test``; the default is the environment variable ``DRPU_DATA``. A data set that
-        is not there is fetched from OpenML with scikit-learn, which caches it.
-
-    Returns
-    -------
-    images : ImageSet
-
-    Raises
-    ------
-    DataError
-        If the data set is neither in the folder nor available from OpenML, or if it differs
-        from the published one. No digest is known for ``kmnist``, so only shapes are
-        checked.
+    ``NAME.npz`` is read from the folder ``data_dir``, by default the environment variable ``DRPU_DATA``. A
+    data set that is not there is fetched from OpenML with scikit-learn, which caches it. A digest verifies
+    the values; none is known for ``kmnist``, so only shapes are checked. ``DataError`` is raised otherwise.
     """
-    source = IMAGE_SETS[check_choice("name", name, IMAGE_SETS)]
+    if name not in IMAGE_SETS:
+        raise ParameterError(f"name must be one of {', '.join(map(repr, IMAGE_SETS))}, got {name!r}.")
+    source = IMAGE_SETS[name]
     folder = data_dir if data_dir is not None else os.environ.get("DRPU_DATA")
     path = None if not folder else Path(folder) / f"{name}.npz"
     if path is not None and path.is_file():

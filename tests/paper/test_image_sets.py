@@ -6,8 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from drpu.datasets import load_image_set, loaders
 from drpu.exceptions import DataError, ParameterError
+from paper import image_sets as loaders
+from paper.image_sets import load_image_set
 
 PARTS = ("x_train", "y_train", "x_test", "y_test")
 

@@ -1,0 +1,391 @@
+"""The central value and the limits of priors that are not identified, on real tables.
+
+    python -m benchmarks.collect --out OTHERS                          # tables from packages
+    python -m benchmarks.central --make --pool POOL --others OTHERS --months MONTHS --cache CACHE
+    python -m benchmarks.central --make --quick --pool POOL --others OTHERS --cache QUICK
+    python -m benchmarks.central --choose QUICK                        # constants, one table left out
+    python -m benchmarks.central --cache CACHE --quick-cache QUICK     # measure, write the result file
+
+POOL and MONTHS are folders of Parquet files with a target ``y`` (MONTHS also with a column ``period``). A fit
+of the default takes two seconds, a quick one 40 ms. ``--choose`` chooses the constants of
+:mod:`drpu.core.prior.central`, leaving out one table after the other, and reports the errors on the
+tables left out. Figures are measured on fits of the default. The share of labelled positives is 5 to 70 %.
+"""
+
+from __future__ import annotations
+
+import argparse
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from functools import partial
+from itertools import product
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import expit, logit
+
+from benchmarks._fits import Fit, make_fits, read_fits
+from benchmarks._results import write_results
+from drpu.core.calibration import calibrate, fit_plateau
+from drpu.core.decision import ratio_threshold
+from drpu.core.limits.evidence import ENOUGH
+from drpu.core.limits.interval import ratio_limits
+from drpu.core.prior import central
+from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
+from drpu.core.prior.mixture import adaptive
+from drpu.exceptions import DRPUWarning
+
+NEAR, FAR = 0.03, 0.10
+FEWEST = 10  # fits of a table for which its own coverage is shown
+HALF = 0.35  # weight of fits at a prior of 0.5, which is nobody's own prior, in the choice of constants
+
+Row = dict[str, Any]
+
+
+# -- measuring -------------------------------------------------------------------------------------
+
+
+def found_and_before(fit: Fit) -> tuple[PriorEstimate, PriorEstimate]:
+    """The training prior of one fit, and the upper reading with its limits, which was the value before."""
+    share = fit.labelled if fit.scenario == "single-sample" else None
+    limits = ratio_limits(fit.tails, 0.95)
+    reading = min(max(adaptive(fit.tails), limits.low), limits.high)
+    before = PriorEstimate(
+        reading, limits.low, limits.high, 0.95, "adaptive", limits.separation >= ENOUGH, reading
+    )
+    return prior_from_tails(fit.tails, labelled_share=share), before
+
+
+def training(fit: Fit) -> Row:
+    """The training prior of one fit: the upper reading with its limits, and the central value."""
+    found, before = found_and_before(fit)
+
+    def whole(prior: float) -> float:
+        return fit.labelled + (1 - fit.labelled) * prior
+
+    return {
+        "table": fit.table,
+        "set": fit.kind,
+        "scenario": fit.scenario,
+        "drawn": fit.drawn if fit.kind != "months" else "own",
+        "rate": fit.rate,
+        "positives": fit.tails.n_positive,
+        "prior": fit.prior,
+        "identified": found.identified,
+        "value": whole(found.value),
+        "low": whole(found.low),
+        "high": whole(found.high),
+        "upper": whole(found.value if found.upper is None else found.upper),
+        "identified_before": before.identified,
+        "value_before": whole(before.value),
+        "low_before": whole(before.low),
+        "high_before": whole(before.high),
+    }
+
+
+def later(fit: Fit) -> Iterator[Row]:
+    """Priors of the later samples of one fit, and the accuracy of their labels."""
+    train, before = found_and_before(fit)
+    for name, at in fit.samples.items():
+        if name == "next":  # not prior shift alone
+            continue
+        y, new = fit.y[at], fit.test_tails(name)
+        carried = replace(before, identified=True)  # so that it is read as it was before
+        old = prior_from_tails(new, reference=fit.tails, train_prior=carried)
+        now = prior_from_tails(new, reference=fit.tails, train_prior=train)
+        yield {
+            "table": fit.table,
+            "set": fit.kind,
+            "scenario": fit.scenario,
+            "drawn": fit.drawn,
+            "rate": fit.rate,
+            "prior": float(y.mean()),
+            "identified": now.identified,
+            "value": now.value,
+            "low": now.low,
+            "high": now.high,
+            "identified_before": before.identified,
+            "value_before": old.value,
+            "low_before": old.low,
+            "high_before": old.high,
+            "accuracy": _accuracy(fit, at, train.value, now.value),
+            "accuracy_before": _accuracy(fit, at, before.value, old.value),
+            "accuracy_known": _accuracy(fit, at, fit.unlabeled_prior, float(y.mean())),
+        }
+
+
+def windows(fit: Fit) -> Row:
+    """Accuracy of the trained labels in the period after a window, and of its majority class."""
+    train, before = found_and_before(fit)
+    y = fit.y[fit.samples["next"]]
+    at = fit.samples["next"]
+
+    def kept(prior: float) -> float:
+        return _accuracy(fit, at, prior, fit.labelled + (1 - fit.labelled) * prior)
+
+    return {
+        "table": fit.table,
+        "accuracy": kept(train.value),
+        "accuracy_before": kept(before.value),
+        "accuracy_known": kept(fit.unlabeled_prior),
+        "majority": float(max(y.mean(), 1 - y.mean())),
+    }
+
+
+def _accuracy(fit: Fit, at: np.ndarray, unlabeled_prior: float, test_prior: float) -> float:
+    """Accuracy of the labels of test rows for a prior of the unlabeled training rows and a test prior."""
+    prior = min(max(unlabeled_prior, 1e-6), 1.0)
+    whole = fit.labelled + (1 - fit.labelled) * prior
+    calibration = calibrate(fit.tails, prior, labelled_share=fit.labelled)
+    scores = fit.label_scores[at]
+    ratio = calibration(scores.ravel()).reshape(scores.shape).mean(axis=1)
+    return float(np.mean((ratio > ratio_threshold(whole, test_prior)) == fit.y[at]))
+
+
+# -- summaries -------------------------------------------------------------------------------------
+
+
+def mean(values: Iterable[float]) -> float | None:
+    found = [float(value) for value in values]
+    return float(np.mean(found)) if found else None
+
+
+def by_table(rows: list[Row], value: Callable[[Row], float]) -> float | None:
+    """Mean over tables of the mean over their fits."""
+    tables: dict[str, list[float]] = {}
+    for row in rows:
+        tables.setdefault(row["table"], []).append(value(row))
+    return mean(float(np.mean(values)) for values in tables.values())
+
+
+def error(row: Row, end: str, *, signed: bool = False) -> float:
+    difference = float(row[f"value{end}"] - row["prior"])
+    return difference if signed else abs(difference)
+
+
+def holds(row: Row, end: str = "") -> bool:
+    return bool(row[f"low{end}"] - 1e-9 <= row["prior"] <= row[f"high{end}"] + 1e-9)
+
+
+def summary(rows: list[Row]) -> Row:
+    """Errors, limits and identification of a set of rows, before and now."""
+    unidentified = [r for r in rows if not r["identified"]]
+    identified = [r for r in rows if r["identified_before"] and r["identified"]]
+    found: Row = {"rows": len(rows), "tables": len({r["table"] for r in rows})}
+    for end in ("_before", ""):
+        tables: dict[str, list[bool]] = {}
+        for r in rows:
+            tables.setdefault(r["table"], []).append(holds(r, end))
+        worst = {name: float(np.mean(h)) for name, h in tables.items() if len(h) >= FEWEST}
+        reading = [abs(r["value_before"] - r["prior"]) for r in rows]
+        flags = [r[f"identified{end}"] for r in rows]
+        found[end.strip("_") or "now"] = {
+            "error": by_table(rows, partial(error, end=end)),
+            "unidentified_error": by_table(unidentified, partial(error, end=end)),
+            "unidentified_bias": by_table(unidentified, partial(error, end=end, signed=True)),
+            "holds": mean(holds(r, end) for r in rows),
+            "low_holds": mean(r[f"low{end}"] <= r["prior"] + 1e-9 for r in rows),
+            "high_holds": mean(r[f"high{end}"] >= r["prior"] - 1e-9 for r in rows),
+            "holds_identified": mean(holds(r, end) for r in rows if r[f"identified{end}"]),
+            "worst_table": min(worst.items(), key=lambda item: item[1]) if worst else None,
+            "tables_below": sum(value < 0.75 for value in worst.values()),
+            "width": mean(r[f"high{end}"] - r[f"low{end}"] for r in rows),
+            "width_identified": mean(r[f"high{end}"] - r[f"low{end}"] for r in identified),
+            "identified": mean(flags),
+            "near_identified": mean(f for f, e in zip(flags, reading, strict=True) if e < NEAR),
+            "far_not_identified": mean(not f for f, e in zip(flags, reading, strict=True) if e > FAR),
+            **({"accuracy": by_table(rows, itemgetter(f"accuracy{end}"))} if "accuracy" in rows[0] else {}),
+        }
+    found["unidentified"] = len(unidentified)
+    if "accuracy" in rows[0]:
+        found["accuracy_known"] = by_table(rows, lambda r: r["accuracy_known"])
+    return found
+
+
+GROUPS: dict[str, Callable[[Row], bool]] = {
+    "all": lambda r: True,
+    "own prior, single sample": lambda r: r["drawn"] == "own" and r["scenario"] == "single-sample",
+    "own prior, case-control": lambda r: r["drawn"] == "own" and r["scenario"] == "case-control",
+    "prior 0.5, single sample": lambda r: r["drawn"] == "half" and r["scenario"] == "single-sample",
+    "prior 0.5, case-control": lambda r: r["drawn"] == "half" and r["scenario"] == "case-control",
+    "labelled 5 to 10 %": lambda r: r["drawn"] == "own" and r["rate"] <= 0.1,
+    "labelled 20 to 30 %": lambda r: r["drawn"] == "own" and 0.1 < r["rate"] <= 0.3,
+    "labelled 50 to 70 %": lambda r: r["drawn"] == "own" and r["rate"] >= 0.5,
+    "windows": lambda r: r["set"] == "months",
+    "pool": lambda r: r["set"] == "pool",
+    "others": lambda r: r["set"] == "others",
+}
+
+
+def summaries(rows: list[Row]) -> Row:
+    parts = {name: [r for r in rows if test(r)] for name, test in GROUPS.items()}
+    return {name: summary(part) for name, part in parts.items() if part}
+
+
+def show(title: str, found: Row) -> None:
+    print(f"\n{title}")
+    for name, part in found.items():
+        for when in ("before", "now"):
+            p = part[when]
+            text = " ".join(
+                f"{k} {'-' if p[k] is None else format(p[k], '+.3f' if 'bias' in k else '.3f')}"
+                for k in p
+                if k != "worst_table"
+            )
+            print(f"{name:26s}{when:7s}{part['rows']:5d} {text} worst {p['worst_table']}")
+        if "accuracy_known" in part:
+            print(f"{'':26s}known accuracy {part['accuracy_known']:.3f}")
+
+
+def curve() -> list[Row]:
+    """The central value for some readings, strengths and numbers of positives: the curve behind the rule."""
+    found = []
+    for scenario, share in (("case-control", None), ("single sample, 5 % labelled", 0.05)):
+        for n, strength, reading in product((30, 300), (0.0, 0.2, 0.4, 0.6), (0.1, 0.3, 0.6, 0.9)):
+            value = central.prior_distribution(reading, strength, float(n), labelled_share=share).mean
+            whole = value if share is None else share + (1 - share) * value
+            found.append(
+                {
+                    "scenario": scenario,
+                    "positives": n,
+                    "strength": strength,
+                    "reading": reading,
+                    "value": whole,
+                }
+            )
+    return found
+
+
+# -- choosing constants ----------------------------------------------------------------------------
+
+
+def evidence(cache: Path) -> pd.DataFrame:
+    """What the constants depend on, for every fit of a cache."""
+    rows = []
+    for fit in read_fits(cache):
+        design = ratio_limits(fit.tails, 0.95)
+        rows.append(
+            {
+                "table": fit.table,
+                "drawn": fit.drawn,
+                "single": fit.scenario == "single-sample",
+                "share": fit.labelled,
+                "prior": fit.prior,
+                "reading": min(max(fit_plateau(fit.tails).prior, 1e-3), 1 - 1e-3),
+                "strength": min(max(design.separation, 0.0), 1.0),
+                "n": fit.tails.n_positive,
+                "high": design.high,
+                "upper": min(max(adaptive(fit.tails), design.low), design.high),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def central_values(
+    d: pd.DataFrame, usual: tuple[float, float], spread: tuple[float, float, float]
+) -> np.ndarray:
+    """Central values of the population for all fits at once, as by ``prior_distribution``."""
+    grid = np.linspace(-7.0, 7.0, 71)
+    rho, share = expit(grid), d["share"].to_numpy()[:, None]
+    prior = share + (1 - share) * rho
+    sd = spread[0] * np.exp(-spread[1] * d["strength"].to_numpy()) + spread[2] / np.sqrt(d["n"].to_numpy())
+    log = (usual[0] - 1) * np.log(prior) + (usual[1] - 1) * np.log1p(-prior) + np.log(rho * (1 - rho))
+    log = log - np.where(d["single"].to_numpy()[:, None], np.log(prior), 0.0)
+    log = log - ((grid - logit(d["reading"].to_numpy())[:, None]) / sd[:, None]) ** 2 / 2
+    log = np.where(rho <= d["high"].to_numpy()[:, None], log, -np.inf)
+    weight = np.exp(log - log.max(axis=1, keepdims=True))
+    return np.asarray((weight * prior).sum(axis=1) / weight.sum(axis=1))
+
+
+CANDIDATES = list(product((0.6, 0.8, 1.0), (2.2, 2.8, 3.4), (1.0, 1.34, 1.7), (1.2, 1.7, 2.2)))
+
+
+def choose(cache: Path) -> Row:
+    """Constants with the smallest error over tables, and the errors of tables that took no part."""
+    d = evidence(cache)
+    weight = np.where(d["drawn"] == "half", HALF, 1.0) / d.groupby("table")["table"].transform("size")
+    values = np.array([central_values(d, (a, b), (s, k, 1.0)) for a, b, s, k in CANDIDATES])
+    errors = values - d["prior"].to_numpy()
+    tables = d["table"].to_numpy()
+    names = np.unique(tables)
+    absolute, signed = (
+        np.array([[(weight * e)[tables == t].sum() for t in names] for e in part])
+        for part in (np.abs(errors), errors)
+    )
+    loss = absolute.sum(axis=1, keepdims=True) - absolute  # over all tables but one
+    bias = signed.sum(axis=1, keepdims=True) - signed
+    best = np.argmin(loss + np.abs(bias), axis=0)
+    left_out = np.zeros(len(d))
+    for t, k in zip(names, best, strict=True):
+        left_out[tables == t] = errors[k, tables == t]
+    overall = CANDIDATES[int(np.argmin(absolute.sum(axis=1) + np.abs(signed.sum(axis=1))))]
+    chosen = {str(CANDIDATES[k]): int((best == k).sum()) for k in np.unique(best)}
+    found: Row = {
+        "fits": len(d),
+        "tables": len(names),
+        "constants": overall,
+        "chosen_without_a_table": chosen,
+    }
+    for name, part in (("own", d["drawn"] == "own"), ("half", d["drawn"] == "half")):
+        for kind, single in (("single sample", True), ("case-control", False)):
+            e = left_out[(part & (d["single"] == single)).to_numpy()]
+            found[f"{name}, {kind}"] = {
+                "error": float(np.abs(e).mean()),
+                "bias": float(e.mean()),
+                "fits": len(e),
+            }
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pool", type=Path)
+    parser.add_argument("--others", type=Path)
+    parser.add_argument("--months", type=Path)
+    parser.add_argument("--cache", type=Path, help="folder of fits of the default")
+    parser.add_argument("--quick-cache", type=Path, help="folder of quick fits")
+    parser.add_argument("--make", action="store_true", help="make the fits that the folder does not have")
+    parser.add_argument("--quick", action="store_true", help="with --make: quick fits")
+    parser.add_argument("--choose", type=Path, metavar="QUICK", help="only choose constants on these fits")
+    parser.add_argument("--dry", action="store_true", help="write nothing")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore", DRPUWarning)  # weak signals are part of the protocol
+    if options.make:
+        make_fits(options.cache, options.pool, options.others, options.months, quick=options.quick)
+        return
+    if options.choose:
+        for name, value in choose(options.choose).items():
+            print(f"{name}: {value}")
+        return
+    content: Row = {"constants": {"usual_priors": central.USUAL_PRIORS, "spread": central.SPREAD}}
+    for name, cache in (("default", options.cache), ("quick", options.quick_cache)):
+        if cache is None:
+            continue
+        fits = list(read_fits(cache))
+        train = summaries([training(fit) for fit in fits])
+        shifted = summaries([row for fit in fits for row in later(fit)])
+        dated = [windows(fit) for fit in fits if fit.kind == "months"]
+        names = sorted({row["table"] for row in dated})
+        periods = {
+            t: {k: mean(r[k] for r in dated if r["table"] == t) for k in list(dated[0])[1:]} for t in names
+        }
+        show(f"{name}: training prior", train)
+        show(f"{name}: later priors", shifted)
+        for t, part in periods.items():
+            print(t, {k: round(v, 3) for k, v in part.items() if v is not None})
+        content[name] = {"training": train, "later": shifted, "windows": periods}
+    if options.quick_cache:
+        content["choice"] = choose(options.quick_cache)
+    content["curve"] = curve()
+    if not options.dry:
+        print("wrote", write_results("central", "python -m benchmarks.central --cache CACHE", **content))
+
+
+if __name__ == "__main__":
+    main()

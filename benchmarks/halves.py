@@ -1,0 +1,157 @@
+r"""A second route to the prior: the covariance of two scores from disjoint halves of the columns.
+
+    python -m benchmarks.halves --pool FOLDER --others FOLDER --cache FOLDER    # some seconds a table
+
+For scores a and b from two halves of the columns,
+:math:`\mathrm{Cov}_U = \rho \mathrm{Cov}_+ + (1 - \rho) \mathrm{Cov}_- + \rho (1 - \rho) D_a D_b`, where
+:math:`\rho` is the prior of the unlabeled rows. The covariance among the negatives is unknown. Three
+assumptions are compared: equal to that of the positives ("equal"), zero ("none"), and the mean of
+both. Halves are drawn at random, or chosen among many such that columns that depend on each
+other stay together ("grouped"). The estimate is the median over six pairs of halves. It is compared with the
+rules of the library on the same tables, alone and as a further reading of the central value.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import lightgbm
+import numpy as np
+import pandas as pd
+from scipy.stats import rankdata
+from sklearn.model_selection import StratifiedKFold
+
+from benchmarks._fits import FIRST, Fit, training_rows
+from benchmarks._tables import encode, generator
+
+PAIRS, TRIED, FOLDS = 6, 60, 4
+BOOSTING = {
+    "objective": "binary", "num_leaves": 6, "learning_rate": 0.08, "min_data_in_leaf": 10,
+    "bagging_fraction": 0.7, "bagging_freq": 1, "lambda_l2": 5.0, "verbose": -1, "num_threads": 1,
+}  # fmt: skip
+ROUNDS = 60
+
+Array = np.ndarray
+
+
+def blocks(frame: pd.DataFrame) -> list[Array]:
+    """The columns of the table as numbers, those of one original column together."""
+    return [np.asarray(encode(frame[[name, name]].set_axis(["a", "b"], axis=1)))[:, :1] if
+            pd.api.types.is_numeric_dtype(frame[name]) else _one_hot(frame[name])
+            for name in frame.columns]  # fmt: skip
+
+
+def _one_hot(column: pd.Series) -> Array:
+    codes: Array = pd.get_dummies(column.astype(str)).to_numpy(dtype=float)
+    return codes[:, np.argsort(-codes.sum(axis=0))[:30]]
+
+
+def dependence(parts: list[Array]) -> Array:
+    """Largest absolute correlation between columns of two blocks, for each pair of blocks."""
+    centred = [part - part.mean(axis=0) for part in parts]
+    units = [part / np.maximum(np.linalg.norm(part, axis=0), 1e-12) for part in centred]
+    found = np.zeros((len(parts), len(parts)))
+    for i, left in enumerate(units):
+        for j in range(i):
+            found[i, j] = found[j, i] = float(np.abs(left.T @ units[j]).max())
+    return found
+
+
+def halves(parts: list[Array], rng: np.random.Generator, *, grouped: bool) -> Iterator[tuple[Array, Array]]:
+    """Pairs of halves of the blocks; with ``grouped`` those with the least dependence between them."""
+    n = len(parts)
+    drawn = [rng.permutation(n) for _ in range(TRIED)]
+    pairs = [(np.sort(order[: n // 2]), np.sort(order[n // 2 :])) for order in drawn]
+    if grouped:
+        between = dependence(parts) ** 2
+        pairs.sort(key=lambda pair: float(between[np.ix_(*pair)].mean()))
+    yield from pairs[:PAIRS]
+
+
+def out_of_fold(X: Array, labelled: Array, seed: int) -> Array:
+    """Ranks of out-of-fold scores of positive against unlabeled rows, in (0, 1)."""
+    scores = np.zeros(len(X))
+    for train, test in StratifiedKFold(FOLDS, shuffle=True, random_state=seed).split(X, labelled):
+        data = lightgbm.Dataset(X[train], labelled[train].astype(float))
+        scores[test] = np.asarray(lightgbm.train(BOOSTING | {"seed": seed}, data, ROUNDS).predict(X[test]))
+    return np.asarray((rankdata(scores) - 0.5) / len(scores))
+
+
+def priors_of_pair(a: Array, b: Array, labelled: Array) -> dict[str, float]:
+    """Prior of the unlabeled rows by each assumption on the covariance among the negatives."""
+    P, U = labelled, ~labelled
+    of_positive, of_unlabeled = np.cov(a[P], b[P])[0, 1], np.cov(a[U], b[U])[0, 1]
+    gap = (a[P].mean() - a[U].mean()) * (b[P].mean() - b[U].mean())  # (1 - rho)^2 Da Db
+    if gap <= 1e-6:
+        return {}
+    odds = (of_unlabeled - of_positive) / gap
+    # Without covariance among the negatives: cov_u = rho cov_p + odds gap.
+    grid = np.linspace(0.005, 0.995, 199)
+    none = np.abs(grid * of_positive + grid / (1 - grid) * gap - of_unlabeled)
+    equal = float(np.clip(odds / (1 + odds), 0, 1)) if odds > 0 else 0.0
+    zero = float(grid[np.argmin(none)])
+    return {"equal": equal, "none": zero, "mean": (equal + zero) / 2}
+
+
+def estimates(frame: pd.DataFrame, rows: Array, n_labelled: int, name: str) -> dict[str, float]:
+    """Medians over pairs of halves, for random and grouped halves and each assumption."""
+    parts = [part[rows] for part in blocks(frame)]
+    labelled = np.arange(len(rows)) < n_labelled
+    found = {}
+    for kind in ("random", "grouped"):
+        each: dict[str, list[float]] = {}
+        rng = generator(name, kind)
+        for number, pair in enumerate(halves(parts, rng, grouped=kind == "grouped")):
+            a, b = (out_of_fold(np.column_stack([parts[k] for k in half]), labelled, number) for half in pair)
+            for assumption, prior in priors_of_pair(a, b, labelled).items():
+                each.setdefault(assumption, []).append(prior)
+        for assumption, priors in each.items():
+            found[f"{kind} {assumption}"] = float(np.median(priors))
+            found[f"{kind} {assumption} spread"] = float(np.std(priors))
+    return found
+
+
+def measure(folder: Path, kind: str, cache: Path) -> Iterator[dict[str, Any]]:
+    """One row for each table that has at least four columns, with the fit of the default at the same rows."""
+    for path in sorted(folder.glob("*.parquet")):
+        frame = pd.read_parquet(path)
+        fit = cache / f"{kind}_{path.stem}_s_own_{FIRST.rate}_{FIRST.rows}.npz"
+        if frame.shape[1] < 5 or not fit.exists():
+            continue
+        labelled, unlabeled = training_rows(path.stem, frame["y"].to_numpy().astype(int), FIRST)
+        rows = np.concatenate([labelled, unlabeled])
+        found = estimates(frame.drop(columns="y"), rows, len(labelled), path.stem)
+        truth = Fit.load(fit).unlabeled_prior
+        print(path.stem, round(truth, 3), {k: round(v, 3) for k, v in found.items()}, flush=True)
+        yield {"table": path.stem, "kind": kind, "truth": truth, **found}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--pool", type=Path)
+    parser.add_argument("--others", type=Path)
+    parser.add_argument(
+        "--cache", type=Path, required=True, help="folder of benchmarks.central with its fits"
+    )
+    options = parser.parse_args()
+    rows = [
+        row
+        for folder, kind in ((options.pool, "pool"), (options.others, "others"))
+        if folder
+        for row in measure(folder, kind, options.cache)
+    ]
+    pd.DataFrame(rows).to_pickle(options.cache / "halves.pkl")
+    names = [name for name in rows[0] if " " in name and "spread" not in name]
+    for name in names:
+        errors = [abs(row[name] - row["truth"]) for row in rows if not math.isnan(row.get(name, math.nan))]
+        print(f"{name:16s} error {np.mean(errors):.3f} on {len(errors)} tables")
+
+
+if __name__ == "__main__":
+    main()

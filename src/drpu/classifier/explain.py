@@ -1,0 +1,272 @@
+"""Single rows: how much each column adds to their scores, and labels that look wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+import numpy as np
+from sklearn.utils import check_random_state
+
+from drpu._checks import check_fraction
+from drpu._samples import Sample, SamplePair, n_rows, take_rows
+from drpu._typing import FloatArray, IntArray, Rows
+from drpu.classifier.audit import labelled_flags
+from drpu.classifier.fitted import ScoredRows
+from drpu.classifier.models import resolve_model, seeded
+from drpu.classifier.record import LearntElsewhere
+from drpu.classifier.validation import copies_of_labelled, grouped_copies, with_categories
+from drpu.core.calibration import calibrate
+from drpu.core.limits.exact import Figure
+from drpu.core.prior.estimate import prior_from_tails
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, silent
+from drpu.ratios.clusters import FrameLearner
+from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
+from drpu.tables.frames import is_frame, read_frame
+
+if TYPE_CHECKING:
+    from drpu.classifier.base import RatioClassifier
+
+__all__ = ["REST", "Reasons", "Suspects", "column_parts", "contribution_table", "reasons_of", "suspects"]
+
+REST = "(rest)"  # what is not a part of any column
+
+
+@dataclass(frozen=True, slots=True)
+class Reasons:
+    """The columns that speak most for and against a row being positive.
+
+    Attributes
+    ----------
+    favour, against : tuple of (str, float)
+        Columns that raise and that lower the score, each with its part of it, the largest part first.
+    """
+
+    favour: tuple[tuple[str, float], ...]
+    against: tuple[tuple[str, float], ...]
+
+    def texts(self) -> tuple[str, str]:
+        """The two lists as texts, such as ``"amount (+1.20), country (+0.45)"``."""
+        first, second = (
+            ", ".join(f"{name} ({part:+.2f})" for name, part in parts)
+            for parts in (self.favour, self.against)
+        )
+        return first, second
+
+    def __str__(self) -> str:
+        return "; ".join(
+            f"{word}: {text}" for word, text in zip(("for", "against"), self.texts(), strict=True) if text
+        )
+
+
+def column_parts(classifier: RatioClassifier, X: Any) -> FloatArray:
+    """The part of each column of the training table in the score of each row, and a last part: the rest."""
+    rows = X.rows if isinstance(X, ScoredRows) else classifier._checked_rows(X)
+    found: FloatArray = classifier.fitted_.model.contributions(rows)
+    return found if classifier.table_ is None else classifier.table_.by_column(found)
+
+
+def contribution_table(classifier: RatioClassifier, X: Rows) -> Any:
+    """:func:`column_parts` as a frame of the same library and with the same index, if ``X`` is a frame."""
+    parts = column_parts(classifier, X)
+    if not is_frame(X):
+        return parts
+    source = read_frame(X).columns
+    names = [*_names(classifier, parts), REST]
+    table = nw.from_dict(dict(zip(names, parts.T, strict=True)), backend=source.implementation).to_native()
+    index = nw.maybe_get_index(source)
+    if index is not None:  # frames of pandas
+        table.index = index
+    return table
+
+
+def reasons_of(classifier: RatioClassifier, X: Any, n: int) -> list[Reasons]:
+    """The ``n`` columns that raise the score of each row most, and the ``n`` that lower it most."""
+    parts = column_parts(classifier, X)
+    names = np.array(_names(classifier, parts), dtype=object)
+    parts = parts[:, :-1]
+    order = np.argsort(-parts, axis=1, kind="stable")
+
+    def chosen(row: FloatArray, at: Any, sign: int) -> tuple[tuple[str, float], ...]:
+        return tuple((str(names[j]), float(row[j])) for j in at[:n] if sign * row[j] > 0)
+
+    return [
+        Reasons(chosen(row, at, 1), chosen(row, at[::-1], -1)) for row, at in zip(parts, order, strict=True)
+    ]
+
+
+def _names(classifier: RatioClassifier, parts: FloatArray) -> list[str]:
+    names = getattr(classifier, "feature_names_in_", None)
+    return [f"column {k}" for k in range(parts.shape[1] - 1)] if names is None else [str(n) for n in names]
+
+
+# -- labels that look wrong ------------------------------------------------------------------------
+
+MANY = 500  # with fewer positives every row is scored several times, which makes the order less random
+REPEATS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Suspects:
+    """Labelled positives in the order of how wrong their labels look, and copies of them.
+
+    Attributes
+    ----------
+    positions : ndarray of int
+        Positions of all labelled positives in the rows, the most suspicious one first.
+    probability : ndarray
+        Probability that each of these labels is wrong.
+    expected : Figure
+        Number of wrong labels, with limits.
+    copies : ndarray of shape (m, 2)
+        Positions of unlabeled rows that equal a labelled positive, and of that positive.
+    """
+
+    positions: IntArray
+    probability: FloatArray
+    expected: Figure
+    copies: IntArray
+
+    def to_columns(self, n: int | None = None) -> dict[str, list[Any]]:
+        """Columns of a table: the first ``n`` labelled positives, then the copies.
+
+        ``row`` is a position, ``copy_of`` that of the labelled positive that an unlabeled row equals.
+        ``n`` is the upper limit of the expected number if left out.
+        """
+        n = min(int(np.ceil(self.expected.high)) if n is None else n, len(self.positions))
+        copies = self.copies.tolist()
+        return {
+            "row": [*self.positions[:n].tolist(), *(row for row, _ in copies)],
+            "suspicion": [*["label"] * n, *["copy"] * len(copies)],
+            "probability": [*self.probability[:n].tolist(), *[None] * len(copies)],
+            "copy_of": [*[None] * n, *(labelled for _, labelled in copies)],
+        }
+
+    def __str__(self) -> str:
+        found = self.expected
+        return (
+            f"{found.value:.0f} ({found.low:.0f} to {found.high:.0f}) of {len(self.positions):,} labels are "
+            f"expected to be wrong; {len(self.copies):,} unlabeled rows are copies of labelled ones"
+        )
+
+
+def suspects(
+    classifier: RatioClassifier,
+    X: Rows,
+    y: Any,
+    *,
+    level: float = 0.95,
+    n_jobs: int | None = None,
+    verbose: int = 0,
+) -> Suspects:
+    r"""Labelled positives that look like no other positive, and unlabeled copies of labelled rows.
+
+    A fitted classifier has seen its training rows and has learnt their labels, so it cannot judge them. The
+    ratio is learnt again in folds here, by the learner of the classifier, and each row is scored by fits
+    that did not see it. If the learner is not known (an adapted classifier, or an object that a file does
+    not keep), it is the default one.
+
+    Parameters
+    ----------
+    classifier : DRPUClassifier or AdaptedClassifier
+        Fitted; its columns and its learner are used.
+    X : rows of shape (n, d)
+        Labelled positives and unlabeled rows, such as those of training.
+    y : array-like of shape (n,)
+        Their labels; a missing one means unlabeled.
+    level : float, default=0.95
+        Confidence level of the expected number.
+    n_jobs : int, optional
+        Most folds fitted at the same time.
+    verbose : int, default=0
+        1 shows a progress bar.
+
+    Returns
+    -------
+    suspects : Suspects
+        The labelled positives in order, the expected number of wrong labels, and the copies.
+
+    Notes
+    -----
+    Let a share :math:`\varepsilon` of the labelled rows be negatives, and let the unlabeled rows have the
+    prior :math:`\pi`. The ratio :math:`r` of labelled to unlabeled rows then lies between
+    :math:`\kappa_1 = \varepsilon / (1-\pi)`, where only negatives are, and :math:`1/\kappa_0 =
+    (1-\varepsilon)/\pi`, where only positives are. Both are estimated as priors, :math:`\kappa_1` with
+    exchanged samples and the scores in reverse order. They give
+    :math:`\varepsilon = \kappa_1 (1-\kappa_0) / (1-\kappa_0\kappa_1)`, and a label at :math:`x` is wrong
+    with probability :math:`\kappa_1 (1-\kappa_0 r(x)) / ((1-\kappa_0\kappa_1) r(x))`. Where positives are
+    among the lowest scores as well, they cannot be told from wrong labels, and the number is an upper bound.
+
+    Examples
+    --------
+    >>> from drpu import DRPUClassifier, make_gaussian_pu, suspects
+    >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=4, random_state=0).X_y()
+    >>> y[X[:, 0].argmin()] = 1  # a negative is labelled
+    >>> clf = DRPUClassifier("classifier", random_state=0).fit(X, y)
+    >>> bool(suspects(clf, X, y).positions[0] == X[:, 0].argmin())
+    True
+    """
+    classifier._check_fitted()
+    check_fraction("level", level)
+    rows, flags = classifier._checked_rows(X), labelled_flags(y, classifier.classes_)
+    if len(flags) != n_rows(rows):
+        raise DataError(f"X and y must have the same number of rows, got {n_rows(rows)} and {len(flags)}.")
+    at, others = np.flatnonzero(flags), np.flatnonzero(~flags)
+    if min(len(at), len(others)) < FEWEST_TO_SPLIT:
+        raise DataError(
+            f"suspects needs at least {FEWEST_TO_SPLIT} labelled positives and as many unlabeled rows, got "
+            f"{len(at)} and {len(others)}."
+        )
+    pair = SamplePair(Sample(take_rows(rows, at)), Sample(take_rows(rows, others)))
+    copies = copies_of_labelled(pair)
+    with silent():  # the fit has given its warnings
+        grouped = grouped_copies(pair)
+        few = grouped.positive.n_independent
+        positive, unlabeled = held_scores(
+            _learner(classifier),
+            grouped,
+            folds=min(10 if few < FEW_TO_SPLIT else 5, few, len(others)),
+            repeats=REPEATS if few < MANY else 1,
+            random_state=getattr(classifier, "random_state", 0),
+            n_jobs=n_jobs,
+            verbose=verbose,
+        )
+    if not len(positive):
+        raise DataError(
+            "the labelled positives are copies of each other: no row can be compared with others."
+        )
+    wrong, expected = _wrong_labels(positive, unlabeled, level)
+    order = np.argsort(positive, kind="stable")
+    copies = np.column_stack([others[copies[:, 0]], at[copies[:, 1]]])
+    return Suspects(at[order], wrong[order], expected, copies)
+
+
+def _learner(classifier: RatioClassifier) -> Any:
+    """The learner of the classifier, with the positions of its categories; the default if it is unknown."""
+    model = getattr(classifier, "model", "auto")
+    learner = resolve_model("auto" if isinstance(model, LearntElsewhere) else model)
+    if isinstance(learner, FrameLearner):  # fitted on a cluster; the rows here are in memory
+        learner = resolve_model("boosted")
+    rng = check_random_state(getattr(classifier, "random_state", 0))
+    return seeded(with_categories(learner, classifier.table_), rng)
+
+
+def _wrong_labels(positive: FloatArray, unlabeled: FloatArray, level: float) -> tuple[FloatArray, Figure]:
+    """Probability that each label is wrong, and the expected number of wrong labels."""
+    tails = ScoreTails(positive).update(unlabeled)
+    reverse = ScoreTails(-unlabeled).update(-positive)
+    # other methods lean to usual priors; the share of wrong labels is near 0
+    top = min(prior_from_tails(tails, method="dedpul", warn=False).value, 1 - 1e-6)
+    bottom = prior_from_tails(reverse, method="dedpul", level=level, warn=False)
+
+    def number(low: float) -> float:
+        return len(positive) * low * (1 - top) / (1 - top * low)
+
+    floor = min(bottom.value, 1 - 1e-6)
+    ratio = np.clip(calibrate(tails, top).ratios(positive), max(floor, 1e-12), 1 / max(top, 1e-12))
+    wrong = np.clip(floor * (1 - top * ratio) / ((1 - top * floor) * ratio), 0, 1)
+    # a single low score must not be certain if hardly any wrong label is expected
+    wrong *= min(1.0, number(floor) / max(float(wrong.sum()), 1e-12))
+    return wrong, Figure(number(floor), number(bottom.low), number(min(bottom.high, 1.0)))

@@ -1,0 +1,299 @@
+"""Notes about a training table: columns and rows that may make a fit worthless for later rows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import numpy as np
+from scipy.stats import rankdata
+
+from drpu._codec import Kept, Number, Text, kept
+from drpu._typing import BoolArray, FloatArray
+from drpu.tables.columns import FIRST, MISSING, CategoryColumn, LeftOutColumn
+from drpu.tables.encoder import TableEncoder
+from drpu.tables.text import TextColumn
+
+__all__ = ["MOST_NOTES", "Note", "list_of_notes", "table_notes"]
+
+FEWEST = 20  # minimum number of labelled rows, and of unlabeled ones
+GIVES_AWAY = 0.998  # AUC of one column that no honest column reaches if a few unlabeled rows are positive
+MOST_ROWS = 20_000  # rows of a class that are ranked or compared in pairs
+MOST_COLUMNS = 500  # wider rows, such as pixels, are not checked column by column
+COPIES = 0.01  # minimum share of copies to be noted
+BY_CHANCE = 1000  # equal rows are so much more frequent than by chance, because columns are dependent
+MOST_NOTES = 50
+COPIED = 5  # minimum number of positives that are copies of unlabeled rows
+
+_PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
+# By code: what was found, and the ways out in Python and on the command line. The worst comes first.
+_TEXTS = {
+    "gives-away": (
+        "{column!r} alone tells labelled from unlabeled rows (AUC {number:.3f}), as if made from the label, "
+        "and is used",
+        "drop it",
+        "--drop {column}",
+    ),
+    "missing-by-label": (
+        "{column!r} is missing in {number:.0%} of the labelled or of the unlabeled rows and hardly in the "
+        "others, as if filled in with the label, and is used",
+        "drop it",
+        "--drop {column}",
+    ),
+    "time": (
+        "{column!r} sorts with time ({number:.0f} different values), so that later rows have values that no "
+        "training row has, and is used",
+        "pass it as periods, or drop it",
+        "--period {column}, or --drop {column}",
+    ),
+    "identifier": (
+        "{column!r} has {number:.0f} whole numbers, all different, as row numbers in another order have, and "
+        "is used",
+        "drop it",
+        "--drop {column}",
+    ),
+    "other-scenario": (
+        "{number:.0%} of the labelled positives are also among the unlabeled rows, so they are no part of "
+        "one sample",
+        "use scenario='case-control'",
+        "--scenario case-control",
+    ),
+    "copies": (
+        "{number:.1%} of the rows are copies of others; copies of a labelled row count once, the others as "
+        "they are",
+        "keep one of each, or pass groups",
+        "keep one of each",
+    ),
+    "constant": ("{column!r} has one value in all rows and no effect", "drop it", "--drop {column}"),
+    "case-control": (
+        "{number:.0%} of the labelled positives are also among the unlabeled rows: the two samples were "
+        "drawn separately, as scenario case-control says",
+        "",
+        "",
+    ),
+    "left-out": ("{column!r} is left out, because every row has a different value", "", ""),
+    "text": ("{column!r} is free text, read as {number:.0f} columns", "", ""),
+}
+
+
+@kept("note")
+@dataclass(frozen=True)
+class Note(Kept):
+    """One finding about a training table.
+
+    Attributes
+    ----------
+    code : str
+        What was found: "gives-away", "missing-by-label", "time", "identifier", "other-scenario", "copies",
+        "constant", "case-control", "left-out" or "text". There is something to do about the first seven.
+    column : str
+        The column, or an empty string if the note is about rows.
+    number : float
+        An AUC, a share or a count, depending on the code.
+    """
+
+    code: Annotated[str, Text(choices=tuple(_TEXTS))]
+    column: str = ""
+    number: Annotated[float, Number(0)] = 0.0
+
+    def __str__(self) -> str:
+        return self.text()
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether there is something to do about it."""
+        return bool(_TEXTS[self.code][1])
+
+    def text(self, *, command_line: bool = False) -> str:
+        """The finding and the way out, for users of Python or of the command line."""
+        found, in_python, in_terminal = _TEXTS[self.code]
+        way = in_terminal if command_line else in_python
+        form = f"{found}: {way}" if way else found
+        return form.format(column=self.column, number=self.number)
+
+
+def table_notes(
+    positive: Any, unlabeled: Any, table: TableEncoder | None = None, *, scenario: str = "case-control"
+) -> tuple[Note, ...]:
+    """Notes about encoded training rows, the worst first; none for sparse rows and images.
+
+    Parameters
+    ----------
+    positive, unlabeled : ndarray of shape (n, d)
+        Encoded rows of the two samples, each in the order of the table; NaN is a missing value.
+    table : TableEncoder, optional
+        What the rows were encoded by; it names the columns.
+    scenario : str
+        What the user said about the two samples.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> months = np.repeat([202601.0, 202602.0, 202603.0], 100)
+    >>> P, U = (np.column_stack([rng.normal(size=300), months]) for _ in range(2))
+    >>> for note in table_notes(P, U):
+    ...     print(note.code, note.column, note.number)
+    time 1 3
+    """
+    if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
+        return ()
+    found = [] if table is None else list(_of_plans(table))
+    if min(len(positive), len(unlabeled)) >= FEWEST:
+        rows = np.concatenate([positive, unlabeled])
+        flags = np.repeat([True, False], [len(positive), len(unlabeled)])
+        columns = list(_columns(rows, table)) if rows.shape[1] <= MOST_COLUMNS else []
+        found += [note for column in columns if (note := _of_column(column, flags)) is not None]
+        found += _of_rows(rows, flags, scenario)
+    order = list(_TEXTS)
+    return tuple(sorted(found, key=lambda note: order.index(note.code))[:MOST_NOTES])
+
+
+def list_of_notes(notes: Sequence[Note], *, command_line: bool = False, most: int = 6) -> str:
+    """The notes as a numbered list for one warning, at most ``most`` of them."""
+    lines = [f"({k}) {note.text(command_line=command_line)}" for k, note in enumerate(notes[:most], start=1)]
+    more = len(notes) - most
+    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+
+
+# -- columns -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    """Values of one column in an order that means something; names of levels for a category."""
+
+    name: str
+    values: FloatArray
+    levels: tuple[str, ...] | None = None
+
+
+def _of_plans(table: TableEncoder) -> Iterator[Note]:
+    for plan in table.columns:
+        if isinstance(plan, LeftOutColumn):
+            yield Note("left-out", plan.name)
+        elif isinstance(plan, TextColumn):
+            yield Note("text", plan.name, plan.width)
+
+
+def _columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_Column]:
+    """Columns of numbers, dates and categories; the levels of a category in alphabetical order."""
+    if table is None:
+        yield from (_Column(str(k), rows[:, k]) for k in range(rows.shape[1]))
+        return
+    if table.indicators is not None:
+        rows = table.indicators.codes_in(rows)
+    for k, plan in enumerate(table.encoded):
+        if isinstance(plan, CategoryColumn):
+            order = np.full(FIRST + len(plan.levels), np.nan)
+            order[FIRST + np.argsort(np.array(plan.levels, dtype=object))] = np.arange(len(plan.levels))
+            order[MISSING + 1] = -1.0 if len(plan.levels) else 0.0  # rare levels
+            yield _Column(plan.name, order[rows[:, k].astype(np.int64)], plan.levels)
+        elif not isinstance(plan, TextColumn):
+            yield _Column(plan.name, rows[:, k])
+
+
+def _of_column(column: _Column, positive: BoolArray) -> Note | None:
+    """The worst finding about a column."""
+    values, gaps = column.values, np.isnan(column.values)
+    shares = gaps[positive].mean(), gaps[~positive].mean()
+    if max(shares) >= GIVES_AWAY and min(shares) <= 1 - GIVES_AWAY:
+        return Note("missing-by-label", column.name, float(max(shares)))
+    different = np.unique(values[~gaps])
+    if len(different) + gaps.any() <= 1:
+        return Note("constant", column.name, 1.0)
+    auc = _auc(column, positive)
+    if auc >= GIVES_AWAY:
+        return Note("gives-away", column.name, auc)
+    if _is_period(column, different) or (not gaps.any() and _is_sorted(values, positive)):
+        return Note("time", column.name, len(different))
+    whole = column.levels is None and len(different) == len(values) and (different % 1 == 0).all()
+    if whole and np.ptp(different) < 2 * len(values):  # so dense and all different is no accident
+        return Note("identifier", column.name, len(values))
+    return None
+
+
+def _auc(column: _Column, positive: BoolArray) -> float:
+    """The AUC of labelled against unlabeled rows; of a category, by the share of labelled rows of a level."""
+    values, flags = _thinned(column.values, positive)
+    if column.levels is not None:
+        levels, member = np.unique(np.nan_to_num(values, nan=-2.0), return_inverse=True)
+        n, hits = np.bincount(member), np.bincount(member, flags, len(levels))
+        values = np.where(n < FEWEST // 4, flags.mean(), hits / n)[member]
+    found = []
+    for fill in (-np.inf, np.inf):
+        ranks = rankdata(np.where(np.isnan(values), fill, values))
+        auc = (ranks[flags].mean() - (flags.sum() + 1) / 2) / (~flags).sum()
+        found += [float(auc), float(1 - auc)]
+    return max(found)
+
+
+def _is_period(column: _Column, different: FloatArray) -> bool:
+    """Whether the values are months, quarters or weeks with their years, as 2026-03 or 202603."""
+    if column.levels is not None:
+        return len(column.levels) > 1 and all(map(_PERIOD.fullmatch, column.levels))
+    names = [f"{value:.0f}" for value in different[:MOST_COLUMNS]] if (different % 1 == 0).all() else []
+    return len(names) > 2 and all(map(_PERIOD.fullmatch, names))
+
+
+def _is_sorted(values: FloatArray, positive: BoolArray) -> bool:
+    """Whether the rows of both classes are in the order of the column, which has three values or more."""
+    steps = [np.diff(values[flags]) for flags in (positive, ~positive)]
+    one_way = all((step >= 0).all() for step in steps) or all((step <= 0).all() for step in steps)
+    return one_way and all(np.count_nonzero(step) >= 2 for step in steps)
+
+
+def _thinned(values: FloatArray, positive: BoolArray) -> tuple[FloatArray, BoolArray]:
+    """At most 20,000 values of each class, with their flags."""
+    parts = [values[flags] for flags in (positive, ~positive)]
+    parts = [part[:: -(-len(part) // MOST_ROWS)] for part in parts]
+    return np.concatenate(parts), np.repeat([True, False], [len(part) for part in parts])
+
+
+# -- rows --------------------------------------------------------------------------------------
+
+
+def _of_rows(rows: FloatArray, positive: BoolArray, scenario: str) -> list[Note]:
+    keys = _keys(rows)
+    found = []
+    counts = np.concatenate(
+        [np.unique(keys[flags], return_counts=True)[1] for flags in (positive, ~positive)]
+    )
+    share = 1 - len(counts) / len(keys)
+    pairs = float((counts * (counts - 1.0)).sum()) / 2
+    if share >= COPIES and pairs > BY_CHANCE * _pairs_by_chance(rows):
+        found.append(Note("copies", "", share))
+    copied = np.isin(keys[positive], keys[~positive])
+    others = max(_twins(keys[positive]), _twins(keys[~positive]))
+    if copied.sum() >= COPIED and copied.mean() > max(COPIES, COPIED * others):
+        code = "case-control" if scenario == "case-control" else "other-scenario"
+        found.append(Note(code, "", float(copied.mean())))
+    return found
+
+
+def _keys(rows: FloatArray) -> Any:
+    """One number for each row; equal rows have equal numbers."""
+    keys = np.zeros(len(rows), dtype=np.uint64)
+    for k in range(rows.shape[1]):
+        column = rows[:, k].astype(np.float64) + 0.0  # one zero
+        column[np.isnan(column)] = np.nan  # one NaN
+        mixed = (keys ^ np.ascontiguousarray(column).view(np.uint64)) * np.uint64(0x9E3779B97F4A7C15)
+        keys = mixed ^ (mixed >> np.uint64(29))
+    return keys
+
+
+def _twins(keys: Any) -> float:
+    """Share of the rows that equal another one."""
+    _, member, counts = np.unique(keys, return_inverse=True, return_counts=True)
+    return float((counts[member] > 1).mean())
+
+
+def _pairs_by_chance(rows: FloatArray) -> float:
+    """Expected pairs of equal rows if the columns were independent."""
+    some = rows[:: -(-len(rows) // MOST_ROWS)]
+    n, chance = len(some), 1.0
+    for k in range(rows.shape[1]):
+        _, counts = np.unique(some[:, k], return_counts=True)
+        chance *= max(float((counts * (counts - 1.0)).sum()), 1.0) / (n * (n - 1))
+    return chance * len(rows) * (len(rows) - 1) / 2

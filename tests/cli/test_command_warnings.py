@@ -1,0 +1,183 @@
+"""Warnings of the command line: once each, about a file, in its own words, and strict or quiet."""
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+from cli_answers import answer
+from cli_folder import write_folder
+
+import drpu
+from drpu import make_gaussian_pu
+
+# Names of arguments and methods, which mean nothing to a user of the command line.
+PYTHON = ("plan_audit", "at_prior", "pos_label", "positive_weight", "label_delay", "column_values=", "groups")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = write_folder(tmp_path_factory.mktemp("warnings"))
+    june = pa.csv.read_csv(folder / "june.csv").select(["a", "b"])
+    moved = [pa.array(0.3 * june[name].to_numpy()) for name in ("a", "b")]
+    pa.csv.write_csv(pa.table(dict(zip("ab", moved, strict=True))), folder / "moved.csv")
+    pa.csv.write_csv(june.slice(0, 8), folder / "few.csv")
+    pa.csv.write_csv(june, folder / "good.csv")
+    return folder
+
+
+def test_a_warning_names_its_file_and_comes_once(run):
+    code, _, err = run("prior toy.drpu moved.csv good.csv moved.csv")
+    assert code == 0
+    (line,) = [line for line in err.splitlines() if "[not-prior-shift]" in line]
+    assert line.startswith("warning: moved.csv: ")
+    assert "good.csv" not in err
+
+
+def test_numbers_in_warnings_are_those_of_the_output(run):
+    code, out, err = run("adapt toy.drpu few.csv")
+    assert code == 0
+    ends = out.split("(")[1].split(" at 95%")[0].split(" to ")
+    warning = next(line for line in err.splitlines() if "[few-rows]" in line)
+    assert all(end in warning for end in ends)
+    assert "--prior" in warning
+
+
+def test_strict_makes_doubt_an_exit_status_and_quiet_hides_warnings(run):
+    assert run("adapt toy.drpu good.csv --strict")[0] == 0
+    code, out, err = run("adapt toy.drpu moved.csv --strict --quiet --json")
+    assert (code, err) == (3, "")
+    assert "[not-prior-shift]" in json.loads(out)["warnings"][0]
+    assert run("adapt toy.drpu moved.csv --quiet")[0] == 0
+    assert run("adapt toy.drpu june.csv --strict")[0] == 0  # an ignored column is no doubt
+    assert "Exit status 3" in " ".join(run("adapt --help")[1].split())
+
+
+def test_no_advice_names_an_argument_of_python():
+    """Warnings whose text names something of Python have another text for the command line."""
+    for path in Path(drpu.__file__).parent.rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text())):
+            if isinstance(call, ast.Call) and getattr(call.func, "id", "").endswith("Warning"):
+                told = {word.arg: word.value for word in call.keywords}
+                shown = [*call.args, told.get("command", told.get("advice", ast.Constant("")))]
+                text = " ".join(
+                    str(node.value)
+                    for part in shown
+                    for node in ast.walk(part)
+                    if isinstance(node, ast.Constant)
+                )
+                assert not [name for name in PYTHON if name in text], (path.name, text)
+
+
+def test_sizes_are_those_of_the_training_sample(run, folder):
+    data = make_gaussian_pu(3000, 9000, prior=0.4, separation=3, dimensions=2, random_state=0)
+    X, y = data.X_y()
+    pa.csv.write_csv(pa.table({"a": X[:, 0], "b": X[:, 1], "y": y}), folder / "large.csv")
+    fitted = answer(run("fit large.csv --label y --model boosted --out large.drpu --json"))
+    assert (fitted["positives"], fitted["unlabeled"]) == (3000, 9000)
+    assert fitted["held_out_positives"] < 3000
+    assert answer(run("inspect large.drpu --json"))["positives"] == 3000
+    assert "3,000 positives, 9,000 unlabeled rows" in run("inspect large.drpu")[1]
+    assert run("report large.drpu --out large.html")[0] == 0
+    assert "3,000 labelled positives, 9,000 unlabeled rows" in (folder / "large.html").read_text()
+
+
+def test_what_needs_trust_names_the_options_for_it(run):
+    assert run("fit train.csv --label y --drop id --model classifier --out foreign.drpu")[0] == 0
+    code, _, err = run("adapt foreign.drpu june.csv")
+    assert code == 1
+    assert err.startswith("error: foreign.drpu: it contains estimators of scikit-learn")
+    assert "--trusted" in err
+    assert "trusted=" not in err
+    assert run("adapt foreign.drpu june.csv --trusted")[0] == 0
+    assert run("inspect foreign.drpu")[0] == 0
+
+
+def test_a_cost_above_one_is_refused_with_its_conversion(run):
+    for line in ("adapt toy.drpu june.csv --cost 4", "predict toy.drpu june.csv --cost 4 --out x.csv"):
+        code, _, err = run(line)
+        assert code == 1
+        assert "if a false alarm costs 4 and a miss 1, give --cost 0.8" in err
+    assert run("adapt toy.drpu june.csv --cost 0.8")[0] == 0
+
+
+def test_a_budget_decides_before_a_cost(run):
+    costly = answer(run("predict toy.drpu june.csv --adapt --budget 40 --cost 0.9 --out x.csv --json"))
+    cheap = answer(run("predict toy.drpu june.csv --adapt --budget 40 --cost 0.1 --out x.csv --json"))
+    assert costly["flagged"] == cheap["flagged"] == 40
+    _, out, _ = run("adapt toy.drpu june.csv --budget 40 --cost 0.9")
+    assert "decided by" in out
+    assert "the budget; the cost is used for expected costs only" in out
+
+
+def test_advice_about_values_in_a_file_works_where_it_is_given(run, folder):
+    rng = np.random.default_rng(0)
+    X, y = make_gaussian_pu(200, 600, prior=0.5, separation=4, random_state=0).X_y()
+    levels = rng.choice(["web", "desk"], len(X))
+    table = pa.table({"a": X[:, 0], "way": levels, "y": y})
+    pa.csv.write_csv(table, folder / "ways.csv")
+    pa.csv.write_csv(table.drop_columns(["y"]), folder / "ways-june.csv")
+    assert run("fit ways.csv --label y --model boosted --column-values keep --out ways.drpu")[0] == 0
+    code, _, err = run("adapt ways.drpu ways-june.csv --out june.drpu")
+    assert code == 0
+    advice = err.split("give ")[1].split(" to accept")[0] if "[kept-values]" in err else ""
+    code, _, err = run(f"adapt ways.drpu ways-june.csv --out june.drpu {advice}")
+    assert code == 0
+    assert "[kept-values]" not in err
+
+
+@pytest.mark.parametrize("line", ["evaluate ways.drpu true-ways.csv --label truth"])
+def test_tables_with_categories_are_evaluated(run, folder, line):
+    table = pa.csv.read_csv(folder / "ways.csv")
+    pa.csv.write_csv(table.rename_columns(["a", "way", "truth"]), folder / "true-ways.csv")
+    found = answer(run(f"{line} --json"))["evaluation"]
+    assert found["n"] == 800
+    assert 0 < found["accuracy"]["value"] <= 1
+
+
+@pytest.fixture(scope="module")
+def monthly(folder):
+    """A table with a column of months and weak classes."""
+    X, y = make_gaussian_pu(200, 600, prior=0.3, separation=0.5, dimensions=1, random_state=0).X_y()
+    months = np.resize(["2026-01", "2026-02", "2026-03"], len(y))
+    pa.csv.write_csv(pa.table({"a": X[:, 0], "month": months, "y": y}), folder / "monthly.csv")
+    return "monthly.csv"
+
+
+def test_what_is_odd_in_a_table_is_said_at_fit_kept_and_gone_with_drop(run, monthly):
+    fit = f"fit {monthly} --label y --model boosted --prior 0.3 --out months.drpu --json"
+    fitted = answer(run(fit))
+    (warning,) = [text for text in fitted["warnings"] if "[training-table]" in text]
+    assert "'month' sorts with time" in warning
+    assert "--period month, or --drop month" in warning
+    assert [note["code"] for note in answer(run("inspect months.drpu --json"))["notes"]] == ["time"]
+    assert "'month' sorts with time" in run("inspect months.drpu")[1]
+    run("report months.drpu --out months.html")
+    assert run(f"{fit} --strict")[0] == 3
+    dropped = answer(run(f"{fit} --drop month"))
+    assert dropped["notes"] == []
+    assert not [text for text in dropped["warnings"] if "[training-table]" in text]
+
+
+def test_one_screen_shows_one_scenario_and_one_upper_limit(run, monthly):
+    words = f"fit {monthly} --label y --drop month --model boosted --out scenario.drpu"
+    shown = {}
+    for scenario in ("case-control", "single-sample"):
+        code, out, err = run(f"{words} --scenario {scenario}")
+        assert code == 0
+        limits = {part.split("%")[0] for part in f"{out} {err}".split("at most ")[1:]}
+        assert len(limits) == 1
+        shown[scenario] = answer(run("inspect scenario.drpu --json"))
+        assert f"{scenario}: " in out
+        assert f"{scenario}: " in run("inspect scenario.drpu")[1]
+    assert "assumed case-control: " in run(words)[1]
+    # the two scenarios differ by an affine map, so each one says what the other gives
+    for one, other in (("case-control", "single-sample"), ("single-sample", "case-control")):
+        assert shown[one]["scenario"] == one
+        assert shown[one]["other_scenario_prior"]["value"] == pytest.approx(
+            shown[other]["train_prior"]["value"]
+        )
+    assert "single-sample" in " ".join(run("fit --help")[1].split())
