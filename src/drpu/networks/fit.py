@@ -347,11 +347,11 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int]) -> NetworkRatio:
 
 
 def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int) -> Options:
-    """The same for a learner of scores; options that only a ratio has get their defaults."""
-    from drpu.networks.learner import NetworkRatio
+    """The same for a learner of scores, whose options of ratios must have their defaults."""
+    from drpu.networks.learner import from_ratio
 
-    ratio = NetworkRatio(**learner.get_params(deep=False), alpha=0.0, head="exp")
-    return replace(check_options(ratio, shape, n_unlabeled), head="score")
+    plain = from_ratio(learner).set_params(alpha=0.0, head="exp")
+    return replace(check_options(plain, shape, n_unlabeled), head="score")
 
 
 def network_seed(random_state: Any) -> int:

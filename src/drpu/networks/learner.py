@@ -232,60 +232,12 @@ class NetworkRatio(RatioLearner):
         return fit_ratio(options, pair, holdout)
 
 
-class NetworkScore(ScoreLearner):
+class NetworkScore(NetworkRatio, ScoreLearner):
     """Score from a neural network, trained for an objective by paired batches.
 
-    The classifiers of nnPU, PUa and VPU use it. The parameters are those of :class:`drpu.NetworkRatio`,
-    without those that only a density ratio has.
+    The classifiers of nnPU, PUa and VPU use it. The parameters are those of :class:`drpu.NetworkRatio`; those
+    that only a density ratio has must keep their defaults.
     """
-
-    accepts_sparse: ClassVar[bool] = False
-    accepts_nd: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        module: nn.Module | Callable[[], nn.Module] | None = None,
-        *,
-        network: str = "auto",
-        augment: str | Callable[[Tensor], Tensor] | None = None,
-        average_views: bool = False,
-        hidden: Sequence[int] | None = None,
-        epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float = 3e-3,
-        optimizer: str = "adamw",
-        betas: tuple[float, float] = (0.9, 0.999),
-        weight_decay: float = 1.0,
-        decay: str = "cosine",
-        ema: float | None = 0.99,
-        early_stopping: bool = True,
-        holdout: float = 0.2,
-        accumulate_gradients: bool = False,
-        device: Any = "auto",
-        dtype: str = "float32",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.module = module
-        self.network = network
-        self.augment = augment
-        self.average_views = average_views
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.betas = betas
-        self.weight_decay = weight_decay
-        self.decay = decay
-        self.ema = ema
-        self.early_stopping = early_stopping
-        self.holdout = holdout
-        self.accumulate_gradients = accumulate_gradients
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> NetworkFunction:
         """The score that minimises the objective for checked samples."""
@@ -296,14 +248,16 @@ class NetworkScore(ScoreLearner):
         return fit_score(options, pair, objective)
 
 
-_RATIO_ONLY = ("alpha", "bound", "effort", "generator", "head", "teachers", "rounds", "students", "refresh", "mixup")
+_RATIO_ONLY = (
+    "alpha", "bound", "effort", "generator", "head", "teachers", "rounds", "students", "refresh", "mixup",
+)  # fmt: skip
 
 
 def from_ratio(learner: NetworkRatio) -> NetworkScore:
     """A learner of scores with the options of ``learner``; those of ratios only must have their defaults."""
     params, plain = learner.get_params(deep=False), NetworkRatio().get_params(deep=False)
     for name in _RATIO_ONLY:
-        if params.pop(name) != plain[name]:
+        if params[name] != plain[name]:
             raise ParameterError(
                 f"{name} must be left at its default in this model: it belongs to density ratios, "
                 "and this network has another objective."
