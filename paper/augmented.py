@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from paper.run import Job, Options
 
 __all__ = [
-    "CHOICE", "FIRST", "choose_candidate", "chosen_recipe", "compare_candidates", "mean_risk",
-    "read_choices", "run_job",
+    "CHOICE", "FIRST", "WITH_LABELS", "Choices", "choose_candidate", "chosen_recipe", "compare_candidates",
+    "mean_risk", "read_choices", "run_job",
 ]  # fmt: skip
 
 CHOICE = "choice"  # folder of the results of the comparison
+WITH_LABELS = "risk_with_labels"
 FIRST = 100  # first trial used to choose; the tables use the trials 0 to 9
 
 # By flavour and case, then by candidate: a line for each trial.
@@ -99,7 +100,7 @@ def chosen_recipe(flavour: str, data: Benchmark, folder: Path, experiment: str =
         if tried:
             return recipe(flavour, "drpu", data, choose_candidate(tried), case)
     raise DataError(
-        f"{folder / CHOICE} must say which recipe of {flavour} to use for {case}, and it has no line about it. "
+        f"{folder / CHOICE} must say which recipe of {flavour} to use for {case}, and has no line about it. "
         f"Run `python -m paper choose --flavour {flavour} --dataset {data.name} --experiment {experiment}` "
         "first."
     )
@@ -127,7 +128,7 @@ def choose_candidate(tried: dict[str, list[dict[str, Any]]]) -> str:
     """
     most = max(len(own) for own in tried.values())
     full = {each: own for each, own in tried.items() if len(own) == most}
-    for name in ("risk", "risk_with_labels"):
+    for name in ("risk", WITH_LABELS):
         means = {each: mean for each, own in full.items() if (mean := mean_risk(own, name)) is not None}
         if means:
             return min(means, key=means.__getitem__)
@@ -180,7 +181,7 @@ def _judge(
     )
     found = {
         "risk": round(calibrated_risk(p, np.concatenate([u, scores])), 6),
-        "risk_with_labels": round(judged_risk((p, u), scores, positive), 6),
+        WITH_LABELS: round(judged_risk((p, u), scores, positive), 6),
     }
     if options.keep_scores is not None:
         case = case_of(experiment, data.name)

@@ -14,7 +14,17 @@ import numpy.typing as npt
 
 from drpu import NetworkRatio
 from drpu.networks.function import NetworkFunction
-from paper.configs import AUGMENTED, FEW, LADDER, N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
+from paper.configs import (
+    AUGMENTED,
+    FEW,
+    LADDER,
+    N_POSITIVE,
+    TEST_PRIORS,
+    Benchmark,
+    Recipe,
+    benchmark,
+    recipe,
+)
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network
 from paper.progress import progress
@@ -216,7 +226,10 @@ def finish(
 ) -> None:
     """Score the rows of a trial with its final network, and write the result."""
     rows = images.train[part.positive[1]], images.train[part.unlabeled[1]], images.test
-    if job.recipe.flavour in (*AUGMENTED, *LADDER):  # each row has many views, so score in the precision of training
+    if job.recipe.flavour in (
+        *AUGMENTED,
+        *LADDER,
+    ):  # each row has many views, so score in the precision of training
         *held_out, scores = (model.fast_score(each) for each in rows)
     else:
         *held_out, scores = (model.log_ratio(each) for each in rows)

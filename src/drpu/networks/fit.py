@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -58,7 +59,8 @@ EFFORTS: dict[str, dict[str, Any]] = {
     "medium": {"hidden": (32,), "epochs": 20, "teachers": 2, "students": 2, "refresh": 4, "mixup": True},
     "high": {"hidden": (64,), "epochs": 40, "teachers": 2, "students": 2, "refresh": 4, "mixup": True},
 }
-RATES = {32: 2e-3, 64: 1e-3}  # learning rate by channels
+RATES, STEPS_AN_EPOCH = {32: 2e-3, 64: 1e-3}, 80  # learning rate by channels, and least number of steps
+BATCH_PIXELS = 2**21  # two networks of 64 channels and their gradients then need less than 16 GiB
 
 OnEpoch: TypeAlias = Callable[[Training, int], None]
 
@@ -329,7 +331,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
     )
 
 
-def with_effort(learner: NetworkRatio, shape: Sequence[int]) -> NetworkRatio:
+def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> NetworkRatio:
     """The learner with the options of its effort in place of those that have their defaults."""
     effort = check_choice("effort", learner.effort, EFFORTS)
     if _network(learner, shape) != "resnet9":
@@ -337,7 +339,9 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int]) -> NetworkRatio:
             f"effort must be None except for network='resnet9', got {effort!r}: it sets the options of that "
             "network. For other networks set epochs, teachers and hidden."
         )
-    wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": LARGE_BATCH}
+    batch = min(max(n_unlabeled // STEPS_AN_EPOCH, SMALL_BATCH), LARGE_BATCH)
+    at_once = max(16, min(batch, BATCH_PIXELS // math.prod(shape[-2:])))
+    wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": at_once}
     wanted["learning_rate"] = RATES[wanted["hidden"][0]]
     wanted["average_views"] = effort != "low" and isinstance(learner.augment, str)
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"

@@ -216,7 +216,8 @@ class NetworkRatio(RatioLearner):
         from drpu.networks.teaching import fit_in_rounds
 
         if self.effort is not None:
-            return with_effort(self, pair.positive.rows.shape[1:]).fit_checked(pair, holdout)
+            made = with_effort(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
+            return made.fit_checked(pair, holdout)
         options = check_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
         if check_integer("teachers", self.teachers, low=0):
             if self.head == "bounded" and self.bound is None:
@@ -226,8 +227,8 @@ class NetworkRatio(RatioLearner):
             return fit_in_rounds(self, pair, holdout)
         if (self.rounds, self.students, self.refresh, bool(self.mixup)) != (1, 1, 0, False):
             raise ParameterError(
-                "rounds, students, refresh and mixup must be left at their defaults without teachers, because they "
-                "apply to students: set teachers=3, for example."
+                "rounds, students, refresh and mixup must be left at their defaults without teachers, as "
+                "they apply to students: set teachers=3, for example."
             )
         return fit_ratio(options, pair, holdout)
 

@@ -124,9 +124,7 @@ class _Rounds:
         at_once = len(networks) if refreshed else 1
         while networks:
             group, networks = networks[:at_once], networks[at_once:]
-            for network in fit_networks(
-                options, sample, self.held, group, shared=shared, on_epoch=on_epoch
-            ):
+            for network in fit_networks(options, sample, self.held, group, shared=shared, on_epoch=on_epoch):
                 next(self.bar, None)
                 at_once = _at_once(network)
                 yield network
