@@ -3,7 +3,7 @@
     python -m benchmarks.collect --out OTHERS                          # tables from packages
     python -m benchmarks.central --make --pool POOL --others OTHERS --months MONTHS --cache CACHE
     python -m benchmarks.central --make --quick --pool POOL --others OTHERS --cache QUICK
-    python -m benchmarks.central --choose QUICK                        # constants, one table left out
+    python -m benchmarks.central --choose CACHE                        # constants, one table left out
     python -m benchmarks.central --cache CACHE --quick-cache QUICK     # measure, write the result file
 
 POOL and MONTHS are folders of Parquet files with a target ``y`` (MONTHS also with a column ``period``). A fit
@@ -64,10 +64,21 @@ def training(fit: Fit) -> Row:
     """The training prior of one fit: the upper reading with its limits, and the central value."""
     found, before = found_and_before(fit)
 
+    limits = ratio_limits(fit.tails, 0.95)
+    likely = central.prior_distribution(
+        fit_plateau(fit.tails).prior,
+        limits.separation,
+        fit.tails.n_positive,
+        labelled_share=fit.labelled if fit.scenario == "single-sample" else None,
+        high=limits.high,
+    )
+
     def whole(prior: float) -> float:
         return fit.labelled + (1 - fit.labelled) * prior
 
     return {
+        "strength": limits.separation,
+        "expected_error": likely.error(before.value) * (1 - fit.labelled),
         "table": fit.table,
         "set": fit.kind,
         "scenario": fit.scenario,
@@ -221,6 +232,24 @@ GROUPS: dict[str, Callable[[Row], bool]] = {
 }
 
 
+def trade_off(rows: list[Row]) -> list[Row]:
+    """What other limits of the expected error would tell apart."""
+    found = []
+    for most in (0.0, 0.04, 0.05, central.EXPECTED_ERROR, 0.075, 0.09):
+        flags = [r["strength"] >= ENOUGH or r["expected_error"] <= most for r in rows]
+        told = [(flag, error(r, "_before")) for flag, r in zip(flags, rows, strict=True)]
+        found.append(
+            {
+                "expected_error": most,
+                "identified": mean(flags),
+                "far_not_identified": mean(not flag for flag, e in told if e > FAR),
+                "near_identified": mean(flag for flag, e in told if e < NEAR),
+                "error_identified": mean(e for flag, e in told if flag),
+            }
+        )
+    return found
+
+
 def summaries(rows: list[Row]) -> Row:
     parts = {name: [r for r in rows if test(r)] for name, test in GROUPS.items()}
     return {name: summary(part) for name, part in parts.items() if part}
@@ -301,7 +330,7 @@ def central_values(
     return np.asarray((weight * prior).sum(axis=1) / weight.sum(axis=1))
 
 
-CANDIDATES = list(product((0.6, 0.8, 1.0), (2.2, 2.8, 3.4), (1.0, 1.34, 1.7), (1.2, 1.7, 2.2)))
+CANDIDATES = list(product((0.6, 0.8, 1.0), (2.2, 2.8, 3.4, 4.0), (1.0, 1.34, 1.7), (1.2, 1.68, 2.2)))
 
 
 def choose(cache: Path) -> Row:
@@ -352,7 +381,7 @@ def main() -> None:
     parser.add_argument("--quick-cache", type=Path, help="folder of quick fits")
     parser.add_argument("--make", action="store_true", help="make the fits that the folder does not have")
     parser.add_argument("--quick", action="store_true", help="with --make: quick fits")
-    parser.add_argument("--choose", type=Path, metavar="QUICK", help="only choose constants on these fits")
+    parser.add_argument("--choose", type=Path, metavar="CACHE", help="only choose constants on these fits")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)  # weak signals are part of the protocol
@@ -368,7 +397,8 @@ def main() -> None:
         if cache is None:
             continue
         fits = list(read_fits(cache))
-        train = summaries([training(fit) for fit in fits])
+        each = [training(fit) for fit in fits]
+        train = summaries(each)
         shifted = summaries([row for fit in fits for row in later(fit)])
         dated = [windows(fit) for fit in fits if fit.kind == "months"]
         names = sorted({row["table"] for row in dated})
@@ -380,8 +410,8 @@ def main() -> None:
         for t, part in periods.items():
             print(t, {k: round(v, 3) for k, v in part.items() if v is not None})
         content[name] = {"training": train, "later": shifted, "windows": periods}
-    if options.quick_cache:
-        content["choice"] = choose(options.quick_cache)
+        content[name] |= {"trade_off": trade_off(each), "list": sorted({fit.table for fit in fits})}
+        content[name]["choice"] = choose(cache)
     content["curve"] = curve()
     if not options.dry:
         print("wrote", write_results("central", "python -m benchmarks.central --cache CACHE", **content))

@@ -32,7 +32,7 @@ def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.
     """``value`` as a float in [low, high]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise ParameterError(f"{name} must be a number, got {value!r}.")
-    number = float(value)
+    number = _as_float(value)
     if not low <= number <= high:
         rule = "be a number" if np.isinf([low, high]).all() else f"lie between {low:g} and {high:g}"
         raise ParameterError(f"{name} must {rule}, got {value!r}.")
@@ -43,13 +43,20 @@ def check_prior(name: str, value: Any) -> float:
     """``value`` as a class prior: a number in [0, 1]."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Real):
         raise PriorError(f"{name} must be a number between 0 and 1, got {value!r}.")
-    number = float(value)
+    number = _as_float(value)
     if not 0 <= number <= 1:
         raise PriorError(
             f"{name} must lie between 0 and 1, got {value!r}: "
             "a prior is the share of positives, not a percentage."
         )
     return number
+
+
+def _as_float(value: Any) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # an integer with hundreds of digits
+        return np.inf if value > 0 else -np.inf
 
 
 def check_fraction(name: str, value: Any) -> float:
@@ -64,9 +71,11 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
     """``value`` as an integer of at least ``low``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, Integral):
         raise ParameterError(f"{name} must be an integer, got {value!r}.")
-    if value < low:
-        raise ParameterError(f"{name} must be at least {low}, got {value!r}.")
-    return int(value)
+    number = int(value)
+    if not low <= number < 2**63:
+        rule = f"at least {low}" if number < low else "less than 2**63"
+        raise ParameterError(f"{name} must be {rule}, got {value!r:.100}.")
+    return number
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
@@ -79,10 +88,7 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
 
 def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatArray:
     """``values`` as a one-dimensional float64 array without NaN; infinite scores are allowed."""
-    try:
-        scores = np.asarray(as_numpy(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} must hold numbers: {error}") from error
+    scores = _numbers(name, values)
     if scores.ndim != 1:
         raise DataError(f"{name} must have one dimension, got shape {scores.shape}: pass one score per row.")
     if not allow_empty and scores.size == 0:
@@ -94,10 +100,7 @@ def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatA
 
 def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -> FloatArray:
     """``values`` as ``n`` finite non-negative weights that are, unless allowed, not all zero."""
-    try:
-        weight = np.asarray(as_numpy(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} must hold numbers: {error}") from error
+    weight = _numbers(name, values)
     if weight.shape != (n,):
         raise DataError(f"{name} must have shape ({n},), one weight per row, got {weight.shape}.")
     refuse_mask(name, values)
@@ -106,7 +109,16 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
     check_size(name, weight)
     if n and not allow_zero and weight.sum() <= 0:
         raise DataError(f"{name} must not be zero for every row.")
+    if 0 < weight.max(initial=0.0) < 1 / LARGEST:
+        raise DataError(f"{name} must have values of at least {1 / LARGEST:g}: multiply it by a constant.")
     return weight
+
+
+def _numbers(name: str, values: Any) -> FloatArray:
+    try:
+        return np.asarray(as_numpy(values), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise DataTypeError(f"{name} must hold numbers: {error}") from error
 
 
 def check_size(name: str, values: Any) -> None:

@@ -139,7 +139,7 @@ def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO
 def write_output(path: StrPath, content: bytes | str, *, inputs: Iterable[StrPath] = ()) -> None:
     """Write ``content`` to ``path`` as :func:`output_file` does; text is encoded as UTF-8."""
     with output_file(path, inputs=inputs) as file:
-        file.write(content.encode() if isinstance(content, str) else content)
+        file.write(content.encode("utf-8", "backslashreplace") if isinstance(content, str) else content)
 
 
 def _same_file(target: Path, found: os.stat_result | None, source: StrPath) -> bool:

@@ -24,6 +24,7 @@
     ├── SeparationWarning                weak-separation
     ├── ShiftWarning                     not-prior-shift
     ├── MixedPeriodsWarning              mixed-periods
+    ├── ContradictionWarning             contradiction
     ├── AlphaWarning                     alpha-above-prior
     ├── SeenPositivesWarning             seen-positives
     ├── CopiedPositivesWarning           copied-positives
@@ -55,6 +56,7 @@ __all__ = [
     "BacktestWarning",
     "ClusterError",
     "CollectedWarning",
+    "ContradictionWarning",
     "CopiedPositivesWarning",
     "DRPUError",
     "DRPUWarning",
@@ -279,6 +281,12 @@ class MixedPeriodsWarning(DRPUWarning):
     """A classifier was adapted to rows of several periods whose priors differ."""
 
     code = "mixed-periods"
+
+
+class ContradictionWarning(DRPUWarning):
+    """The prior of new rows is far from what answers said about earlier rows."""
+
+    code = "contradiction"
 
 
 class AlphaWarning(DRPUWarning):

@@ -29,10 +29,12 @@ from drpu.core.diagnostics import Performance
 from drpu.core.limits.interval import ratio_limits
 from drpu.core.performance import Decision, PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataTypeError
+from drpu.exceptions import DataTypeError, ParameterError
 
 __all__ = [
+    "BacktestDisplay",
     "CalibrationDisplay",
     "GainDisplay",
     "LiftDisplay",
@@ -66,7 +68,7 @@ def level_ratios(fitted: FittedRatio) -> FloatArray:
 def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.labelled_fraction
-    return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled)
+    return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled, fitted.level_offsets)
 
 
 def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None) -> Decision:
@@ -78,6 +80,7 @@ def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None)
         fitted.labelled_fraction,
         len(fitted.model.functions),
         rows,
+        fitted.level_offsets,
     )
 
 
@@ -630,6 +633,8 @@ class PrecisionRecallDisplay(Display):
         precision = [(b.precision.value, b.precision.low, b.precision.high) for b in found]
         recall = np.array([b.recall.value for b in found])
         value, low, high = np.array(precision).T
+        if point is not None and math.isnan(point[1]):  # nothing is flagged
+            point = point[0], 1.0
         return cls(recall, value, low, high, prior.value, point)
 
     @classmethod
@@ -656,6 +661,55 @@ class PrecisionRecallDisplay(Display):
         )  # fmt: skip
         _in_percent(ax.xaxis, ax.yaxis)
         ax.legend(frameon=False, loc="lower left")
+
+
+@dataclass
+class BacktestDisplay(Display):
+    """Moves of the odds of a positive in past periods: by the labels, and as read without them.
+
+    The error bars are two standard deviations: of the counts, and of the errors of past readings.
+
+    Parameters
+    ----------
+    backtest : Backtest
+        Of a classifier that was fitted with periods.
+
+    Examples
+    --------
+    >>> from drpu.core.shift.periods import PastPeriod, backtest_of
+    >>> from drpu.plots import BacktestDisplay
+    >>> past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 0.0001, 0.02 * k, 0.03 * k) for k in range(1, 6)]
+    >>> BacktestDisplay(backtest_of(past)).plot().ax_.get_ylabel()
+    'change of the odds of a positive'
+    """
+
+    backtest: Backtest
+
+    @classmethod
+    def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
+        """The backtest of a classifier."""
+        found = fitted_of(classifier).backtest
+        if found is None:
+            raise ParameterError("classifier must have a backtest: fit it with periods.")
+        return cls(found).plot(ax)
+
+    def _draw(self, ax: Any) -> None:
+        periods, at = self.backtest.periods, np.arange(len(self.backtest.periods))
+        seen = np.array([period.seen for period in periods])
+        error = 2 * np.sqrt([period.noise for period in periods])
+        read = np.array([self.backtest.reading(period).move for period in periods])
+        used = np.array([period.used for period in periods])
+        ax.axhline(0, color=EVEN, linewidth=0.8)
+        ax.errorbar(at - 0.1, seen, error, fmt="o", capsize=4, color=POSITIVE, label="by the labels")
+        ax.errorbar(
+            at + 0.1, read, 2 * self.backtest.spread, fmt="s", capsize=4, color=NEW, label="read without them"
+        )
+        if not used.all():
+            ax.plot(at[~used] - 0.1, seen[~used], "x", color=DECISION, label="not used")
+        ax.set_xticks(at, [_short_name(period.name) for period in periods], rotation=30, ha="right")
+        ax.set_ylabel("change of the odds of a positive")
+        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(move):.2g} times")
+        ax.legend(frameon=False)
 
 
 class LiftDisplay(GainDisplay):

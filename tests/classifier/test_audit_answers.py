@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
 from drpu.classifier.audit import read_answers
@@ -101,8 +101,9 @@ def test_a_shuffled_file_gives_the_same_priors(audit_clf, audit_data, columns, j
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelledSampleWarning)
         adapted = audit_clf.adapt(audit_data.test, audit=audit)
-    assert adapted.test_prior_ == june.test_prior_
-    assert adapted.train_prior_ == june.train_prior_
+    for one, other in ((adapted.test_prior_, june.test_prior_), (adapted.train_prior_, june.train_prior_)):
+        # sums in another order may differ in the last digits
+        assert_allclose([one.value, one.low, one.high], [other.value, other.low, other.high], rtol=1e-9)
 
 
 def test_a_partly_filled_file_uses_what_is_there(audit_clf, audit_data, columns):
@@ -183,6 +184,7 @@ def test_every_group_has_a_plan_of_its_own_rows(plans, months):
         assert set(months[plan.rows]) == {name}
 
 
+@pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")  # 5 % of fair labels
 def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
     audit_clf, audit_data, plans, months
 ):
@@ -198,7 +200,7 @@ def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
     )
     own = found["2024-01"].prior  # the map there starts from another training prior
     assert (own.low, own.high) == (alone.prior_.low, alone.prior_.high)
-    assert own.value == pytest.approx(alone.prior_.value, abs=0.002)
+    assert own.value == pytest.approx(alone.prior_.value, abs=0.1 * (own.high - own.low))
     columns = plans.to_columns() | {LABEL: ["yes" if label else "no" for label in labels]}
     order = np.random.RandomState(0).permutation(len(labels))
     read = audits_by_group(audit_clf, audit_data.test, shuffled(columns, order), by=months)

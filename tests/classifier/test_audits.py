@@ -12,6 +12,7 @@ from scipy import sparse
 from drpu import Audit, DRPUClassifier, PriorMonitor, load, save
 from drpu.classifier.audit import row_digest
 from drpu.exceptions import (
+    ContradictionWarning,
     DRPUWarning,
     LabelledSampleWarning,
 )
@@ -243,3 +244,14 @@ def test_weights_for_known_chances_repair_the_sample_and_keep_the_labelled_fract
         )
     assert_allclose(weighted.fitted_.labelled_fraction, plain.fitted_.labelled_fraction)
     assert abs(weighted.train_prior_.value - 0.5) < abs(plain.train_prior_.value - 0.5)
+
+
+def test_a_later_reading_far_from_the_answers_is_told(audit_clf, audit_data, june):
+    """Rows that look positive, without answers of their own: the audited share was 15 %."""
+    high = audit_data.test[audit_data.test_labels == 1]
+    with pytest.warns(ContradictionWarning, match="answers gave"):
+        june.adapt(high)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ContradictionWarning)
+        again = june.adapt(audit_data.test)  # the audited rows themselves
+    assert again.prior_.low <= june.prior_.value <= again.prior_.high

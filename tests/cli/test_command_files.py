@@ -11,6 +11,7 @@ import sys
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
+import pyarrow.parquet
 import pytest
 from cli_answers import answer
 
@@ -272,3 +273,26 @@ def test_help_and_version_import_no_numerical_library():
             [sys.executable, "-c", watch.format(flag, heavy)], capture_output=True, text=True, check=True
         )
         assert done.stdout.splitlines()[-1] == "[]"
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "jsonl"])
+def test_texts_that_a_spreadsheet_would_run_are_protected_in_csv(ending, folder, run):
+    pd = pytest.importorskip("pandas")
+    texts = ["=1+1", "+cmd|' /C calc'!A0", "-1+1", "@SUM(A1)", "\t=1", "-5", "+2.5e3", "plain", "a=b"]
+    rows = pd.read_csv(folder / "june.csv").head(len(texts)).assign(note=texts, **{"=name": 1})
+    table = pa.Table.from_pandas(rows, preserve_index=False)
+    table = table.append_column("gap", pa.array([float("nan"), float("inf")] * 4 + [0.5]))
+    pa.parquet.write_table(table, folder / "notes.parquet")
+    out = folder / f"notes-out.{ending}"
+    for option, marks in (("", ["'"] * 5), ("--formulas", [""] * 5)):
+        assert run(f"predict toy.drpu notes.parquet --quiet --out {out.name} {option}")[0] == 0
+        if ending == "jsonl":
+            lines = [json.loads(line, parse_constant=pytest.fail) for line in out.read_text().splitlines()]
+            assert [line["note"] for line in lines] == texts
+            assert [line["gap"] for line in lines] == [None] * 8 + [0.5]
+        else:
+            back = pd.read_csv(out, sep="\t" if ending == "tsv" else ",", dtype={"note": str})
+            assert back["note"].tolist() == [
+                m + t for m, t in zip([*marks, "", "", "", ""], texts, strict=True)
+            ]
+            assert f"{marks[0]}=name" in back.columns

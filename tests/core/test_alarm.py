@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from drpu._codec import decode, encode
-from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
+from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ArtifactError, DataError
 
@@ -27,7 +27,7 @@ def test_quiet_streams_hardly_ever_raise_it():
         tails = reference(rng)
         alarm = PriorAlarm.of(tails)
         for _ in range(20):
-            alarm.update(tails.empty().update(draw(rng, 200, 0.3)))
+            alarm = alarm.updated(tails.empty().update(draw(rng, 200, 0.3)))
         raised += alarm.raised
     assert raised <= 8
 
@@ -40,9 +40,10 @@ def test_a_moved_prior_raises_it_soon_early_and_late(start):
         tails = reference(rng)
         alarm = PriorAlarm.of(tails)
         for _ in range(start // 100):
-            alarm.update(tails.empty().update(draw(rng, 100, 0.3)))
+            alarm = alarm.updated(tails.empty().update(draw(rng, 100, 0.3)))
         for _ in range(40):
-            if alarm.update(tails.empty().update(draw(rng, 100, 0.5))):
+            alarm = alarm.updated(tails.empty().update(draw(rng, 100, 0.5)))
+            if alarm.raised:
                 break
         delays.append(alarm.rows - start)
     assert np.median(delays) <= 1200
@@ -53,42 +54,40 @@ def test_the_expected_growth_of_the_negatives_is_what_it_is_compared_with():
     tails = reference(rng, prior=0.3)
     moved = tails.empty().update(draw(rng, 4000, 0.6))
     growth = (1 - 0.6) / (1 - 0.3)
-    assert not PriorAlarm.of(tails, (growth,) * 3).update(moved)
-    assert PriorAlarm.of(tails).update(moved)
+    assert not PriorAlarm.of(tails, (growth,) * 3).updated(moved).raised
+    assert PriorAlarm.of(tails).updated(moved).raised
 
 
 def test_it_stays_raised():
     rng = np.random.default_rng(0)
     tails = reference(rng)
-    alarm = PriorAlarm.of(tails)
-    alarm.update(tails.empty().update(draw(rng, 2000, 0.9)))
+    alarm = PriorAlarm.of(tails).updated(tails.empty().update(draw(rng, 2000, 0.9)))
     assert alarm.raised
     for _ in range(20):
-        assert alarm.update(tails.empty().update(draw(rng, 1000, 0.3)))
+        alarm = alarm.updated(tails.empty().update(draw(rng, 1000, 0.3)))
+        assert alarm.raised
 
 
-def test_a_record_goes_on_alike():
+def test_an_alarm_in_a_file_goes_on_alike():
     rng = np.random.default_rng(0)
     tails = reference(rng)
     alarm = PriorAlarm.of(tails, alpha=0.01)
     for _ in range(8):
-        alarm.update(tails.empty().update(draw(rng, 200, 0.3)))
-    again = decode(*encode(alarm.record()), AlarmRecord).alarm()
+        alarm = alarm.updated(tails.empty().update(draw(rng, 200, 0.3)))
+    again = decode(*encode(alarm), PriorAlarm)
     batch = tails.empty().update(draw(rng, 200, 0.35))
-    assert again.update(batch) == alarm.update(batch)
-    assert again.evidence == alarm.evidence
+    assert again.updated(batch).evidence == alarm.updated(batch).evidence
 
 
 @pytest.mark.parametrize("damage", [{"above": np.array([])}, {"low": 0.9}, {"count": np.array([-1.0])}])
-def test_a_damaged_record_is_refused(damage):
+def test_a_damaged_alarm_is_refused(damage):
     alarm = PriorAlarm.of(reference(np.random.default_rng(0)))
     with pytest.raises((DataError, ArtifactError)):
-        encode(replace(alarm.record(), **damage))
+        encode(replace(alarm, **damage))
 
 
 def test_scores_all_above_or_below_are_no_trouble():
     tails = ScoreTails([1.0, 2.0, 3.0]).update(np.zeros(100))
-    alarm = PriorAlarm.of(tails)
+    alarm = PriorAlarm.of(tails).updated(tails.empty().update(np.full(50, 5.0)))
     assert np.isfinite(alarm.evidence)
-    alarm.update(tails.empty().update(np.full(50, 5.0)))
     assert alarm.raised

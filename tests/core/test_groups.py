@@ -3,11 +3,17 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate
-from drpu.core.prior.groups import between_groups, joint_level, shrink
+from drpu.core.prior.groups import GroupReading, between_groups, joint_level, shrink
 
 
 def prior(value, width):
     return PriorEstimate(value, max(value - width, 0), min(value + width, 1), 0.995, "matching")
+
+
+def readings(groups):
+    """Readings of groups (value, half of the width of the limits, rows), named a, b, ..."""
+    found = zip("abcd", groups, strict=False)
+    return [GroupReading(name, n, prior(value, width), width / 2.8) for name, (value, width, n) in found]
 
 
 def test_the_level_of_each_group_pays_for_all():
@@ -34,8 +40,8 @@ def test_noise_alone_leaves_nothing_between_groups():
 
 
 def test_small_groups_move_to_the_whole_and_large_ones_stay():
-    alone = [prior(0.10, 0.01), prior(0.30, 0.01), prior(0.50, 0.01), prior(0.70, 0.3)]
-    found = shrink(list("abcd"), [9000, 9000, 9000, 30], alone, [1, 1, 1, 1], prior(0.3, 0.005), 0.95)
+    groups = [(0.10, 0.01, 9000), (0.30, 0.01, 9000), (0.50, 0.01, 9000), (0.70, 0.3, 30)]
+    found = shrink(readings(groups), prior(0.3, 0.005), 0.95)
     weights = [group.weight for group in found]
     assert min(weights[:3]) > 0.98
     assert weights[3] < 0.9
@@ -44,17 +50,28 @@ def test_small_groups_move_to_the_whole_and_large_ones_stay():
 
 
 def test_shrunken_values_stay_inside_their_limits():
-    alone = [prior(0.9, 0.02), prior(0.1, 0.3), prior(0.12, 0.3)]
-    for group in shrink(list("abc"), [500, 9, 9], alone, [1, 1, 1], prior(0.2, 0.01), 0.95):
+    groups = [(0.9, 0.02, 500), (0.1, 0.3, 9), (0.12, 0.3, 9)]
+    for group in shrink(readings(groups), prior(0.2, 0.01), 0.95):
         assert group.prior.low <= group.prior.value <= group.prior.high
 
 
 def test_a_single_group_is_left_alone():
-    found = shrink(["a"], [50], [prior(0.4, 0.2)], [1.0], prior(0.3, 0.2), 0.95)
+    found = shrink(readings([(0.4, 0.2, 50)]), prior(0.3, 0.2), 0.95)
     assert found["a"].prior == found["a"].alone
     assert "1 groups" in str(found)
 
 
 def test_names_are_escaped_in_notebooks():
-    found = shrink(["<b>"], [50], [prior(0.4, 0.2)], [1.0], prior(0.3, 0.2), 0.95)
+    found = shrink([GroupReading("<b>", 50, prior(0.4, 0.2), 0.1)], prior(0.3, 0.2), 0.95)
     assert "<th scope=row>&lt;b&gt;</th>" in found._repr_html_()
+
+
+def test_an_error_that_all_groups_share_is_no_reason_to_shrink():
+    wide = [
+        GroupReading(name, 900, prior(value, 0.5), 0.02) for name, value in zip("ab", (0.2, 0.5), strict=True)
+    ]
+    found = shrink(wide, prior(0.35, 0.5), 0.95)
+    assert min(group.weight for group in found) > 0.95
+    assert found.differ
+    same = shrink([GroupReading(name, 900, prior(0.3, 0.5), 0.02) for name in "ab"], prior(0.3, 0.5), 0.95)
+    assert not same.differ

@@ -202,14 +202,14 @@ def test_the_share_has_no_bias_under_the_design_for_any_map(design, found):
 def test_limits_hold_for_good_wrong_and_useless_scores(design, intercept, slope, n):
     z, _ = period(2, 100_000, intercept, slope)
     truth = expit(intercept + slope * z).mean()
-    held, runs = 0, 120
+    held, runs = 0, 60
     for seed in range(runs):
         z, y = period(seed, 1500, intercept, slope)
         sample = design(z, y, n, seed)
         found = fit_map(sample.z, sample.positive)
         share = assisted_share(found, Population.of(z), sample, tails=TAILS)
         held += share.low <= truth <= share.high
-    # Three standard errors of a share of 0.95 in 120 runs.
+    # Three standard errors of a share of 0.95 in 60 runs.
     assert held / runs > 0.95 - 3 * math.sqrt(0.95 * 0.05 / runs)
 
 

@@ -2,12 +2,17 @@
 
 import io
 import json
+import locale
+import os
+import random
 import re
+import sys
 import threading
 import warnings
 import zipfile
 from contextlib import suppress
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -25,7 +30,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import RobustScaler
 
 from benchmarks._fuzz import repacked, unpacked
-from drpu import Audit, BoostedRatio, DRPUClassifier, KernelRatio, PriorEstimate, load, make_gaussian_pu, save
+from drpu import (
+    Audit,
+    BoostedRatio,
+    Costs,
+    DRPUClassifier,
+    KernelRatio,
+    NetworkRatio,
+    PriorEstimate,
+    PriorMonitor,
+    ScoreTails,
+    export_onnx,
+    load,
+    make_gaussian_pu,
+    save,
+)
 from drpu.exceptions import ArtifactError, DRPUError
 from drpu.functions import estimators
 from drpu.functions.estimators import kept_values, read_estimators, write_estimators
@@ -245,20 +264,46 @@ def test_texts_of_files_and_tables_are_escaped_in_notebooks(text, clf, data, tmp
 # -- threads -------------------------------------------------------------------------------------
 
 
-def test_fits_and_loads_in_threads_leave_the_filters_of_warnings_alone(data, tmp_path):
-    def work(seed):
-        model = KernelRatio(n_centres=8)
-        clf = DRPUClassifier(model, holdout=3, random_state=seed).fit(*data.X_y())
-        save(clf, tmp_path / f"{seed}.drpu")
-        load(tmp_path / f"{seed}.drpu").adapt(data.unlabeled)
+def state_of_the_process():
+    """What all threads of a process share, and no call may change."""
+    found = [list(warnings.filters), np.geterr(), dict(os.environ), os.getcwd(), sys.getrecursionlimit()]
+    found += [
+        random.getstate(),
+        str(np.random.get_state()),  # noqa: NPY002
+        sys.getswitchinterval(),
+        locale.setlocale(locale.LC_ALL),
+    ]
+    if "torch" in sys.modules:
+        torch = sys.modules["torch"]
+        found += [torch.get_rng_state().tolist(), torch.backends.cudnn.benchmark, torch.get_num_threads()]
+        found += [torch.get_float32_matmul_precision(), torch.backends.cudnn.allow_tf32]
+    return found
 
-    before = list(warnings.filters)
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+
+@pytest.mark.parametrize("kind", ["kernel", "network"])
+def test_calls_in_threads_leave_the_process_as_it_was(kind, data, tmp_path):
+    models = {"kernel": lambda seed: KernelRatio(n_centres=8)}
+    if kind == "network":
+        pytest.importorskip("torch")
+        models["network"] = lambda seed: NetworkRatio(hidden=(4,), epochs=1, device="cpu", random_state=seed)
+
+    def work(seed, found):
+        clf = DRPUClassifier(models[kind](seed), holdout=2, random_state=seed).fit(*data.X_y())
+        save(clf, tmp_path / f"{seed}.drpu")
+        found[seed] = load(tmp_path / f"{seed}.drpu").adapt(data.unlabeled).ratio(data.unlabeled)
+
+    alone, together = {}, {}
+    for seed in range(4):
+        work(seed, alone)
+    before = state_of_the_process()
+    threads = [threading.Thread(target=work, args=(seed, together)) for seed in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert warnings.filters == before
+    assert state_of_the_process() == before
+    for seed, ratio in alone.items():
+        np.testing.assert_array_equal(together[seed], ratio)
 
 
 # -- extreme tables ------------------------------------------------------------------------------
@@ -318,10 +363,106 @@ def test_many_levels_are_read(tmp_path):
     assert len(clf.predict(frame[:10])) == 10
 
 
-def test_masks_are_not_ignored(clf, data):
-    X = np.ma.masked_greater(data.unlabeled, 1.0)
+CELLS = {
+    "integers of hundreds of digits": [10**400, -(10**400), 1],
+    "integers beyond 2**53": [2**63, 2**64 - 1, 3],
+    "halves of surrogate pairs": ["\ud800", "\udfff x", "a"],
+    "decimals": [Decimal("NaN"), Decimal("sNaN"), Decimal("1e999")],
+    "dates at the ends": ["0001-01-01T00:00+14:00", "9999-12-31T23:59-14:00", "2026-01-01"],
+    "no dates": ["2026-13-01", "2026-01-01T25:00", "24:00"],
+    "both signs": ["1.7e308", "-1.7e308", "0"],
+    "nothing": [None, float("nan"), ""],
+    "mixed": [1, "1", True],
+    "objects": [[1], {}, b"x"],
+    "long": ["x" * 200_000, "y z", "\0"],
+}
+
+
+@pytest.mark.parametrize("cells", CELLS)
+@pytest.mark.parametrize("library", ["pandas", "polars", "pyarrow"])
+def test_no_call_on_extreme_cells_ends_in_an_untyped_error(cells, library, tmp_path):
+    lib = pytest.importorskip(library)
+    values = {"a": np.random.default_rng(0).normal(size=90).tolist(), "cell": CELLS[cells] * 30}
+    try:
+        if library == "pandas":
+            frame = lib.DataFrame({name: lib.Series(column, dtype=object) for name, column in values.items()})
+        else:
+            frame = lib.DataFrame(values) if library == "polars" else lib.table(values)
+    except BaseException:  # a panic of polars is no Exception
+        pytest.skip("this library has no such column")
+    try:
+        y = np.arange(90) % 3 == 0
+        clf = DRPUClassifier(BoostedRatio(n_rounds=2), holdout=2, random_state=0).fit(frame, y)
+    except DRPUError:
+        return
+    for call in (
+        lambda: clf.predict(frame),
+        lambda: clf.adapt(frame)._repr_html_(),
+        lambda: save(clf, tmp_path / "a.drpu", column_values="keep"),
+        lambda: save(clf, tmp_path / "a.drpu", column_values="hash"),
+        lambda: load(tmp_path / "a.drpu").predict(frame),
+        lambda: export_onnx(clf, tmp_path / "a.onnx"),
+    ):
+        with suppress(DRPUError, FileNotFoundError):
+            call()
+
+
+def test_a_table_without_columns_is_refused():
+    pd = pytest.importorskip("pandas")
+    with pytest.raises(DRPUError, match="at least one column"):
+        DRPUClassifier("kernel").fit(pd.DataFrame(index=range(9)), np.arange(9) % 2)
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e-300, 5e-324, np.inf, np.nan, 10**400, "x", None, 1j])
+def test_extreme_weights_end_in_a_typed_error_or_work(weight, clf, data):
+    weights = [weight] * len(data.unlabeled)
+    for call in (
+        lambda: clf.adapt(data.unlabeled, sample_weight=weights),
+        lambda: PriorMonitor(clf).update(data.unlabeled, sample_weight=weights),
+        lambda: ScoreTails([0.0]).update(np.zeros(len(weights)), weights),
+        lambda: DRPUClassifier(KernelRatio(n_centres=4), holdout=2).fit(
+            data.unlabeled, [1, 0] * 100, weights
+        ),
+    ):
+        with suppress(DRPUError):
+            call()
+
+
+@pytest.mark.parametrize("value", [None, True, -1, 2, 1e308, np.nan, np.inf, 10**400, "x", b"", [], {}, 1j])
+def test_extreme_arguments_end_in_a_typed_error_or_work(value, clf, data, tmp_path):
+    for call in (
+        lambda: clf.at_prior(value),
+        lambda: clf.at_prior(0.3, cost=value),
+        lambda: clf.adapt(data.unlabeled, level=value),
+        lambda: clf.at_budget(value),
+        lambda: clf.at_budget(share=value),
+        lambda: clf.plan_audit(data.unlabeled, n=value),
+        lambda: clf.plan_audit(data.unlabeled, width=value),
+        lambda: clf.adapt(data.unlabeled, audit=value),
+        lambda: clf.adapt_by(data.unlabeled, by=value),
+        lambda: clf.predict(value),
+        lambda: clf.predict([[value] * 3]),
+        lambda: PriorMonitor(clf, window=value, alpha=value),
+        lambda: PriorEstimate(value, 0, 1, 0.95, "x"),
+        lambda: Costs(value, 1),
+        lambda: save(clf, tmp_path / "a.drpu", levels=value),
+        lambda: load(tmp_path / "a.drpu", max_bytes=value),
+        lambda: load(tmp_path / "a.drpu", expected_sha256=value),
+    ):
+        with suppress(DRPUError, FileNotFoundError):
+            call()
+
+
+@pytest.mark.parametrize("what", ["rows", "weights", "labels"])
+def test_masks_are_not_ignored(what, clf, data):
+    X, y = data.X_y()
+    calls = {
+        "rows": lambda: clf.predict(np.ma.masked_greater(X, 1.0)),
+        "weights": lambda: clf.adapt(X, sample_weight=np.ma.masked_less(np.arange(len(X)), 3)),
+        "labels": lambda: DRPUClassifier("kernel").fit(X, np.ma.masked_array(y, np.arange(len(y)) < 9)),
+    }
     with pytest.raises(DRPUError, match="mask"):
-        clf.predict(X)
+        calls[what]()
 
 
 def test_expectations_of_billions_of_rows_are_computed(clf, data, tmp_path):

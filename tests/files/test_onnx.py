@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
-from drpu.exceptions import ArtifactError, DataTypeError
+from drpu.exceptions import ArtifactError, DataTypeError, ShiftWarning
 from drpu.files.onnx import export_onnx
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
@@ -60,6 +60,33 @@ def test_the_graph_agrees_with_python_at_any_prior_and_cost(name, data, tmp_path
 def test_scenarios_folds_and_calibration_are_followed(options, data, tmp_path):
     clf = DRPUClassifier(MODELS["kernel"], random_state=0, **options).fit(*data.X_y())
     assert_same(clf, data.test, 0.3, 0.7, tmp_path)
+
+
+@pytest.mark.parametrize("prior", [None, 0.6, 0.0])
+def test_the_map_of_an_audit_is_followed(prior, data, tmp_path):
+    clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
+    plan = clf.plan_audit(data.test, n=60, random_state=0)
+    june = clf.adapt(data.test, audit=plan.answer(data.test_labels[plan.rows]))
+    assert june.map_ is not None
+    assert_same(june, data.test, june.prior_.value if prior is None else prior, 0.7, tmp_path)
+
+
+def test_labels_that_stayed_as_trained_are_those_of_the_prior_in_the_metadata(data, tmp_path):
+    clf = DRPUClassifier(MODELS["kernel"], holdout=2, random_state=0).fit(*data.X_y())
+    moved = np.add(data.test, [2.0, -2.0, 3.0])
+    with pytest.warns(ShiftWarning):
+        june = clf.adapt(moved)
+    assert june.shift_ == "other"
+    _, facts = answers(june, moved, 0.5, 0.5, tmp_path)
+    (_, probability, label), _ = answers(june, moved, float(facts["drpu.prior"]), 0.5, tmp_path)
+    np.testing.assert_array_equal(label, june.predict(moved))
+    assert_allclose(probability, june.predict_proba(moved)[:, 1], rtol=1e-5, atol=1e-5)
+
+
+def test_known_negatives_are_in_the_graph(data, tmp_path):
+    negative = make_gaussian_pu(1, 1, prior=0.0, n_test=300, test_prior=0.0, separation=3, dimensions=3).test
+    clf = DRPUClassifier(MODELS["boosted"], holdout=2, random_state=0)
+    assert_same(clf.fit_pu(data.positive, data.unlabeled, negative), data.test, 0.3, 0.5, tmp_path)
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0])

@@ -1,11 +1,13 @@
 """The HTML report: its text."""
 
 import base64
+import copy
 import csv
 import hashlib
 import html
 import io
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -15,6 +17,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
+from drpu.core.shift.periods import PastPeriod, backtest_of
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.plots import GainDisplay
 from drpu.report import render_report, write_report
@@ -184,6 +187,19 @@ def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     assert [tuple(row[2:4]) for row in rows[1:]] == [r.texts() for r in clf.reasons(new.iloc[top])]
     assert page.count("id-") < 2 * 30 + 11  # the page shows ten of them
     assert "and the columns id of the rows to check" in page
+
+
+def test_the_backtest_is_a_section_of_the_page(classifier):
+    past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 1e-4, 0.03 * k, 0.0) for k in range(1, 5)]
+    with_past = copy.copy(classifier)
+    with_past.fitted_ = replace(classifier.fitted_, backtest=backtest_of(past))
+    page = render_report(with_past)
+    section = page[page.index("<h2>How well past periods would have been read") :].split("</section>")[0]
+    assert '<svg id="backtest"' in section
+    assert '<th scope="row">2026-04</th>' in section
+    assert f"{np.exp(0.08):.2f} times" in section
+    assert page.count('<svg id="backtest"') == 1
+    assert "past periods" not in render_report(classifier)
 
 
 def test_values_beside_the_rows_must_fit_them(classifier, data):

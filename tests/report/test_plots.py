@@ -10,8 +10,10 @@ from matplotlib import pyplot
 from numpy.testing import assert_allclose
 
 from drpu import PriorEstimate
+from drpu.core.shift.periods import PastPeriod, backtest_of
 from drpu.exceptions import ParameterError
 from drpu.plots import (
+    BacktestDisplay,
     CalibrationDisplay,
     GainDisplay,
     PerformanceDisplay,
@@ -109,6 +111,18 @@ def test_the_roc_dot_is_the_current_decision(classifier):
     assert_allclose(np.ravel(dot.get_data()), [expected.false_positive_rate, expected.recall])
 
 
+def test_past_periods_are_drawn_by_their_labels_and_as_they_were_read(classifier):
+    past = [PastPeriod(f"m{k}", 500, 40, 0.02 * k, 1e-4, 0.03 * k, 0.0, used=k != 2) for k in range(4)]
+    backtest = backtest_of(past)
+    ax = BacktestDisplay(backtest).plot().ax_
+    labels, read = (bars.lines[0].get_ydata() for bars in ax.containers)
+    assert_allclose(labels, [0.0, 0.02, 0.04, 0.06])
+    assert_allclose(read, [backtest.reading(period).move for period in past])
+    assert "not used" in [text.get_text() for text in ax.get_legend().get_texts()]
+    with pytest.raises(ParameterError, match="fit it with periods"):
+        BacktestDisplay.from_classifier(classifier)
+
+
 def test_an_unknown_figure_is_refused(classifier):
     with pytest.raises(ParameterError, match="figure must be one of"):
         PerformanceDisplay.from_classifier(classifier, figure="f1")
@@ -124,6 +138,7 @@ def test_every_example_draws_a_picture(example):
 def test_every_display_has_an_example():
     text = "".join(path.read_text() for path in EXAMPLES)
     for name in (
+        "Backtest",
         "Calibration",
         "Gain",
         "Lift",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,12 +12,20 @@ from drpu._checks import check_choice, check_integer
 from drpu.classifier.audit import labelled_flags
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.notices import warn_of_few_rows, warn_of_late_labels
+from drpu.classifier.notices import warn_of_contradicted, warn_of_few_rows, warn_of_late_labels
 from drpu.classifier.profiles import warn_of_other_shift
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
 from drpu.core.shift.columns import ColumnShift
-from drpu.core.shift.periods import Arrived, Evidence, LabelCount, PeriodDecision, decide, what_moved
+from drpu.core.shift.periods import (
+    POOLED,
+    Arrived,
+    Evidence,
+    LabelCount,
+    PeriodDecision,
+    decide,
+    what_moved,
+)
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
 
@@ -32,6 +41,7 @@ __all__ = [
     "labels_of_training",
     "moved_map",
     "read_counts",
+    "sampling_error",
 ]
 
 SHIFTS = ("auto", "prior", "none")
@@ -82,6 +92,8 @@ def adapt_to_counts(
         )
     else:
         warn_if_not_identified(decision.prior)
+    if classifier.fitted_.anchor is not None:
+        warn_of_contradicted(classifier.fitted_.anchor.prior, decision.prior)
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
 
 
@@ -137,6 +149,17 @@ def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, m
         seen.counts,
         fitted.labelled_fraction,
     )
+
+
+def sampling_error(
+    fitted: FittedRatio, seen: ScoreTails, adapted: AdaptedClassifier, arrived: Arrived | None
+) -> float:
+    """Standard error of the prior of counted rows by their number alone, as if training were exact."""
+    prior = adapted.prior_.value
+    evidence = evidence_of(fitted, seen, adapted.prior_, "other" if adapted.shift_ == "other" else "prior")
+    slope = POOLED.slope if fitted.backtest is None else fitted.backtest.slope
+    error = evidence.noise(prior, seen.n, slope=slope)
+    return error if arrived is None else max(error, prior * math.sqrt(arrived.now.noise))
 
 
 def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int) -> Arrived:

@@ -62,18 +62,8 @@ def read_answers(
 ) -> tuple[BoolArray, BoolArray]:
     """Which rows have an answer, and which of these answers are positive.
 
-    Parameters
-    ----------
-    labels : array-like of shape (n,)
-        Yes and no, 1 and 0, true and false (as values or as words), or values of ``classes``.
-        None, NaN and a blank mean: no answer.
-    classes : ndarray of shape (2,)
-        The labels of the classifier, the positive one last.
-
-    Returns
-    -------
-    answered : ndarray of shape (n,)
-    positive : ndarray of shape (n_answered,)
+    Answers are yes and no, 1 and 0, true and false (as values or as words), or values of ``classes``. None,
+    NaN and a blank mean: no answer.
     """
     values, own = listed(labels, name), classes.tolist()
     answered = np.array(
@@ -240,29 +230,16 @@ def classifier_mark(tails: ScoreTails, n_models: int) -> str:
 class AuditPart:
     """Answers for rows of one population, with the design by which the rows were chosen.
 
-    Attributes
-    ----------
-    answers : Answers
-        True labels, their strata, and the number of rows in each stratum.
-    scores : ndarray of shape (n, n_models)
-        Scores of the answered rows.
-    counts : ScoreTails
-        Counts of all rows that the audit was planned on.
-    classifier : str
-        Mark of the classifier that gave the scores.
-    population : str
-        Where the rows come from; see ``plan_audit``. ``"fitted"``: all training rows, labelled
-        ones included.
-    rows : ndarray of shape (n,) or None
-        Positions of the answered rows among those that were planned on.
+    ``population``: Where the rows come from; see ``plan_audit``. ``"fitted"``: all training rows,
+    labelled ones included.
     """
 
-    answers: Answers
-    scores: FloatArray
-    counts: ScoreTails
-    classifier: str
+    answers: Answers  # true labels, their strata, and the number of rows in each stratum
+    scores: FloatArray  # scores of the answered rows
+    counts: ScoreTails  # counts of all rows that the audit was planned on
+    classifier: str  # mark of the classifier that gave the scores
     population: str = "auto"
-    rows: IntArray | None = None
+    rows: IntArray | None = None  # positions of the answered rows among those that were planned on
 
     @property
     def seen_in_training(self) -> bool:

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
-from drpu._samples import Sample, SamplePair, n_rows, take_rows
+from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.audit import (
     POPULATIONS,
@@ -26,7 +26,7 @@ from drpu.classifier.audit import (
     warn_of_missing,
 )
 from drpu.classifier.findings import Findings
-from drpu.classifier.fitted import Anchor, FittedRatio, score_once, with_labelled
+from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
 from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
 from drpu.classifier.validation import Classes, check_rows
 from drpu.core.audit.design import (
@@ -100,19 +100,12 @@ _BOUND = 0.2  # part of the error probability of the upper limit for the bound f
 class AuditedPriors:
     """Priors from answers.
 
-    Attributes
-    ----------
-    train : PriorEstimate
-        Prior of the training population.
-    test : PriorEstimate
-        Prior of the new rows.
-    fairness : FairnessTest or None
-        Whether the labelled positives are distributed like the audited ones; None if the audited
-        rows were used in training, so that their scores cannot be compared.
+    ``fairness``: Whether the labelled positives are distributed like the audited ones; None if the
+    audited rows were used in training, so that their scores cannot be compared.
     """
 
-    train: PriorEstimate
-    test: PriorEstimate
+    train: PriorEstimate  # prior of the training population
+    test: PriorEstimate  # prior of the new rows
     fairness: FairnessTest | None
 
 
@@ -121,22 +114,9 @@ def audited_priors(
 ) -> AuditedPriors:
     r"""Prior of the training population and of the rows in ``seen``.
 
-    Parameters
-    ----------
-    parts : list of AuditPart
-        Answers. Those that were planned on the rows in ``seen`` give their prior directly;
-        all others give the training prior, from which the prior of the new rows follows by the counts.
-    seen : ScoreTails
-        Counts of the new rows.
-    fitted : FittedRatio
-        Counts of the training data.
-    prior_shift : bool
-        Whether the new rows look like a mixture of the two training classes.
-    level : float
-        Confidence level of both intervals.
+    Answers that were planned on the rows in ``seen`` give their prior directly; all others give the training
+    prior, from which the prior of the new rows follows by the counts.
 
-    Notes
-    -----
     A fifth of the error probability of the upper limit is reserved for the upper limit that
     labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
     used only if no test rejects its assumptions: that the labelled positives are a random
@@ -451,24 +431,25 @@ def answered_prior(
 
 def _parts_of(
     classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit
-) -> tuple[Rows | None, ScoreTails, list[AuditPart], list[AuditPart]]:
-    """The rows where there are any, their counts, all parts of the audit, and those about these rows."""
-    rows, seen = classifier._rows_and_counts(X, None)
-    parts = resolve_audit(classifier, audit, rows, seen)
+) -> tuple[ScoredRows | None, ScoreTails, list[AuditPart], list[AuditPart]]:
+    """The scored rows, if there are any, their counts, and all parts and own parts of the audit."""
+    scored = None if isinstance(X, ScoreTails) else score_once(classifier, X)
+    seen = classifier._own_counts(X, None) if scored is None else scored.counts
+    parts = resolve_audit(classifier, audit, scored, seen)
     own = [part for part in parts if part.counts == seen]
     if not own:
         raise DataError(
             "the audit was planned on other rows than these: adapt to the rows of the plan first, and "
             "then adapt the result to new rows, which starts from the answers."
         )
-    return rows, seen, parts, own
+    return scored, seen, parts, own
 
 
 def _recalibrated(
     classifier: RatioClassifier,
     fitted: FittedRatio,
     parts: list[AuditPart],
-    rows: Rows | None,
+    rows: ScoredRows | None,
     seen: ScoreTails,
     *,
     level: float,
@@ -483,7 +464,7 @@ def _recalibrated(
     if rows is None:
         population = Population.of(bounded_log_odds(fitted.cell_probability()), seen.counts / seen.copies)
     else:
-        population = Population.of(log_odds(fitted.log_ratio(rows)))
+        population = Population.of(log_odds(fitted.log_ratio_of(rows.scores)))
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
     tail = (1 - level) / 2
     found, share = recalibrate(
@@ -497,24 +478,12 @@ def _recalibrated(
 
 @dataclass(frozen=True, slots=True)
 class TrainingAnswers:
-    """Answers that a fit uses.
+    """Answers that a fit uses."""
 
-    Attributes
-    ----------
-    answers : Answers
-        True labels and their design.
-    place : ndarray of shape (n,)
-        Positions of the answered rows in the rows of the fit, or in ``other``.
-    other : rows or None
-        Other rows than those of the fit.
-    of_unlabeled : bool
-        Whether the rows were chosen among the unlabeled rows of the fit only.
-    """
-
-    answers: Answers
-    place: IntArray
-    other: Any = None
-    of_unlabeled: bool = False
+    answers: Answers  # true labels and their design
+    place: IntArray  # positions of the answered rows in the rows of the fit, or in ``other``
+    other: Any = None  # other rows than those of the fit
+    of_unlabeled: bool = False  # whether the rows were chosen among the unlabeled rows of the fit only
 
     @property
     def chance(self) -> FloatArray:
@@ -651,20 +620,12 @@ def mark_of(fitted: FittedRatio) -> str:
 
 
 def resolve_audit(
-    classifier: RatioClassifier, audit: Audit, X: Rows | None, seen: ScoreTails | None
+    classifier: RatioClassifier, audit: Audit, X: ScoredRows | None, seen: ScoreTails | None
 ) -> list[AuditPart]:
-    """The parts of ``audit`` with scores by ``classifier``.
+    """The parts of ``audit`` with scores by ``classifier``, which planned it or is adapted from that one.
 
-    Parameters
-    ----------
-    classifier : RatioClassifier
-        Must be the one that planned the audit, or an adaptation of it.
-    audit : Audit
-        The answers.
-    X : rows, optional
-        The rows that positions in a random sample refer to, checked.
-    seen : ScoreTails, optional
-        Counts of the rows that a random sample was drawn from.
+    ``X`` are the rows that positions in a random sample refer to, ``seen`` the counts of the rows that it
+    was drawn from.
     """
     mark, parts = mark_of(classifier.fitted_), []
     for part in audit.parts:
@@ -681,9 +642,9 @@ def resolve_audit(
 
 
 def _resolve_random(
-    classifier: RatioClassifier, part: RandomPart, X: Rows | None, seen: ScoreTails | None, mark: str
+    classifier: RatioClassifier, part: RandomPart, X: ScoredRows | None, seen: ScoreTails | None, mark: str
 ) -> AuditPart:
-    fitted = classifier.fitted_
+    fitted, population = classifier.fitted_, "auto"
     answered, positive = read_answers(list(part.labels), fitted.classes)
     if len(positive) < len(answered):
         warn_of_missing(len(answered) - len(positive), len(answered))
@@ -692,15 +653,15 @@ def _resolve_random(
             "this audit holds positions of rows, which need the rows they refer to: pass the rows themselves "
             "to Audit.random, or call evaluate(X[rows], labels)."
         )
-    if part.positions:
-        rows = take_rows(X, check_positions("rows", part.rows, n_rows(X))[answered])
+    if part.positions and X is not None:
+        scores = X.scores[check_positions("rows", part.rows, len(X))[answered]]
+        if fitted.training is not None:  # the training rows are recognised
+            population = fitted.training.population_of(X.rows)
     else:
-        rows = take_rows(check_rows(classifier, part.rows, model=fitted.model, name="rows"), answered)
+        rows = check_rows(classifier, part.rows, model=fitted.model, name="rows")
+        scores = fitted.model.scores(take_rows(rows, answered))
     answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
-    counts = fitted.no_counts() if seen is None else seen
-    training = fitted.training if part.positions else None  # positions in the training rows are recognised
-    population = "auto" if training is None else training.population_of(X)
-    return AuditPart(answers, fitted.model.scores(rows), counts, mark, population)
+    return AuditPart(answers, scores, fitted.no_counts() if seen is None else seen, mark, population)
 
 
 def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:

@@ -219,6 +219,7 @@ class RatioClassifier(PUClassifier):
             fitted.labelled_fraction,
             len(fitted.model.functions),
             self._batch_size,
+            fitted.level_offsets,
         )
         return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
 

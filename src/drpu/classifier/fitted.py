@@ -69,15 +69,18 @@ class ScoredRows:
         return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
 
 
-def score_once(classifier: RatioClassifier, X: Rows | ScoredRows) -> ScoredRows:
-    """``X``, checked and scored by ``classifier``."""
-    return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
+def score_once(classifier: RatioClassifier, X: Rows | ScoredRows, *, checked: bool = False) -> ScoredRows:
+    """``X`` scored by ``classifier``, after checks if they are not ``checked``."""
+    if isinstance(X, ScoredRows):
+        return X
+    return classifier.fitted_.scored(X if checked else classifier._checked_rows(X))
 
 
 _CHUNK = 1 << 16
 # Quantiles of a normal distribution whose standard deviation is that of the log-ratio of a new row over the
 # fold models of the default, the mean over tables of different kinds.
 FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
+AVERAGE_OFFSETS = FOLD_OFFSETS * 7 / 15  # the same for models whose ratios are averaged for a label
 NO_OFFSET = np.zeros(1)
 TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
 
@@ -185,9 +188,16 @@ class FittedRatio:
         """Multiple of the score that breaks ties; 0 if all training rows are positive, with the ratio 1."""
         return TIE_BREAK if self.train_prior.value < 1 else 0.0
 
+    @property
+    def level_offsets(self) -> tuple[float, ...]:
+        """Scores of several models for a row of a level, relative to it; a label comes from all of them."""
+        if self.model.whole is None and len(self.model.functions) > 1 and self.calibration is not None:
+            return tuple(AVERAGE_OFFSETS.tolist())
+        return tuple(self.label_offsets.tolist())
+
     def level_log_ratios(self) -> FloatArray:
         """Log-ratios at the held-out positive scores, ascending."""
-        return self._log_ratio_at(self.tails.levels[:, None])
+        return self._log_ratio_at(self.tails.levels[:, None] + self.level_offsets)
 
     def scores(self, X: Rows) -> FloatArray:
         """Score of each row by each model, (rows, models), for labels and counts."""

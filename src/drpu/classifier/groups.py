@@ -16,13 +16,19 @@ from sklearn.utils import check_random_state
 from drpu._arrays import as_numpy
 from drpu._samples import n_rows
 from drpu._typing import IntArray
-from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map, read_counts
+from drpu.classifier.adapting import (
+    adapt_to_counts,
+    arrived_labels,
+    moved_map,
+    read_counts,
+    sampling_error,
+)
 from drpu.classifier.audit import Audit, GroupPlans, listed
 from drpu.classifier.auditing import answered_prior, plan_rows, resolve_audit
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.results import Evaluation, evaluate_answers
-from drpu.core.prior.groups import GroupPrior, GroupPriors, joint_level, shrink, with_answers
+from drpu.core.prior.groups import GroupPrior, GroupPriors, GroupReading, joint_level, shrink, with_answers
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -75,7 +81,7 @@ def priors_by_group(
     if strange:
         raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
     fitted, each = classifier.fitted_, joint_level(level, len(names))
-    scored = rows if isinstance(rows, ScoredRows) else fitted.scored(rows)
+    scored = score_once(classifier, rows, checked=True)
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     whole = parts[0].counts.copy()
     for part in parts[1:]:
@@ -85,25 +91,21 @@ def priors_by_group(
     labels = None if y is None else np.array(listed(y, "y"), dtype=object)
     if labels is not None and len(labels) != len(member):
         raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
-    adapted, caught = [], []
-    for k, part in enumerate(parts):
+    adapted, caught, readings = [], [], []
+    for k, (name, part) in enumerate(zip(names, parts, strict=True)):
         own = None
         if labels is not None:
             own = arrived_labels(classifier, labels[member == k].tolist(), len(part), **late)
         with heard() as said:
             prior = fitted.prior_of(part.counts, level=each)
-            adapted.append(
-                adapt_to_counts(classifier, part.counts, prior, cost=cost, shift=shift, arrived=own)
-            )
+            there = adapt_to_counts(classifier, part.counts, prior, cost=cost, shift=shift, arrived=own)
+        adapted.append(there)
         caught.append(said)
+        p_value = math.nan if there.shift_test_ is None else there.shift_test_.p_value
+        error = sampling_error(fitted, part.counts, there, own)
+        readings.append(GroupReading(name, len(part), there.prior_, error, p_value, there.shift_))
     found = shrink(
-        names,
-        [len(part) for part in parts],
-        [there.prior_ for there in adapted],
-        [math.nan if there.shift_test_ is None else there.shift_test_.p_value for there in adapted],
-        read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior,
-        level,
-        [there.shift_ for there in adapted],
+        readings, read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior, level
     )
     if audit:
         answered = {
@@ -217,14 +219,14 @@ def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float)
     if y is None:
         raise ParameterError("y must be given with rows: their true labels.")
     names, member, rows = group_members(classifier, X, by)
-    rows, labels = rows.rows if isinstance(rows, ScoredRows) else rows, np.array(listed(y, "y"), dtype=object)
+    scored, labels = score_once(classifier, rows, checked=True), np.array(listed(y, "y"), dtype=object)
     if len(labels) != len(member):
         raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
     found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
     for k, name in enumerate(names):
         at = np.flatnonzero((member == k) & answered)
         if len(at):
-            (part,) = resolve_audit(classifier, Audit.random(at, labels[at].tolist()), rows, None)
+            (part,) = resolve_audit(classifier, Audit.random(at, labels[at].tolist()), scored, None)
             flags = classifier._flags(part.scores)
             found[name] = evaluate_answers(part.answers, flags, cost=classifier.cost_, level=level)
     return found
@@ -233,7 +235,7 @@ def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float)
 def plans_by_group(classifier: Any, X: Any, by: Any, **options: Any) -> GroupPlans:
     """One plan for each group of ``X``; see ``plan_audit_by``."""
     names, member, rows = group_members(classifier, X, by)
-    scored = rows if isinstance(rows, ScoredRows) else classifier.fitted_.scored(rows)
+    scored = score_once(classifier, rows, checked=True)
     rng, n, plans = check_random_state(options.pop("random_state")), options.pop("n"), {}
     for k, name in enumerate(names):
         at = np.flatnonzero(member == k)

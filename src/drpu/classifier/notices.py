@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from importlib import import_module
 from typing import Any
@@ -13,6 +14,7 @@ from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
     AlphaWarning,
+    ContradictionWarning,
     FewNegativesWarning,
     FewPositivesWarning,
     FewRowsWarning,
@@ -30,6 +32,7 @@ __all__ = [
     "adapted_html",
     "count_there",
     "warn_of_alpha",
+    "warn_of_contradicted",
     "warn_of_few_positives",
     "warn_of_few_rows",
     "warn_of_notes",
@@ -46,6 +49,23 @@ def warn_of_alpha(folds: Folds, prior: PriorEstimate) -> None:
             AlphaWarning(
                 f"the model was corrected with alpha = {alpha:.3g}, above the prior of the unlabeled rows "
                 f"({prior}): its ratios are too small. Use a smaller alpha, or 'auto'."
+            )
+        )
+
+
+def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
+    """Warn of a prior of later rows that is far from what answers said about earlier ones.
+
+    It is far if the intervals have nothing in common and the odds differ by a factor of more than three.
+    """
+    odds = [(prior.value + 1e-6) / (1 - prior.value + 1e-6) for prior in (read, answered)]
+    if (read.low > answered.high or read.high < answered.low) and not 1 / 3 <= odds[0] / odds[1] <= 3:
+        warn(
+            ContradictionWarning(
+                f"answers gave {answered} for the audited rows, and the prior is now read as {read} without "
+                "answers: it moved a lot, or the reading is wrong.",
+                advice="Ask for answers about the new rows, with plan_audit.",
+                command="Ask for answers about the new rows, with drpu audit.",
             )
         )
 
@@ -139,7 +159,11 @@ def _expected(classifier: Any) -> dict[str, str]:
     rows = {}
     for name in ("flagged", "precision", "recall"):
         value, least, most = (float(getattr(part, name)) for part in (now, low, high))
-        rows[f"expected {name}"] = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
+        rows[f"expected {name}"] = (
+            "cannot be computed: no row is flagged"
+            if math.isnan(value)
+            else f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
+        )
     return rows
 
 

@@ -111,6 +111,7 @@ def warn_of_more_positives(positive: int, unlabeled: int) -> None:
 
 
 def _flat(y: Any) -> np.ndarray[Any, Any]:
+    refuse_mask("y", y)
     try:
         labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=True)
     except ValueError as error:
@@ -194,19 +195,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
 
 
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
-    """The rows of data frames in the form that ``model`` accepts, with the columns of training.
-
-    Parameters
-    ----------
-    estimator : estimator
-        Stores the columns: ``n_features_in_``, ``feature_names_in_`` and ``table_``.
-    parts : sequence of data frames
-        Tables with the same columns; in training their rows are read together.
-    model : learner or function
-        Determines which rows are accepted.
-    reset : bool
-        Whether the columns are those of training.
-    """
+    """The rows of data frames in the form that ``model`` accepts, with the columns of training."""
     frames = [read_frame(part) for part in parts]
     if accepts(model, "frames"):
         return _raw_rows(estimator, frames, reset=reset)
@@ -269,7 +258,7 @@ def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
         return found
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         gaps = not model.accepts_nan and np.isnan(matrix).any()
         raise (MissingValuesError if gaps else DataError)(one_line(error)) from error
 
@@ -282,15 +271,7 @@ def split_pu(
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples from rows and labels, and the two labels.
 
-    Parameters
-    ----------
-    estimator : estimator
-        Stores the columns; its ``pos_label`` is the positive label.
-    X, y, sample_weight, groups : array-like
-        Arguments of ``fit``. Weights are scaled to mean 1 here, so that their scale has no
-        effect.
-    model : learner or function
-        Determines which rows are accepted.
+    The estimator stores the columns. Weights are scaled to mean 1, so that their scale has no effect.
     """
     if y is None:
         raise LabelError(
@@ -427,7 +408,7 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
         )
     except TypeError as error:
         raise DataTypeError(one_line(error)) from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(one_line(error)) from error
     check_size(name, X)
     return without_repeats(X) if table is None else table.transform_array(X)
@@ -616,17 +597,7 @@ def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float])
 
 
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
-    """Weights of all rows in which labelled rows represent all positives.
-
-    Parameters
-    ----------
-    labelled : ndarray of bool
-        Which rows are labelled.
-    propensity : array-like of shape (n,)
-        Probability that a positive like each row is labelled.
-    sample_weight : array-like of shape (n,) or None
-        Weights that the user gave.
-    """
+    """Weights of all rows in which labelled rows represent all positives."""
     n = len(labelled)
     chance = np.asarray(as_numpy(propensity), dtype=np.float64)
     if chance.shape != (n,):

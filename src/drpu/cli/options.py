@@ -26,6 +26,7 @@ __all__ = [
     "Costs",
     "Data",
     "Decision",
+    "Formulas",
     "Keep",
     "Level",
     "Output",
@@ -74,6 +75,11 @@ class Output:
         bool,
         typer.Option("--strict", help="Exit status 3 if an assumption seems violated (a warning says so)."),
     ] = False
+
+
+Formulas = Annotated[
+    bool, typer.Option("--formulas", help="Leave texts in CSV that a spreadsheet would run as formulas.")
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import ONLY_PRIOR, figure_text, share, share_range
+from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
 
 __all__ = [
     "PRIOR_HEAD",
@@ -190,7 +190,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
 
 def _expected(values: dict[str, Any], name: str) -> str:
     value, (low, high) = values["expected"][name], values["expected_range"][name]
-    return f"{name} {share(value)} ({share_range(min(low, value), max(high, value))})"
+    return f"{name} {value_text(value, min(low, value), max(high, value))}"
 
 
 def size(n_bytes: int) -> str:

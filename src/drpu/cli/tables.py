@@ -21,7 +21,7 @@ import numpy as np
 from drpu._optional import require
 from drpu._output import check_output, output_file
 from drpu.cli.options import names
-from drpu.cli.show import printable
+from drpu.cli.show import _plain, printable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 
 __all__ = ["PARQUET", "PIPE", "Loaded", "TextFormat", "beside", "check_out", "read", "write_table"]
@@ -309,7 +309,11 @@ def _read_columnar(path: str, ending: str) -> Any:
         return require("pyarrow.feather", extra="cli", for_="reading Arrow").read_table(
             path, memory_map=False
         )
-    return require("pyarrow.parquet", extra="cli", for_="reading Parquet").read_table(path)
+    from drpu.scale.batches import check_files, open_parquet
+
+    data = open_parquet(path)
+    check_files(data, [name for name in data.schema.names if not name.startswith("__index_level_")])
+    return data.to_table()
 
 
 def _with_good_names(table: Any, path: str) -> Any:
@@ -402,8 +406,13 @@ def beside(kept: Any, answers: dict[str, Any]) -> Any:
     return kept
 
 
-def write_table(path: str, table: Any, *, inputs: Iterable[Any] = ()) -> None:
-    """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output."""
+def write_table(path: str, table: Any, *, inputs: Iterable[Any] = (), formulas: bool = False) -> None:
+    """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output.
+
+    Texts in CSV that a spreadsheet would run as formulas are protected, unless ``formulas``.
+    """
+    if not formulas and (path == PIPE or ending_of(path) in SEPARATED):
+        table = _without_formulas(table)
     if path == PIPE:
         _to_pipe(table)
         return
@@ -413,6 +422,32 @@ def write_table(path: str, table: Any, *, inputs: Iterable[Any] = ()) -> None:
                 _encode(table, ending_of(path), packed)
         else:
             _encode(table, ending_of(path), file)
+
+
+_FORMULA, _NUMBER = r"^[=+\-@\t\r]", r"^[+\-]?(\d+\.?\d*|\.\d+)([eE][+\-]?\d+)?$"
+
+
+def _without_formulas(table: Any) -> Any:
+    """The table with an apostrophe before texts that look like formulas, and are not numbers."""
+    pa = require("pyarrow", extra="cli", for_="writing CSV")
+    compute = require("pyarrow.compute", extra="cli", for_="writing CSV")
+
+    def safe(texts: Any) -> Any:
+        found, number = (compute.match_substring_regex(texts, rule) for rule in (_FORMULA, _NUMBER))
+        marked = compute.binary_join_element_wise(
+            pa.scalar("'", texts.type), texts, pa.scalar("", texts.type)
+        )
+        return compute.if_else(compute.and_not(found, number), marked, texts)
+
+    for k, field in enumerate(table.schema):
+        kind = (
+            getattr(field.type, "value_type", field.type)
+            if pa.types.is_dictionary(field.type)
+            else field.type
+        )
+        if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+            table = table.set_column(k, field.name, safe(table.column(k).cast(kind)))
+    return table.rename_columns(safe(pa.array(table.column_names, pa.string())).to_pylist())
 
 
 def _to_pipe(table: Any) -> None:
@@ -434,7 +469,7 @@ def _encode(table: Any, ending: str, sink: Any) -> None:
         csv.write_csv(table, sink, csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ","))
     elif ending in JSON_LINES:
         for row in table.to_pylist():
-            sink.write(json.dumps(row, default=str).encode() + b"\n")
+            sink.write(json.dumps(_plain(row), allow_nan=False).encode() + b"\n")
     elif ending in ARROW:
         require("pyarrow.feather", extra="cli", for_="writing Arrow").write_feather(table, sink)
     elif ending in PARQUET:

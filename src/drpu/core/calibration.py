@@ -31,7 +31,7 @@ __all__ = [
 
 _HUGE = 1e100  # larger scores are treated as infinite
 # Variance of the log-ratio of a row around its true value: numbers over the sizes of the two samples.
-_SCORE_ERROR = (2.0, 2.0)
+_SCORE_ERROR = (0.5, 0.25)
 _Z = np.linspace(-8.0, 5.0, 521)  # normal scores of the positives
 _MASS = np.exp(-(_Z**2) / 2) / math.sqrt(2 * math.pi) * (_Z[1] - _Z[0])
 

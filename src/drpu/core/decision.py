@@ -91,7 +91,9 @@ class Costs(float):
         >>> float(round(Costs(false_alarm=5, miss=200).bill(half, rows=1000), 6))
         10250.0
         """
-        false_alarms = performance.flagged * (1 - performance.precision)
+        false_alarms = performance.flagged * (
+            1 - np.nan_to_num(performance.precision)
+        )  # 0 if none is flagged
         misses = 1 - performance.accuracy - false_alarms
         return rows * (self.false_alarm * false_alarms + self.miss * misses)
 

@@ -189,7 +189,7 @@ class Performance:
     threshold : float or ndarray
         Rows with at least this score are flagged.
     accuracy, precision, recall, false_positive_rate : float or ndarray
-        As usual; precision is 1 if nothing is flagged.
+        As usual; precision is NaN if nothing is flagged: it cannot be computed.
     flagged : float or ndarray
         Fraction of the rows that are flagged.
     cost : float or ndarray
@@ -244,7 +244,7 @@ def performance_at(
 ) -> Performance:
     """Performance of rules with known recalls and false-positive rates, at a test prior."""
     flagged = test_prior * recall + (1 - test_prior) * wrong
-    precision = np.where(flagged > 0, test_prior * recall / np.where(flagged > 0, flagged, 1), 1.0)
+    precision = np.where(flagged > 0, test_prior * recall / np.where(flagged > 0, flagged, 1), np.nan)
     accuracy = test_prior * recall + (1 - test_prior) * (1 - wrong)
     loss = (1 - cost) * test_prior * (1 - recall) + cost * (1 - test_prior) * wrong
     return Performance(threshold, accuracy, precision, recall, wrong, flagged, loss)

@@ -1,7 +1,16 @@
-"""Expected performance of a decision from counts, with limits of each figure."""
+r"""Expected performance of a decision from counts, with limits of each figure.
+
+With the share :math:`b` of the positives and :math:`a` of the unlabeled rows above a threshold, the rate of
+false positives is :math:`(a - \pi b)/(1 - \pi)`. If few negatives are flagged, this is a small difference of
+two noisy shares, and a smooth curve must support it. The plateau alone would be the best case: it assumes
+that rows are ranked by their true ratio. A fitted ratio, however, ends at :math:`1/\pi`. Above some score all
+true ratios are almost equal, their order is decided by the error of the fit, and negatives are spread evenly
+among the best-scored rows. The plateau is therefore combined with an error of the scores.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Self
@@ -10,7 +19,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from drpu._typing import FloatArray, IntArray
-from drpu.core.calibration import calibrate, fit_plateau, normal_scores
+from drpu.core.calibration import calibrate, fit_plateau, noisy_curve, score_error
 from drpu.core.diagnostics import Performance, performance_at
 from drpu.core.limits.exact import exact_limits
 from drpu.core.prior.estimate import PriorEstimate
@@ -45,12 +54,17 @@ class FoldRates:
 class FoldedCounts:
     """Counts in folds, and the ratios calibrated on the other folds.
 
-    ``positive``, ``unlabeled``: Rows of each fold, by cell.
+    Attributes
+    ----------
+    positive, unlabeled : ndarray of shape (folds, cells)
+        Rows of each fold, by cell.
+    ratios : ndarray of shape (folds, levels)
+        Ratio at each level by the calibration on all folds but one; each line ascends.
     """
 
     positive: IntArray
     unlabeled: IntArray
-    ratios: FloatArray  # ratio at each level by the calibration on all folds but one; each line ascends
+    ratios: FloatArray
 
     def rates(self, ratio: float) -> FoldRates:
         """Rates of the threshold ``ratio`` on the part of the counts that was not used to make it."""
@@ -67,16 +81,23 @@ class FoldedCounts:
         return FoldRates(recall, flagged, cells)
 
 
-def fold_counts(tails: ScoreTails, prior: float, labelled_share: float) -> FoldedCounts:
-    """Divide the counts at random into folds of equal size, and calibrate on all but each of them."""
+def fold_counts(
+    tails: ScoreTails, prior: float, labelled_share: float, offsets: Sequence[float] = (0.0,)
+) -> FoldedCounts:
+    """Divide the counts at random into folds of equal size, and calibrate on all but each of them.
+
+    The ratio at a level is the mean over ``offsets`` that are added to it, as for labels.
+    """
     rng = np.random.default_rng(_SEED)
     positive, unlabeled = _whole(tails.positive_counts, tails.n_positive), _whole(tails.counts, tails.n)
     folds = int(min(_FOLDS, positive.sum(), unlabeled.sum()))
     dealt = list(zip(_parts(positive, folds, rng), _parts(unlabeled, folds, rng), strict=True))
+    at = tails.levels + np.array(offsets)[:, None]
     ratios = [
-        calibrate(_counted(tails, positive - p, unlabeled - u), prior, labelled_share=labelled_share)(
-            tails.levels
-        )
+        calibrate(_counted(tails, positive - p, unlabeled - u), prior, labelled_share=labelled_share)
+        .ratios(at.ravel())
+        .reshape(at.shape)
+        .mean(axis=0)
         for p, u in dealt
     ]
     return FoldedCounts(
@@ -120,7 +141,8 @@ def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> Scor
     return part.add_counts(unlabeled)
 
 
-_PLATEAU_DOUBT = 2.0  # relative error assumed for the false positives that the plateau predicts
+_DOUBT = 1.0  # standard deviation of the log of the rate that the curve predicts: a factor of 2.7
+_STEPS = np.linspace(-4.0, 4.0, 161)  # standard deviations
 # Fraction of the errors that an average of fold models, or a model of all rows, may remove: with many and
 # with few errors.
 _ALL_FOLDS_GAIN = (0.15, 0.5)
@@ -132,41 +154,77 @@ _LEVEL = 0.95
 class Decision:
     """A threshold on scores, and its origin.
 
-    ``ratio``: Ratio to which ``score`` corresponds by calibration on ``reference``; None if the score
-    does not depend on those counts.
-    ``models``: Number of fold models. The counts are those of single ones; with several, a label comes
-    from their average or from a model of all rows, and may be better than the counts say.
-    ``rows``: Size of the batch to classify, whose sampling error is included in the range; None for a
-    population.
+    Attributes
+    ----------
+    reference : ScoreTails
+        Held-out positives, and the unlabeled training rows counted over them.
+    score : float
+        Rows with at least this score are flagged.
+    ratio : float or None
+        Ratio to which ``score`` corresponds by calibration on ``reference``; None if the score does not
+        depend on those counts.
+    labelled_fraction : float
+        Fraction of the training population that is labelled.
+    models : int
+        Number of fold models. The counts are those of single ones; with several, a label comes from their
+        average or from a model of all rows, and may be better than the counts say.
+    rows : float or None
+        Size of the batch to classify, whose sampling error is included in the range; None
+        for a population.
+    offsets : tuple of float
+        Added to a score before it is calibrated; the ratio of a row is the mean over them.
     """
 
-    reference: ScoreTails  # held-out positives, and the unlabeled training rows counted over them
-    score: float  # rows with at least this score are flagged
+    reference: ScoreTails
+    score: float
     ratio: float | None = None
-    labelled_fraction: float = 0.0  # fraction of the training population that is labelled
+    labelled_fraction: float = 0.0
     models: int = 1
     rows: float | None = None
+    offsets: tuple[float, ...] = (0.0,)
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedCounts:
     """Counts with the curves that the rates of any threshold need, computed once for all thresholds.
 
-    ``plateau``: Share of the negatives in each cell or above it, by a smooth curve; 0 after the last cell.
-    ``folds``: Counts in folds, for thresholds that come from calibration on the counts.
+    Attributes
+    ----------
+    reference : ScoreTails
+        As in :class:`Decision`.
+    prior : float
+        Prior of the unlabeled training rows.
+    curve : pair of ndarray
+        Recalls and false-positive rates of a smooth curve.
+    folds : FoldedCounts or None
+        Counts in folds, for thresholds that come from calibration on the counts.
     """
 
     reference: ScoreTails
-    prior: float  # prior of the unlabeled training rows
-    plateau: FloatArray
+    prior: float
+    curve: tuple[FloatArray, FloatArray]
     folds: FoldedCounts | None = None
 
     @classmethod
-    def of(cls, reference: ScoreTails, prior: float, labelled_fraction: float | None = None) -> Self:
+    def of(
+        cls,
+        reference: ScoreTails,
+        prior: float,
+        labelled_fraction: float | None = None,
+        offsets: Sequence[float] = (0.0,),
+    ) -> Self:
         """Prepared ``reference``; with a labelled fraction also for calibrated thresholds."""
         folded = labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2
-        folds = fold_counts(reference, prior, labelled_fraction or 0.0) if folded else None
-        return cls(reference, prior, _plateau_rates(reference, prior), folds)
+        folds = fold_counts(reference, prior, labelled_fraction or 0.0, offsets) if folded else None
+        known = min(max(prior, 1e-3), 1 - 1e-3)
+        curve = noisy_curve(fit_plateau(reference, known), known, score_error(reference))
+        return cls(reference, prior, curve, folds)
+
+    def wrong_at(self, recall: float) -> float:
+        """False-positive rate of the curve at a recall; proportional to it where the curve starts."""
+        found, wrong = self.curve
+        share = np.interp(recall, found, np.minimum(wrong / np.maximum(found, 1e-300), 1.0))
+        return max(float(share) * recall, 1e-9)
 
 
 def expect(
@@ -179,6 +237,21 @@ def expect(
 ) -> tuple[Performance, Performance, Performance]:
     """Expected performance at the test prior, with a lower and an upper limit of each figure.
 
+    Parameters
+    ----------
+    decision : Decision
+        The decision to evaluate.
+    train_prior : PriorEstimate
+        Prior of the unlabeled training rows.
+    test_prior : PriorEstimate
+        Prior of the rows to classify.
+    cost : float, default=0.5
+        False-positive cost in (0, 1).
+    rates : DecisionRates, optional
+        Result of :func:`decision_rates` for this decision; pass it to evaluate many priors.
+
+    Notes
+    -----
     Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares: both
     priors within their limits, the counts, the score itself (a jackknife over folds), the use of all
     folds for a label, which improves performance, and the batch.
@@ -197,7 +270,7 @@ def expect(
     if decision.rows is not None:
         spread = spread + _batch_noise(value, cost, decision.rows) * ndtri((1 - _LEVEL) / 2) ** 2
 
-    shifts = by_prior - middle
+    shifts = np.where(np.isnan(by_prior), 0.0, by_prior - middle)  # no row may be flagged at a prior of 0
     low, high = shifts.min(axis=0).clip(max=0) ** 2, shifts.max(axis=0).clip(min=0) ** 2
     for change in by_noise - middle:
         low, high = low + change.clip(max=0) ** 2, high + change.clip(min=0) ** 2
@@ -230,7 +303,7 @@ class DecisionRates:
     recall_limits: tuple[float, float]
     unlabeled: float  # share of the unlabeled rows that is flagged
     wrong: float
-    wrong_reach: float
+    wrong_limits: tuple[float, float]
     wrong_slope: float  # change of the false-positive rate with recall; its noise has the opposite sign
     parts: list[tuple[float, float]]
     models: int
@@ -250,8 +323,8 @@ class DecisionRates:
         for recall in self.recall_limits:
             wrong = self.wrong + self.wrong_slope * (recall - self.recall)
             yield _Point(prior, recall, min(1.0, max(0.0, wrong)))
-        for wrong in (self.wrong - self.wrong_reach, self.wrong + self.wrong_reach):
-            yield _Point(prior, self.recall, min(1.0, max(0.0, wrong)))
+        for wrong in self.wrong_limits:
+            yield _Point(prior, self.recall, wrong)
         if self.models > 1:
             missed = 1 - self.recall
             yield _Point(prior, self.recall + _gain(missed) * missed, self.wrong * (1 - _gain(self.wrong)))
@@ -273,13 +346,13 @@ def _gain(errors: float) -> float:
 def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | None = None) -> DecisionRates:
     """Rates of a decision at the training prior ``prior``; ``prepared`` saves time for many thresholds."""
     tails, n_positive, n = decision.reference, decision.reference.n_positive, decision.reference.n
-    if np.isinf(decision.score) and (decision.ratio is None or np.isinf(decision.ratio)):
-        # All rows are flagged, or none: the counts are not used.
-        rate = float(decision.score < 0)
-        return DecisionRates(prior, rate, (rate, rate), rate, rate, 0.0, 0.0, [], 1)
+    nothing = decision.score > tails.levels[-1]
+    if nothing or np.isneginf(decision.score):  # no row is flagged, or all are: the counts are not used
+        rate = float(not nothing)
+        return DecisionRates(prior, rate, (rate, rate), rate, rate, (rate, rate), 0.0, [], 1)
     if prepared is None:
         labelled = None if decision.ratio is None else decision.labelled_fraction
-        prepared = PreparedCounts.of(tails, prior, labelled)
+        prepared = PreparedCounts.of(tails, prior, labelled, decision.offsets)
     level = int(np.searchsorted(tails.levels, decision.score))
     cells = [level + 1]
     recall, unlabeled = _above(tails.positive_counts, level + 1), _above(tails.counts, level + 1)
@@ -291,20 +364,50 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
         cells = folds.cells
 
     recall = max(recall, 0.5 / n_positive)  # no counted positive does not prove that there are none
-    raw = (unlabeled - prior * recall) / (1 - prior) if prior < 1 else unlabeled
     odds = prior / (1 - prior) if prior < 1 else 0.0
+    raw = unlabeled * (1 + odds) - recall * odds
     of_recall = odds**2 * _noise(recall, n_positive)
     noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
-    smooth = prepared.plateau
-    # A difference of two small shares is noisy, so the rate of the plateau is used as a wide prior.
-    doubt = max(_PLATEAU_DOUBT * smooth[level + 1], 0.5 / n) ** 2
-    weight = doubt / (doubt + noise)
-    wrong = min(1.0, max(0.0, weight * raw + (1 - weight) * smooth[level + 1]))
-    reach = -float(ndtri((1 - _LEVEL) / 2)) * float(np.sqrt(weight * noise - weight**2 * of_recall))
-    parts = [(_above(tails.positive_counts, cell), float(smooth[cell])) for cell in cells]
-    limits = exact_limits(recall, n_positive, (1 - _LEVEL) / 2)
-    slope = -weight * odds
-    return DecisionRates(prior, recall, limits, unlabeled, wrong, reach, slope, parts, decision.models)
+    wrong, limits, slope = _likely_rate(raw, noise, of_recall, prepared.wrong_at(recall))
+    tail = (1 - _LEVEL) / 2
+    parts = [_above(tails.positive_counts, cell) for cell in cells]
+    return DecisionRates(
+        prior,
+        recall,
+        exact_limits(recall, n_positive, tail),
+        unlabeled,
+        wrong,
+        limits,
+        -slope * odds,
+        [(part, prepared.wrong_at(part)) for part in parts],
+        decision.models,
+    )
+
+
+def _likely_rate(
+    raw: float, noise: float, of_recall: float, expected: float
+) -> tuple[float, tuple[float, float], float]:
+    """False-positive rate by the counts and the curve together, its limits, and its slope in ``raw``.
+
+    The rate by the counts, ``raw``, is normal with the variance ``noise``, of which ``of_recall`` comes from
+    the positives. Beforehand the log of the rate is normal around that of the curve. On that scale no count
+    can move the rate to 0, which would make the precision 1.
+    """
+    spread = math.sqrt(noise)
+    centre = math.log(expected)
+    grid = np.concatenate((np.exp(centre + _DOUBT * _STEPS), raw + spread * _STEPS))
+    grid = np.unique(grid[(grid > 0) & (grid < 1)])
+    log = -(((np.log(grid) - centre) / _DOUBT) ** 2 + ((grid - raw) / spread) ** 2) / 2 - np.log(grid)
+    weight = np.exp(log - log.max()) * np.gradient(grid)
+    weight /= weight.sum()
+    mean = float(weight @ grid)
+    variance = float(weight @ (grid - mean) ** 2)
+    slope = min(variance / noise, 1.0)
+    own = math.sqrt(max(1 - slope**2 * of_recall / max(variance, 1e-300), 0.0))  # without that of recall
+    tail = (1 - _LEVEL) / 2
+    ends = np.interp([tail, 1 - tail], np.cumsum(weight) - weight / 2, grid)
+    low, high = (mean + own * (ends - mean)).tolist()
+    return mean, (min(low, mean), max(high, mean)), slope
 
 
 def _above(counts: IntArray | FloatArray, cell: int) -> float:
@@ -315,16 +418,6 @@ def _above(counts: IntArray | FloatArray, cell: int) -> float:
 def _noise(share: float, n: float) -> float:
     cautious = (share * n + 0.5) / (n + 1)
     return cautious * (1 - cautious) / n
-
-
-def _plateau_rates(tails: ScoreTails, prior: float) -> FloatArray:
-    """Share of the negatives in each cell or above it, from the plateau at the known prior."""
-    ratio = fit_plateau(tails, min(max(prior, 1e-3), 1 - 1e-3))(normal_scores(tails))
-    negative = np.maximum(1 - prior * ratio, 0) * tails.counts
-    total = float(negative.sum())
-    if total <= 0:
-        negative, total = tails.counts.astype(np.float64), float(tails.counts.sum())
-    return np.append(np.asarray(negative[::-1].cumsum()[::-1] / total), 0.0)
 
 
 # -- figures ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import numpy as np
 from drpu._codec import kind_of
 from drpu._output import write_output
 from drpu.classifier.fitted import FittedRatio
+from drpu.core.audit.recalibration import FARTHEST, LogOddsMap
 from drpu.core.calibration import Calibration
 from drpu.exceptions import ArtifactError, DataTypeError
 from drpu.functions.base import LOG_LIMIT, Function, exported
@@ -68,8 +69,9 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     trained on, ``prior`` and ``cost`` of shape (1,). For a residual network, 8-bit images have to be
     divided by 255; the Python classifier does this itself. Outputs, one per row: ``ratio``,
     ``probability`` and ``label``. Labels are those of the user if they are integers, otherwise 0 and 1.
-    The metadata contain the current prior and cost of the classifier, the training prior and the
-    classes. Rows must be dense.
+    The metadata contain the prior at which the classifier makes labels, its cost, the training prior and the
+    classes. After an audit, probabilities and labels come from its map, which moves with ``prior``.
+    Rows must be dense.
 
     For a mixed table there is an input of shape (rows, 1) for each column instead of ``X``: ``X.ward``
     for the column ``ward``. Categories are strings; an empty string is a missing value. Numbers are float64,
@@ -93,27 +95,40 @@ def export_onnx(classifier: Any, path: str | os.PathLike[str]) -> None:
     if not isinstance(getattr(classifier, "fitted_", None), FittedRatio):
         given = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {given}.")
+    try:
+        write_output(path, _model(classifier).SerializeToString())
+    except UnicodeEncodeError as error:  # a name or a level of the user
+        raise ArtifactError(f"a graph has texts in UTF-8, which {error.object[:100]!r} is not.") from error
+
+
+def _model(classifier: Any) -> Any:
+    """The graph with its inputs, outputs and metadata."""
     core: FittedRatio = classifier.fitted_
     graph = Graph()
     rows, inputs, texts = row_inputs(graph, classifier)
     scores = [_scores(graph, function, rows) for function in core.model.label_functions]
     parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
-    kind = _decide(graph, core, mean)
+    ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
+    current = classifier._map()
+    if current is None:
+        threshold = _by_prior(graph, core, ratio)
+    else:
+        threshold = _by_map(graph, core.train_prior.value, ratio, current, classifier.test_prior_.value)
+    kind = _label(graph, core, graph.op("Greater", mean, threshold))
 
     double = graph.onnx.TensorProto.DOUBLE
-    model = graph.model(
+    return graph.model(
         inputs | {"prior": [1], "cost": [1]},
         {"ratio": double, "probability": double, "label": kind},
         {
-            "drpu.prior": repr(classifier.test_prior_.value),
+            "drpu.prior": repr(classifier._label_prior()),
             "drpu.cost": repr(float(classifier.cost_)),
             "drpu.train_prior": repr(core.train_prior.value),
             "drpu.classes": json.dumps(core.classes.tolist()),
         },
         texts,
     )
-    write_output(path, model.SerializeToString())
 
 
 def _scores(graph: Graph, function: Function, rows: str) -> str:
@@ -122,12 +137,10 @@ def _scores(graph: Graph, function: Function, rows: str) -> str:
     return graph.op("Min", graph.op("Max", raw, [[-LOG_LIMIT]]), [[LOG_LIMIT]])
 
 
-def _decide(graph: Graph, core: FittedRatio, mean: str) -> int:
-    """Ratio, probability and label; returns the type of the label."""
+def _by_prior(graph: Graph, core: FittedRatio, ratio: str) -> str:
+    """Add the probability at the prior; returns the threshold of the ratio."""
     op, pi = graph.op, core.train_prior.value
-    ratio = op("Min", mean, [1 / max(pi, 1e-12)], output="ratio")
     others = op("Sub", 1.0, "prior")
-
     positive = op("Mul", op("Mul", "prior", 1 - pi), ratio)
     negative = op("Mul", others, op("Max", op("Sub", 1.0, op("Mul", ratio, pi)), [0.0]))
     mass = op("Add", positive, negative)
@@ -140,11 +153,36 @@ def _decide(graph: Graph, core: FittedRatio, mean: str) -> int:
     threshold = op("Div", against, op("Add", evidence, op("Mul", against, pi)))
     # Only one class: the ratio does not matter.
     threshold = op("Where", op("LessOrEqual", "prior", 0.0), np.inf, threshold)
-    threshold = op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
-    flagged = op("Greater", mean, threshold)
+    return op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
+
+
+def _by_map(graph: Graph, pi: float, ratio: str, current: LogOddsMap, before: float) -> str:
+    """The same with the map of an audit, whose intercept moves with the log-odds of the prior."""
+    op = graph.op
+
+    def log_odds(p: str) -> str:
+        return op("Sub", op("Log", p), op("Log", op("Sub", 1.0, p)))
+
+    least = 1 / (1 + float(np.exp(FARTHEST)))
+    p = op("Max", op("Min", op("Mul", ratio, pi), [1 - least]), [least])
+    intercept: Any = graph.constant([current.intercept])
+    if 0 < before < 1:
+        inside = op("And", op("Greater", "prior", 0.0), op("Less", "prior", 1.0))
+        step = op(
+            "Sub", log_odds(op("Where", inside, "prior", [before])), float(np.log(before / (1 - before)))
+        )
+        intercept = op("Add", intercept, step)
+    op("Sigmoid", op("Add", op("Mul", log_odds(p), current.slope), intercept), output="probability")
+    level = op("Div", op("Sub", log_odds("cost"), intercept), current.slope)
+    return op("Div", op("Sigmoid", level), max(pi, 1e-12))
+
+
+def _label(graph: Graph, core: FittedRatio, flagged: str) -> int:
+    """Add the label; returns its type."""
     whole = core.classes.dtype.kind in "iu"
     rest, own = core.classes.tolist() if whole else (0, 1)
-    op("Where", flagged, graph.constant([own], np.int64), graph.constant([rest], np.int64), output="label")
+    own, rest = (graph.constant([label], np.int64) for label in (own, rest))
+    graph.op("Where", flagged, own, rest, output="label")
     return int(graph.onnx.TensorProto.INT64)
 
 

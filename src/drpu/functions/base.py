@@ -253,7 +253,7 @@ def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, 
         )
     except TypeError as error:
         raise DataTypeError(f"{name}: {error}") from error
-    except ValueError as error:
+    except (ValueError, OverflowError) as error:
         raise DataError(f"{name}: {error}") from error
     check_size(name, found)
     return without_repeats(found)

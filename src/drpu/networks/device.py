@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -60,6 +61,9 @@ def weight_dtype(dtype: str) -> torch.dtype:
     return torch.float64 if name == "float64" else torch.float32
 
 
+_SETTINGS = threading.RLock()  # for what torch has once for all threads
+
+
 @contextmanager
 def precision(dtype: str, device: torch.device) -> Iterator[None]:
     """Context in which matrix products and convolutions have the precision ``dtype``."""
@@ -68,22 +72,22 @@ def precision(dtype: str, device: torch.device) -> Iterator[None]:
             "dtype must be one that this processor can multiply, got 'bfloat16': torch cannot make such "
             "products here. Use dtype='float32'."
         )
-    before = torch.get_float32_matmul_precision()
-    cudnn = torch.backends.cudnn
-    convolutions = cudnn.allow_tf32, cudnn.benchmark
-    if dtype == "tf32":
-        torch.set_float32_matmul_precision("high")
-    # shapes do not change within a run, so benchmarking all algorithms once is worthwhile
-    cudnn.allow_tf32, cudnn.benchmark = dtype == "tf32", True
-    try:
-        with torch.autocast(
-            device.type, dtype=torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False
-        ):
+    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False):
+        if device.type != "cuda":  # the settings below are those of GPUs
             yield
-    finally:
-        cudnn.allow_tf32, cudnn.benchmark = convolutions
-        if dtype == "tf32":
-            torch.set_float32_matmul_precision(before)
+            return
+        with _SETTINGS:
+            before, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
+            convolutions = cudnn.allow_tf32, cudnn.benchmark
+            if dtype == "tf32":
+                torch.set_float32_matmul_precision("high")
+            # shapes do not change within a run, so benchmarking all algorithms once is worthwhile
+            cudnn.allow_tf32, cudnn.benchmark = dtype == "tf32", True
+            try:
+                yield
+            finally:
+                cudnn.allow_tf32, cudnn.benchmark = convolutions
+                torch.set_float32_matmul_precision(before)
 
 
 @cache
@@ -101,8 +105,11 @@ def host_multiplies_bfloat16() -> bool:
 
 @contextmanager
 def private_random(seed: int, device: torch.device) -> Iterator[None]:
-    """Context in which the global generators of torch are seeded; they are restored afterwards."""
-    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+    """Context in which the global generators of torch are seeded; they are restored afterwards.
+
+    One thread at a time is inside: fits in other threads would draw from the same generators.
+    """
+    with _SETTINGS, torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
         torch.manual_seed(seed)
         yield
 

@@ -20,6 +20,7 @@ from drpu.core.limits.exact import Figure
 from drpu.core.performance import PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.prior.groups import GroupPrior, GroupPriors
+from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
 from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
@@ -111,6 +112,11 @@ class ReportData:
     def periods(self) -> tuple[GroupPrior, ...]:
         """The groups of the new rows, if there are any."""
         return () if self.groups is None else self.groups.groups
+
+    @property
+    def past(self) -> Backtest:
+        """How well past periods were read; without periods if there was no backtest."""
+        return self.fitted.backtest or Backtest((), "guarded", 1.0, 0.0)
 
     @property
     def train(self) -> PriorEstimate:

@@ -52,7 +52,7 @@ function Explorer(data) {
   // The figures in the order of NAMES.
   function figures(q, recall, wrong, c) {
     var flagged = q * recall + (1 - q) * wrong;
-    return [q * recall + (1 - q) * (1 - wrong), flagged > 0 ? q * recall / flagged : 1, recall, wrong, flagged,
+    return [q * recall + (1 - q) * (1 - wrong), flagged > 0 ? q * recall / flagged : NaN, recall, wrong, flagged,
       (1 - c) * q * (1 - recall) + c * (1 - q) * wrong];
   }
 
@@ -76,7 +76,7 @@ function Explorer(data) {
     var batch = prior.batch === null ? null : batchNoise(middle, q, c, prior.batch);
     return middle.map(function (value, i) {
       function square(x) { return x * x; }
-      function change(one) { return one[i] - value; }
+      function change(one) { return isNaN(one[i]) ? 0 : one[i] - value; }
       var least = Math.min.apply(null, corners.map(change).concat(0)), most = Math.max.apply(null, corners.map(change).concat(0));
       var mean = folds.reduce(function (sum, one) { return sum + one[i] / folds.length; }, 0);
       var common = folds.reduce(function (sum, one) { return sum + square(one[i] - mean) / folds.length; }, 0) * (folds.length - 1) * Z2;
@@ -98,7 +98,9 @@ function Explorer(data) {
     var prior = priorOf(state), ratio = threshold(prior, state.cost), row = ratesAt(ratio), out = {};
     var first = state.known === 0 && state.cost === data.cost;
     // With an audit, the figures of the first state are measured on its answers.
-    var found = first ? data.found.figures : withLimits(prior, state.cost, row);
+    var found = first ? data.found.figures.map(function (figure) {
+      return figure.map(function (x) { return x === null ? NaN : x; });
+    }) : withLimits(prior, state.cost, row);
     NAMES.forEach(function (name, i) { out[name] = found[i]; });
     return {
       figures: out, rows: prior.rows, score: row[0], cells: cells(prior, out.recall, out.false_positive_rate),
@@ -174,6 +176,7 @@ function startPage(data) {
   // -- numbers as text ------------------------------------------------------------------------
 
   function percent(x) {
+    if (isNaN(x)) { return "cannot be computed"; }
     if (!(x > 0 && x < 0.01)) { return (100 * x).toFixed(1) + "%"; }
     return (100 * x).toFixed(Math.min(1 - Math.floor(Math.log10(100 * x)), 6)) + "%";
   }
@@ -219,7 +222,7 @@ function startPage(data) {
   }
   function fillRange(name, figure, form) {
     fill(name, form(figure[0]), figure[0]);
-    byId("range-" + name).textContent = form(figure[1]) + " to " + form(figure[2]);
+    byId("range-" + name).textContent = isNaN(figure[0]) ? "" : form(figure[1]) + " to " + form(figure[2]);
     byId("range-" + name).setAttribute("data-low", String(figure[1]));
     byId("range-" + name).setAttribute("data-high", String(figure[2]));
   }
@@ -243,13 +246,13 @@ function startPage(data) {
     }
     move("scores", "cut", out.score, null);
     move("outlook", "cut", now.prior, null);
-    move("precision", "cut", figures.recall[0], figures.precision[0]);
+    move("precision", "cut", figures.recall[0], isNaN(figures.precision[0]) ? 1 : figures.precision[0]);
     move("roc", "cut", figures.false_positive_rate[0], figures.recall[0]);
     move("gain", "cut", figures.flagged[0], figures.recall[0]);
     byId("said").textContent = "With " + percent(now.prior) + " positives and cost " + number(now.cost) + ", "
-      + percent(figures.flagged[0]) + " of rows are flagged; " + percent(figures.precision[0])
-      + " of them are expected to be positive, and " + percent(figures.recall[0])
-      + " of the positives are found.";
+      + percent(figures.flagged[0]) + " of rows are flagged; " + (isNaN(figures.precision[0]) ? "" :
+        percent(figures.precision[0]) + " of them are expected to be positive, and ")
+      + percent(figures.recall[0]) + " of the positives are found.";
   }
 
   function showBudget() {

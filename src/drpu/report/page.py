@@ -226,6 +226,14 @@ FIGURES = (
         _groups,
         applies=lambda data: bool(data.periods),
     ),
+    PageFigure(
+        "backtest",
+        "How well past periods would have been read",
+        "",
+        lambda data: plots.BacktestDisplay(data.past),
+        texts.backtest_text,
+        applies=lambda data: bool(data.past.periods),
+    ),
     PageFigure("priors", "Shares of positives", "With their intervals.", _priors, _prior_limits),
     PageFigure("gain", "Positives found by checking rows", "", _gain, texts.lift_text),
     PageFigure(

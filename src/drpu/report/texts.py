@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from drpu.report.data import ReportData
 
 __all__ = [
+    "backtest_text",
     "cards",
     "cautions",
     "expectations",
@@ -33,6 +34,7 @@ __all__ = [
     "share",
     "share_range",
     "tables",
+    "value_text",
 ]
 
 FIGURES = {
@@ -59,13 +61,15 @@ ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "no
 
 
 def share(value: float) -> str:
-    """A share in percent with one decimal; below one percent, with two significant digits.
+    """A share in percent with one decimal; below one percent, with two significant digits; NaN as words.
 
     Examples
     --------
     >>> [share(value) for value in (0.0, 0.5, 0.0307, 0.003, 0.00042, 1.0)]
     ['0.0%', '50.0%', '3.1%', '0.30%', '0.042%', '100.0%']
     """
+    if math.isnan(value):
+        return "cannot be computed"
     if not 0 < value < 0.01:
         return f"{100 * value:.1f}%"
     decimals = min(1 - math.floor(math.log10(100 * value)), 6)
@@ -86,7 +90,14 @@ def number(value: float) -> str:
 
 def figure_text(figure: Any, form: Any = share) -> str:
     """A figure with its limits in brackets."""
-    return f"{form(figure.value)} ({form(figure.low)} to {form(figure.high)})"
+    return value_text(figure.value, figure.low, figure.high, form)
+
+
+def value_text(value: float, low: float, high: float, form: Any = share) -> str:
+    """A value with its limits in brackets, or words if it is NaN."""
+    if math.isnan(value):
+        return "cannot be computed"
+    return f"{form(value)} ({form(low)} to {form(high)})"
 
 
 def prior_text(prior: PriorEstimate) -> str:
@@ -279,11 +290,42 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
             "(dashed line); the fewer rows a group has, the more."
         )
         yield f"Share of positives by {by}", note, TextTable(head, rows, (1, 2, 3), (4, 5))
+    if data.past.periods:
+        moves: list[Any] = [
+            (
+                past.name,
+                f"{past.rows:,}",
+                f"{past.labels:,}",
+                _factor(past.seen),
+                _factor(data.past.reading(past).move) + ("" if past.used else " (not used)"),
+            )
+            for past in data.past.periods
+        ]
+        names = ("period", "rows", "labels", "move by the labels", "move as read")
+        note = f"Factors by which the odds of a positive moved. {backtest_text(data)}"
+        yield (
+            "How well past periods would have been read",
+            note,
+            TextTable(names, moves, (1, 2, 3, 4), (1, 2)),
+        )
     before = getattr(data.current, "before_audit_", None)
     if before is not None:
         pairs = {"new rows": (before[1], data.prior), "training": (before[0], data.train)}
         rows = [(f"share of positives, {name}", *map(prior_text, pair)) for name, pair in pairs.items()]
         yield "What the audit changed", "", TextTable(("", "before the audit", "with the answers"), rows)
+
+
+def backtest_text(data: ReportData) -> str:
+    """How far readings of past periods are believed."""
+    return (
+        "Each period was read by a fit to the rows before it. Where such a reading moves the log-odds by 1, "
+        f"{data.past.slope:.2f} of it is believed; readings were wrong by a factor of "
+        f"{math.exp(data.past.spread):.2f} (one standard deviation of the log-odds)."
+    )
+
+
+def _factor(move: float) -> str:
+    return f"{math.exp(move):.2f} times"
 
 
 def expectations(data: ReportData) -> TextTable:
@@ -292,7 +334,10 @@ def expectations(data: ReportData) -> TextTable:
     for name, meaning in FIGURES.items():
         form = number if name == "cost" else share
         cells = [
-            (form(figure.value), f"{form(figure.low)} to {form(figure.high)}")
+            (
+                form(figure.value),
+                "" if math.isnan(figure.value) else f"{form(figure.low)} to {form(figure.high)}",
+            )
             for figure in (data.figure(name), data.figure_as_trained(name))
         ]
         rows.append((name.replace("_", " "), meaning, *cells))

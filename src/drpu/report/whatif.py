@@ -63,7 +63,10 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         ],
         "map": None if answers is None else {"intercept": answers.intercept, "slope": answers.slope},
         "found": {
-            "figures": [[figure.value, figure.low, figure.high] for figure in map(data.figure, FIGURES)],
+            "figures": [
+                [None if math.isnan(x) else x for x in (figure.value, figure.low, figure.high)]
+                for figure in map(data.figure, FIGURES)
+            ],
             "threshold": threshold if math.isfinite(threshold) else None,
             "flagged": data.flagged,
         },

@@ -18,14 +18,16 @@ from drpu._typing import FloatArray
 from drpu.classifier.base import RatioClassifier
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-from drpu.tables.frames import collected, warn_of_extra
+from drpu.tables.frames import collected, columns_named, warn_of_extra
 
 __all__ = [
     "OUTPUTS",
     "Picked",
+    "check_files",
     "column_names",
     "count_batches",
     "is_table",
+    "open_parquet",
     "pick",
     "score_batches",
     "wanted_columns",
@@ -279,7 +281,7 @@ def _batches(
     Only the columns chosen by ``wanted`` are read from files.
     """
     if isinstance(source, (str, os.PathLike)) or _is_paths(source):
-        source = _open(source)
+        source = open_parquet(source)
     if hasattr(source, "get_fragments"):  # an Arrow data set
         return _scan(source, size, wanted(source.schema.names)), 0
     if hasattr(source, "to_batches"):  # an Arrow table
@@ -307,16 +309,35 @@ def _is_paths(source: Any) -> bool:
     )
 
 
-def _open(source: Any) -> Any:
-    """The Parquet files at a path, or at several, as one data set."""
+def open_parquet(source: Any) -> Any:
+    """The Parquet files at a path, or at several, as one data set.
+
+    A column has the type that suits all files: in one of them it may be empty, and so without a type.
+    """
     dataset = require("pyarrow.dataset", extra="data", for_="reading Parquet")
     pa = require("pyarrow", extra="data", for_="reading Parquet")
     given = [source] if isinstance(source, (str, os.PathLike)) else source
     paths = [path for one in given for path in _matching(os.fspath(one))]
     try:
-        return dataset.dataset(paths[0] if len(paths) == 1 else paths, format="parquet")
-    except (pa.ArrowInvalid, OSError) as error:
+        found = dataset.dataset(paths[0] if len(paths) == 1 else paths, format="parquet", partitioning="hive")
+        schemas = [found.schema, *(part.physical_schema for part in found.get_fragments())]
+        return found.replace_schema(pa.unify_schemas(schemas, promote_options="permissive"))
+    except (pa.ArrowInvalid, pa.ArrowTypeError, OSError) as error:
         raise DataError(f"{paths[0]} cannot be read as Parquet: {error}") from error
+
+
+def check_files(data: Any, names: Iterable[str]) -> None:
+    """Raise if a file of a data set lacks one of the columns, whose values Arrow would call missing."""
+    keys = require("pyarrow.dataset", extra="data", for_="reading Parquet").get_partition_keys
+    for part in data.get_fragments():
+        known = {*part.physical_schema.names, *keys(part.partition_expression)}
+        lacking = [name for name in names if name not in known]
+        if lacking:
+            name = getattr(part, "path", "a part")
+            raise DataError(
+                f"{name} must have the columns of the other files, got none called {columns_named(lacking)}: "
+                "add them, or leave the file out."
+            )
 
 
 def _matching(path: str) -> list[str]:
@@ -337,6 +358,7 @@ def _scan(dataset: Any, size: int, names: list[str]) -> Iterator[Batch]:
             pre_buffer=False, use_buffered_stream=True
         )
     pa = require("pyarrow", extra="data", for_="reading a data set")
+    check_files(dataset, names)
     try:
         yield from dataset.to_batches(columns=names, batch_size=size, **options)
     except (pa.ArrowInvalid, OSError) as error:

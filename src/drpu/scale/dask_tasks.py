@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -214,11 +213,14 @@ class TreeTraining:
             from lightgbm.dask import DaskLGBMRegressor
 
             # A regressor, because the classifier requires both labels on each worker.
-            grower = DaskLGBMRegressor(client=client, time_out=2, **self.settings)
-            with self.client.as_current(), warnings.catch_warnings():
-                # LightGBM warns about parameters that it sets itself.
-                warnings.filterwarnings("ignore", "Parameter .* will be ignored")
-                warnings.filterwarnings("ignore", "categorical_feature in param dict")
+            class Grower(DaskLGBMRegressor):
+                def get_params(self, deep: bool = True) -> dict[str, Any]:
+                    found = super().get_params(deep)
+                    found.pop("n_jobs", None)  # LightGBM sets it itself, and warns if it is there
+                    return dict(found)
+
+            grower = Grower(client=client, time_out=2, **self.settings)
+            with self.client.as_current():
                 grower.fit(rows, flags, sample_weight=weight, categorical_feature=self.categories or "auto")
                 self.outcome["trees"] = grower.booster_
         except BaseException as error:  # the caller finds out whether a worker was lost

@@ -19,7 +19,7 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataTypeError
 from drpu.functions.trees import BoostedFunction, Trees, trees_from_xgboost
 from drpu.ratios.clusters import MOST_LABELS, Counts, FrameLearner, Plan, feature_columns
-from drpu.scale.spark import add_up, share
+from drpu.scale.spark import add_up, share, wall_clock
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
@@ -287,7 +287,7 @@ def _learn_encoder(frame: Any, types: dict[str, str]) -> TableEncoder:
         part = 0 if context is None else context.partitionId()
         for k, batch in enumerate(batches):
             if batch.num_rows:
-                yield TableSummary.of(read_frame(batch), (part, k))
+                yield TableSummary.of(read_frame(wall_clock(batch)), (part, k))
 
     found = add_up(frame.select(*open_), summarized, nothing).columns if open_ else {}
     typed = {name: ColumnSummary.of_kind(DATE if kind in DATES else NUMBER)
@@ -313,7 +313,7 @@ def _encoded(marked: Any, table: TableEncoder) -> Any:
 
         for batch in batches:
             if batch.num_rows:
-                rows = shared.value.transform(read_frame(batch.select(used)), warn=False)
+                rows = shared.value.transform(read_frame(wall_clock(batch.select(used))), warn=False)
                 found = dict(zip(columns, rows.T.astype(np.float64), strict=True))
                 yield pa.RecordBatch.from_pydict(found | {name: batch.column(name) for name in marks})
 

@@ -22,7 +22,7 @@ from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.core.shift.alarm import AlarmRecord, PriorAlarm
+from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, LabelCount
 from drpu.core.tails import ScoreTails, TailsRecord
@@ -208,8 +208,7 @@ class PriorMonitor:
 
     def _read(self, batch: Batch, when: Any) -> PriorReading:
         batches, tails = self._pushed(batch)
-        alarm = self.alarm.copy()
-        alarm.update(batch.counts)
+        alarm = self.alarm.updated(batch.counts)
         fitted = self.classifier.fitted_
         matched = fitted.prior_of(tails, level=self.level)
         read = read_counts(fitted, tails, matched, arrived=self._arrived(batches))
@@ -261,7 +260,7 @@ class PriorMonitor:
             self.window,
             self.level,
             self.alpha,
-            self.alarm.record(),
+            self.alarm,
         )
         with output_file(path) as file:
             write_archive(file, encode(record), {})
@@ -285,7 +284,7 @@ class PriorMonitor:
         archive = open_archive(read_bytes(path))
         record: MonitorRecord = decode(archive.tree, archive.arrays, archive.blobs, MonitorRecord)
         monitor = cls(classifier, window=record.window, level=record.level, alpha=record.alpha)
-        monitor._seen, monitor.alarm = record.seen, record.alarm.alarm()
+        monitor._seen, monitor.alarm = record.seen, record.alarm
         try:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
@@ -361,7 +360,7 @@ class MonitorRecord:
     window: Annotated[int, Whole(1)] | None
     level: Annotated[float, Number(0, 1)]
     alpha: Annotated[float, Number(0, 1)]
-    alarm: AlarmRecord
+    alarm: PriorAlarm
 
     def __post_init__(self) -> None:
         if self.seen < len(self.batches):

@@ -13,7 +13,7 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
-__all__ = ["count", "score"]
+__all__ = ["add_up", "count", "score", "share", "wall_clock"]
 
 TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # types of labels; other labels are strings
 DEPTH = 2  # levels of the tree in which executors add counts before the driver adds the rest
@@ -31,7 +31,7 @@ def count(
 
     def counts(batches: Iterator[Any]) -> Iterator[ScoreTails]:
         for batch in batches:
-            part = pick(batch, shared.value, names, weight)
+            part = pick(wall_clock(batch), shared.value, names, weight)
             if part.n:
                 yield shared.value.count(part.rows, sample_weight=part.weight)
 
@@ -75,6 +75,21 @@ def add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], noth
     return nothing if total is None else nothing + total
 
 
+def wall_clock(batch: Any) -> Any:
+    """The batch with dates in the time zone of the session, as ``toPandas`` gives them, without a zone.
+
+    Spark moves dates without a zone to UTC when they enter a frame; a date must not depend on the session.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as compute
+
+    columns = [
+        compute.local_timestamp(column) if getattr(column.type, "tz", None) else column
+        for column in batch.columns
+    ]
+    return pa.RecordBatch.from_arrays(columns, names=batch.schema.names)
+
+
 def _plus(a: Any, b: Any) -> Any:
     """The sum of two summaries; None is the summary of no rows."""
     if a is None or b is None:
@@ -106,7 +121,7 @@ def score(classifier: RatioClassifier, frame: Any, columns: Sequence[str] | None
         for batch in batches:
             if batch.num_rows:
                 table = pa.Table.from_batches([batch])
-                for name, values in there.outputs(pick(batch, there, names, None).rows).items():
+                for name, values in there.outputs(pick(wall_clock(batch), there, names, None).rows).items():
                     table = table.append_column(name, pa.array(values.tolist()))
                 yield from table.to_batches()
 

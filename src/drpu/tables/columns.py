@@ -28,6 +28,7 @@ from drpu.tables.values import (
     NUMBER,
     READERS,
     VALUES,
+    as_bytes,
     common_name,
     days,
     declared_kind,
@@ -312,4 +313,4 @@ class CategoryColumn(ColumnPlan):
 
 def _digest(salt: str | None, level: str) -> str:
     """The digest of a level, or the level itself without a salt."""
-    return level if salt is None else hashlib.sha256(f"{salt}\0{level}".encode()).hexdigest()[:24]
+    return level if salt is None else hashlib.sha256(as_bytes(f"{salt}\0{level}")).hexdigest()[:24]

@@ -47,21 +47,13 @@ MOST_INDICATORS = 30  # maximum number of columns of a category; its other codes
 class Indicators:
     """One column of zeros and ones for each frequent code of a category.
 
-    Attributes
-    ----------
-    n_columns : int
-        Number of columns with categories as codes.
-    categories : tuple of int
-        Positions of the categories.
-    codes : tuple of tuples of int
-        For each category, the codes that have their own column.
-    rest : tuple of bool
-        Whether the other codes of a category share one more column. This is the case if training had such
-        codes. Otherwise an unknown code has a 0 in every column of its category.
+    ``codes``: For each category, the codes that have their own column.
+    ``rest``: Whether the other codes of a category share one more column. This is the case if training
+    had such codes. Otherwise an unknown code has a 0 in every column of its category.
     """
 
-    n_columns: Annotated[int, Whole(1, 2**31)]
-    categories: Annotated[tuple[int, ...], Items(dim="c")]
+    n_columns: Annotated[int, Whole(1, 2**31)]  # number of columns with categories as codes
+    categories: Annotated[tuple[int, ...], Items(dim="c")]  # positions of the categories
     codes: Annotated[tuple[Annotated[tuple[int, ...], Items(1)], ...], Items(dim="c")]
     rest: Annotated[tuple[bool, ...], Items(dim="c")]
 
@@ -144,22 +136,13 @@ class TableEncoder(Kept):
 
     Labels are not used.
 
-    Attributes
-    ----------
-    columns : tuple of ColumnPlan
-        All columns of the training table, in their order.
-    named : bool
-        Whether columns are found by name; otherwise by position.
-    indicators : Indicators or None
-        If given, categories become indicator columns instead of codes.
-    salt : str or None
-        If given, levels are salted SHA-256 digests of the values.
+    ``columns``: All columns of the training table, in their order.
     """
 
     columns: Annotated[tuple[ColumnPlan, ...], Items(1)]
-    named: bool
-    salt: str | None = None
-    indicators: Indicators | None = None
+    named: bool  # whether columns are found by name; otherwise by position
+    salt: str | None = None  # if given, levels are salted SHA-256 digests of the values
+    indicators: Indicators | None = None  # if given, categories become indicator columns instead of codes
 
     def __post_init__(self) -> None:
         if len({plan.name for plan in self.columns}) != len(self.columns):
@@ -190,6 +173,8 @@ class TableEncoder(Kept):
         cls, summaries: Mapping[str, ColumnSummary], *, expand: bool = False, named: bool = True
     ) -> Self:
         """The encoder of a training table from the summaries of its columns."""
+        if not summaries:
+            raise DataError("X must have at least one column, got a table with 0 feature(s).")
         plans = [_plan(name, summary) for name, summary in summaries.items()]
         if all(isinstance(plan, LeftOutColumn) for plan in plans):  # one column is always kept
             last = plans[-1].name

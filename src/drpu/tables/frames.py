@@ -16,6 +16,7 @@ from narwhals.exceptions import NarwhalsError
 from drpu._checks import one_line
 from drpu._typing import IntArray
 from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, warn
+from drpu.tables.values import as_bytes
 
 __all__ = [
     "Frame",
@@ -87,7 +88,7 @@ class FrameRows:
         frame = nw.from_native(self.native, eager_only=True)
         columns = [map(str, frame[name].to_list()) for name in frame.columns]
         texts = map("\x1f".join, zip(*columns, strict=True))
-        digests = (hashlib.blake2b(text.encode(), digest_size=8).digest() for text in texts)
+        digests = (hashlib.blake2b(as_bytes(text), digest_size=8).digest() for text in texts)
         return np.frombuffer(b"".join(digests), dtype="<i8").astype(np.int64)
 
     def stack(self, parts: Sequence[FrameRows]) -> FrameRows:

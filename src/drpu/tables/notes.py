@@ -83,20 +83,14 @@ _TEXTS = {
 class Note(Kept):
     """One finding about a training table.
 
-    Attributes
-    ----------
-    code : str
-        What was found: "gives-away", "missing-by-label", "time", "identifier", "other-scenario", "copies",
-        "constant", "case-control", "left-out" or "text". There is something to do about the first seven.
-    column : str
-        The column, or an empty string if the note is about rows.
-    number : float
-        An AUC, a share or a count, depending on the code.
+    ``code``: What was found: "gives-away", "missing-by-label", "time", "identifier", "other-scenario",
+    "copies", "constant", "case-control", "left-out" or "text". There is something to do about the first
+    seven.
     """
 
     code: Annotated[str, Text(choices=tuple(_TEXTS))]
-    column: str = ""
-    number: Annotated[float, Number(0)] = 0.0
+    column: str = ""  # the column, or an empty string if the note is about rows
+    number: Annotated[float, Number(0)] = 0.0  # an AUC, a share or a count, depending on the code
 
     def __str__(self) -> str:
         return self.text()
@@ -117,26 +111,7 @@ class Note(Kept):
 def table_notes(
     positive: Any, unlabeled: Any, table: TableEncoder | None = None, *, scenario: str = "case-control"
 ) -> tuple[Note, ...]:
-    """Notes about encoded training rows, the worst first; none for sparse rows and images.
-
-    Parameters
-    ----------
-    positive, unlabeled : ndarray of shape (n, d)
-        Encoded rows of the two samples, each in the order of the table; NaN is a missing value.
-    table : TableEncoder, optional
-        What the rows were encoded by; it names the columns.
-    scenario : str
-        What the user said about the two samples.
-
-    Examples
-    --------
-    >>> rng = np.random.default_rng(0)
-    >>> months = np.repeat([202601.0, 202602.0, 202603.0], 100)
-    >>> P, U = (np.column_stack([rng.normal(size=300), months]) for _ in range(2))
-    >>> for note in table_notes(P, U):
-    ...     print(note.code, note.column, note.number)
-    time 1 3
-    """
+    """Notes about encoded training rows, the worst first; none for sparse rows and images."""
     if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
         return ()
     found = [] if table is None else list(_of_plans(table))

@@ -23,6 +23,7 @@ __all__ = [
     "NUMBER",
     "READERS",
     "VALUES",
+    "as_bytes",
     "common_name",
     "days",
     "declared_kind",
@@ -152,7 +153,12 @@ def common_name(value: Any) -> str:
 
 def hash_of(text: str) -> int:
     """A hash in 64 bits that is the same in every process."""
-    return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
+    return int.from_bytes(hashlib.blake2b(as_bytes(text), digest_size=8).digest(), "little")
+
+
+def as_bytes(text: str) -> bytes:
+    """A text in UTF-8; halves of surrogate pairs, which Python allows, are kept."""
+    return text.encode("utf-8", "surrogatepass")
 
 
 def is_whole(value: Any) -> bool:
@@ -170,7 +176,10 @@ def _as_number(value: Any) -> float:
             return math.nan
         return float(_TRUTH[text]) if text in _TRUTH else _plain_number(text)
     if isinstance(value, (bool, np.bool_, int, float, np.number, Decimal)) and is_plain(value):
-        return float(value)
+        try:
+            return float(value)
+        except OverflowError:  # an integer; a string or decimal with as many digits is infinite
+            return math.inf if value > 0 else -math.inf
     raise TypeError(f"a value is of type {type(value).__name__}, not a number.")
 
 
@@ -231,8 +240,8 @@ def declared_kind(dtype: Any) -> str:
 
 def numeric(series: nw.Series[Any]) -> FloatArray:
     """Numbers, with NaN for missing values."""
-    if series.dtype not in (nw.Float64, nw.Float32):
-        series = series.cast(nw.Float64)
+    if not series.dtype.is_integer() and series.dtype not in (nw.Float64, nw.Float32):
+        series = series.cast(nw.Float64)  # which Arrow refuses for integers above 2**53
     return np.asarray(series.to_numpy(), dtype=np.float64)
 
 

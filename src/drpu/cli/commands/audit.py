@@ -6,7 +6,20 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Answers, By, Costs, Data, Keep, Level, Output, Prior, Reading, Saved, Seed
+from drpu.cli.options import (
+    Answers,
+    By,
+    Costs,
+    Data,
+    Formulas,
+    Keep,
+    Level,
+    Output,
+    Prior,
+    Reading,
+    Saved,
+    Seed,
+)
 from drpu.cli.show import Result, about, standing
 from drpu.report.texts import figure_text, number, share
 
@@ -32,6 +45,7 @@ def audit(
     ] = "auto",
     by: By = None,
     keep: Keep = None,
+    formulas: Formulas = False,
     level: Level = 0.95,
     seed: Seed = 0,
     reading: Reading,
@@ -66,7 +80,7 @@ def audit(
         else:
             plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
     rows = None if kept is None else kept.take(plan.rows)
-    write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data])
+    write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data], formulas=formulas)
     if by is None:
         names = ("n", "rows", "expected_width", "population", "level")
         facts = {name: getattr(plan, name) for name in names}

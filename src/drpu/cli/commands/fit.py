@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import warnings
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +11,7 @@ import typer
 
 from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text, option
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
-from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning
+from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning, heard
 from drpu.report.texts import prior_text, scenario_text
 
 __all__ = ["fit"]
@@ -147,20 +146,18 @@ def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
 
     label: Any = None if text is None else _typed(y, text)
     y = split_negatives(y, negative, label)[0]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", PositiveLabelWarning)
-        try:
-            read_labels(y, label)
-        except PositiveLabelWarning as guess:
-            import numpy as np
+    with heard() as found:
+        read_labels(y, label)
+    if any(isinstance(warning, PositiveLabelWarning) for warning in found):
+        import numpy as np
 
-            values, counts = np.unique(y.astype(str), return_counts=True)
-            pairs = zip(values.tolist(), counts, strict=True)
-            shown = " and ".join(f"{value!r} ({n:,} rows)" for value, n in pairs)
-            raise LabelError(
-                f"the labels are {shown}: say which one marks the positives, with "
-                f"--pos-label {shlex.quote(str(values[0]))}."
-            ) from guess
+        values, counts = np.unique(y.astype(str), return_counts=True)
+        pairs = zip(values.tolist(), counts, strict=True)
+        shown = " and ".join(f"{value!r} ({n:,} rows)" for value, n in pairs)
+        raise LabelError(
+            f"the labels are {shown}: say which one marks the positives, with "
+            f"--pos-label {shlex.quote(str(values[0]))}."
+        )
     return label
 
 

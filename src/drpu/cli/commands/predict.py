@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import By, Data, Decision, Keep, Level, Output, Prior, Reading, Saved
+from drpu.cli.options import By, Data, Decision, Formulas, Keep, Level, Output, Prior, Reading, Saved
 from drpu.cli.show import Result, about, by_group, standing
 from drpu.report.texts import prior_text, share
 
@@ -33,6 +33,7 @@ def predict(
             f"of more than {EXPLAINED:,} rows to the flagged ones only.",
         ),
     ] = 0,
+    formulas: Formulas = False,
     level: Level = 0.95,
     decision: Decision,
     reading: Reading,
@@ -82,7 +83,7 @@ def predict(
     values = (facts or standing(classifier)) | {"rows": n, "flagged": flagged, "out": out}
     if out == PIPE and output.json:
         return Result(values | {"answers": answers})
-    write_table(out, beside(kept, answers), inputs=[saved.artifact, data])
+    write_table(out, beside(kept, answers), inputs=[saved.artifact, data], formulas=formulas)
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
     if by is None:
         line += f"; share of positives {prior_text(classifier.test_prior_)}"

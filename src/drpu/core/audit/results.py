@@ -136,7 +136,7 @@ def more_precise(
     better = {
         name: figure
         for name, figure in ((name, getattr(measured, name)) for name in names)
-        if figure.high - figure.low < getattr(high, name) - getattr(low, name)
+        if not figure.high - figure.low >= getattr(high, name) - getattr(low, name)  # also if that is NaN
     }
     return (
         replace(expected, **{name: figure.value for name, figure in better.items()}),

@@ -189,7 +189,8 @@ def saturation(reference: ScoreTails, prior: float, recall: float) -> float:
     """Density of negatives over that of positives above the threshold with this recall.
 
     It is the part that the error of the scores explains: see :func:`drpu.core.calibration.noisy_curve`.
+    Twice that error is used, because a limit depends on it.
     """
     prior = min(max(prior, 1e-3), 1 - 1e-3)
-    found, wrong = noisy_curve(fit_plateau(reference, prior), prior, score_error(reference))
+    found, wrong = noisy_curve(fit_plateau(reference, prior), prior, 2 * score_error(reference))
     return float(np.interp(recall, found, np.minimum(wrong / np.maximum(found, 1e-300), 0.9)))

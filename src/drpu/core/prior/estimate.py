@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from html import escape
+from numbers import Real
 from typing import Annotated, Any, Self, TypeAlias
 
 import numpy as np
@@ -79,6 +80,10 @@ class PriorEstimate:
     upper: Annotated[float, Number(0, 1)] | None = None
 
     def __post_init__(self) -> None:
+        if not all(isinstance(part, Real) for part in (self.value, self.low, self.high, self.level)):
+            raise PriorError(
+                f"value, low, high and level must be numbers, got {self.value!r:.100} and others."
+            )
         if not 0 <= self.low <= self.value <= self.high <= 1:
             raise PriorError(
                 f"a prior needs 0 <= low <= value <= high <= 1, "

@@ -5,7 +5,8 @@ that all of them hold together at the requested level.
 
 Values are shrunk towards the prior of all rows, :math:`\pi`, by the usual empirical Bayes rule:
 :math:`w_g \pi_g + (1 - w_g) \pi` with :math:`w_g = \tau^2 / (\tau^2 + s_g^2)`. :math:`s_g` is the
-standard error that the interval of the group implies, and :math:`\tau^2` is the variance between
+standard error by the rows of the group alone: an error of the training prior is that of all groups, and no
+reason to shrink one to the others. :math:`\tau^2` is the variance between
 groups by the method of Paule and Mandel: the value at which
 :math:`\sum_g (\pi_g - \bar\pi)^2 / (\tau^2 + s_g^2)` is :math:`K - 1`.
 """
@@ -18,14 +19,17 @@ from html import escape
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import chdtrc, ndtri
 
 from drpu._checks import check_fraction
 from drpu._typing import FloatArray
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError
 
-__all__ = ["GroupPrior", "GroupPriors", "between_groups", "joint_level", "shrink"]
+__all__ = ["GroupPrior", "GroupPriors", "GroupReading", "between_groups", "joint_level", "shrink"]
+
+
+DIFFERENT = 0.001  # below this p-value groups have different priors
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +88,15 @@ class GroupPriors:
         Level at which all intervals of the groups hold together.
     between : float
         Standard deviation of the priors between groups, without sampling error.
+    p_value : float
+        Of the test that all groups have one prior, by the rows of the groups alone.
     """
 
     groups: tuple[GroupPrior, ...]
     whole: PriorEstimate
     level: float
     between: float
+    p_value: float = 1.0
 
     def __len__(self) -> int:
         return len(self.groups)
@@ -121,8 +128,9 @@ class GroupPriors:
 
     @property
     def differ(self) -> bool:
-        """Whether the priors of the groups differ: no value lies within all limits."""
-        return max(group.prior.low for group in self) > min(group.prior.high for group in self)
+        """Whether the priors of the groups differ, by the test or because no value lies within all limits."""
+        apart = max(group.prior.low for group in self) > min(group.prior.high for group in self)
+        return self.p_value < DIFFERENT or apart
 
     def _repr_html_(self) -> str:
         rows = "".join(
@@ -150,49 +158,55 @@ def standard_error(prior: PriorEstimate) -> float:
 
 def between_groups(values: FloatArray, errors: FloatArray) -> float:
     """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences."""
-
-    def excess(tau2: float) -> float:
-        weight = 1 / (tau2 + np.maximum(errors, 1e-9) ** 2)
-        mean = float((weight * values).sum() / weight.sum())
-        return float((weight * (values - mean) ** 2).sum()) - (len(values) - 1)
-
-    if len(values) < 2 or excess(0.0) <= 0:
+    if len(values) < 2 or _misfit(values, errors, 0.0) <= len(values) - 1:
         return 0.0
     low, high = 0.0, 1.0  # shares lie in [0, 1]: their variance cannot exceed 1
     for _ in range(60):
         middle = (low + high) / 2
-        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+        more = _misfit(values, errors, middle) > len(values) - 1
+        low, high = (middle, high) if more else (low, middle)
     return (low + high) / 2
 
 
-def shrink(
-    names: Sequence[Any],
-    sizes: Sequence[int],
-    alone: Sequence[PriorEstimate],
-    p_values: Sequence[float],
-    whole: PriorEstimate,
-    level: float,
-    shifts: Sequence[str] | None = None,
-) -> GroupPriors:
+def _misfit(values: FloatArray, errors: FloatArray, tau2: float) -> float:
+    """Sum of the squared distances from the mean, each divided by its variance."""
+    weight = 1 / (tau2 + np.maximum(errors, 1e-9) ** 2)
+    mean = float((weight * values).sum() / weight.sum())
+    return float((weight * (values - mean) ** 2).sum())
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReading:
+    """The prior of a group by its rows alone, and the standard error by their number."""
+
+    name: Any
+    n: int
+    prior: PriorEstimate
+    error: float
+    p_value: float = 1.0
+    shift: str = "prior"
+
+
+def shrink(groups: Sequence[GroupReading], whole: PriorEstimate, level: float) -> GroupPriors:
     """Priors of groups, shrunk towards the prior of all rows.
 
-    The limits of ``alone`` are at the level of :func:`joint_level`, those of the result hold together.
+    The limits of ``groups`` are at the level of :func:`joint_level`, those of the result hold together.
     """
-    if not names:
+    if not groups:
         raise DataError("there must be at least one group, got none.")
-    values = np.array([prior.value for prior in alone])
-    errors = np.array([standard_error(prior) for prior in alone])
+    values = np.array([group.prior.value for group in groups])
+    errors = np.array([group.error for group in groups])
     tau2 = between_groups(values, errors)
-    groups = []
-    moved = ["prior"] * len(names) if shifts is None else shifts
-    for name, n, prior, error, p_value, shift in zip(
-        names, sizes, alone, errors, p_values, moved, strict=True
-    ):
-        weight = 1.0 if error == 0 or len(names) == 1 else tau2 / (tau2 + float(error) ** 2)
-        value = weight * prior.value + (1 - weight) * whole.value
-        shrunk = replace(prior, value=min(max(value, prior.low), prior.high))
-        groups.append(GroupPrior(name, int(n), shrunk, prior, weight, float(p_value), shift))
-    return GroupPriors(tuple(groups), whole, level, float(np.sqrt(tau2)))
+    found = []
+    for group in groups:
+        alone = group.prior
+        weight = 1.0 if group.error == 0 or len(groups) == 1 else tau2 / (tau2 + group.error**2)
+        value = weight * alone.value + (1 - weight) * whole.value
+        shrunk = replace(alone, value=min(max(value, alone.low), alone.high))
+        found.append(GroupPrior(group.name, group.n, shrunk, alone, weight, group.p_value, group.shift))
+    degrees = len(groups) - 1
+    p_value = float(chdtrc(degrees, _misfit(values, errors, 0.0))) if degrees else 1.0
+    return GroupPriors(tuple(found), whole, level, float(np.sqrt(tau2)), p_value)
 
 
 def with_answers(found: GroupPriors, answered: dict[Any, PriorEstimate]) -> GroupPriors:

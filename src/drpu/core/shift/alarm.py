@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from copy import copy
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Annotated, Self
 
 import numpy as np
@@ -24,18 +23,11 @@ _STRENGTH = 20.0  # weight of the mixture over alternatives, in rows
 _QUANTILES = 25  # thresholds to choose from
 _MOST_STARTS = 2000  # largest number of tests; those with the least evidence are dropped
 
-
-@dataclass(frozen=True, slots=True)
-class _Reference:
-    """The threshold in use and the limits of the share of rows above it."""
-
-    cell: int  # rows in this cell or a higher one are above the threshold
-    value: float
-    low: float
-    high: float
+_Watched = tuple[int, float, float, float]
 
 
-@dataclass(slots=True)
+@kept("alarm")
+@dataclass(frozen=True, eq=False)
 class PriorAlarm:
     r"""Test that the prior of a stream equals the prior of the classifier, valid at any time.
 
@@ -71,15 +63,24 @@ class PriorAlarm:
     customer.
     """
 
-    alpha: float
-    _reference: _Reference
-    evidence: float = 0.0
+    alpha: Annotated[float, Number(above=0, high=1)]
+    cell: Annotated[int, Whole(0)]  # rows in this cell or a higher one are above the threshold
+    value: Annotated[float, Number(above=0, high=1)]  # share of rows above it, with its limits
+    low: Annotated[float, Number(above=0, high=1)]
+    high: Annotated[float, Number(above=0, high=1)]
+    evidence: Annotated[float, Number(0, math.inf)] = 0.0
     raised: bool = False
-    rows: float = 0.0
-    _above: FloatArray = field(default_factory=lambda: np.zeros(1))
-    _count: FloatArray = field(default_factory=lambda: np.zeros(1))
-    _order: FloatArray = field(default_factory=lambda: np.zeros(1))
-    _next: float = _SPACING
+    rows: Annotated[float, Number(0)] = 0.0
+    above: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))  # by test
+    count: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
+    order: Annotated[FloatArray, Array("s", low=0)] = field(default_factory=lambda: np.zeros(1))
+    next: Annotated[float, Number(0)] = _SPACING  # number of rows at which another test starts
+
+    def __post_init__(self) -> None:
+        if not len(self.above) or not self.low <= self.value <= self.high < 1 or self.alpha >= 1:
+            raise DataError("the parts of an alarm must agree: its shares, and its number of tests.")
+        if (self.above > self.count).any():
+            raise DataError("an alarm must not count more rows above the level than there are rows.")
 
     @classmethod
     def of(
@@ -91,89 +92,38 @@ class PriorAlarm:
     ) -> Self:
         """The alarm for a stream in which the share of negatives has grown by ``growth``."""
         check_fraction("alpha", alpha)
-        return cls(alpha, _watched(reference, growth, alpha / 5))
+        return cls(alpha, *_watched(reference, growth, alpha / 5))
 
     @property
     def level(self) -> float:
         """Evidence above which the alarm is raised."""
         return 1 / (self.alpha - self.alpha / 5)
 
-    def update(self, batch: ScoreTails) -> bool:
-        """Add the counts of a batch and return whether the alarm has been raised, now or before."""
+    def updated(self, batch: ScoreTails) -> Self:
+        """The alarm after the counts of a batch; once raised it stays raised."""
         n = batch.n
-        above = n * float(batch.counts[self._reference.cell :].sum()) / max(float(batch.counts.sum()), 1e-300)
-        self._above, self._count = self._above + above, self._count + n
-        self.rows += n
+        reached = n * float(batch.counts[self.cell :].sum()) / max(float(batch.counts.sum()), 1e-300)
+        above, count, order = self.above + reached, self.count + n, self.order
         with np.errstate(over="ignore"):
-            terms = _weight(self._order) * np.exp(self._log_ratios())
-        self.evidence = float(terms.sum())
-        self.raised = self.raised or self.evidence >= self.level
-        if self.rows >= self._next:
-            self._start(terms)
-        return self.raised
+            terms = _weight(order) * np.exp(self._log_ratios(above, count))
+        evidence, rows, start = float(terms.sum()), self.rows + n, self.next
+        if rows >= start:  # another test, which uses the rows from here on
+            kept = np.arange(len(terms))
+            if len(terms) >= _MOST_STARTS:
+                kept = np.delete(kept, int(terms.argmin()))
+            above, count = np.append(above[kept], 0.0), np.append(count[kept], 0.0)
+            order, start = np.append(order[kept], order[kept].max() + 1), rows + _SPACING
+        return replace(
+            self, evidence=evidence, raised=self.raised or evidence >= self.level, rows=rows,
+            above=above, count=count, order=order, next=start,
+        )  # fmt: skip
 
-    def _log_ratios(self) -> FloatArray:
-        at, x, t = self._reference, self._above, self._count
+    def _log_ratios(self, x: FloatArray, t: FloatArray) -> FloatArray:
         with np.errstate(invalid="ignore"):
-            p = np.clip(np.where(t > 0, x / t, at.value), at.low, at.high)
-        A, B = _STRENGTH * at.value, _STRENGTH * (1 - at.value)
+            p = np.clip(np.where(t > 0, x / t, self.value), self.low, self.high)
+        A, B = _STRENGTH * self.value, _STRENGTH * (1 - self.value)
         mixture = betaln(x + A, t - x + B) - betaln(A, B)
         return np.asarray(mixture - x * np.log(p) - (t - x) * np.log1p(-p))
-
-    def _start(self, terms: FloatArray) -> None:
-        """Start another test, which uses the rows from here on."""
-        if len(self._count) >= _MOST_STARTS:
-            kept = np.delete(np.arange(len(terms)), int(terms.argmin()))
-            self._above, self._count, self._order = (
-                values[kept] for values in (self._above, self._count, self._order)
-            )
-        self._above, self._count = np.append(self._above, 0.0), np.append(self._count, 0.0)
-        self._order = np.append(self._order, self._order.max() + 1)
-        self._next = self.rows + _SPACING
-
-    def copy(self) -> Self:
-        """An independent copy; an update replaces the arrays and never changes them."""
-        return copy(self)
-
-    def record(self) -> AlarmRecord:
-        """The numbers from which ``record.alarm()`` makes an equal alarm."""
-        at = self._reference
-        return AlarmRecord(
-            self.alpha, at.cell, at.value, at.low, at.high, self.evidence, self.raised, self.rows,
-            self._above, self._count, self._order, self._next,
-        )  # fmt: skip
-
-
-@kept("alarm")
-@dataclass(frozen=True, eq=False)
-class AlarmRecord:
-    """What a file keeps of a :class:`PriorAlarm`."""
-
-    alpha: Annotated[float, Number(above=0, high=1)]
-    cell: Annotated[int, Whole(0)]
-    value: Annotated[float, Number(above=0, high=1)]
-    low: Annotated[float, Number(above=0, high=1)]
-    high: Annotated[float, Number(above=0, high=1)]
-    evidence: Annotated[float, Number(0, math.inf)]
-    raised: bool
-    rows: Annotated[float, Number(0)]
-    above: Annotated[FloatArray, Array("s", low=0)]
-    count: Annotated[FloatArray, Array("s", low=0)]
-    order: Annotated[FloatArray, Array("s", low=0)]
-    next: Annotated[float, Number(0)]
-
-    def __post_init__(self) -> None:
-        if not len(self.above) or not self.low <= self.value <= self.high < 1 or self.alpha >= 1:
-            raise DataError("the parts of an alarm must agree: its shares, and its number of tests.")
-        if (self.above > self.count).any():
-            raise DataError("an alarm must not count more rows above the level than there are rows.")
-
-    def alarm(self) -> PriorAlarm:
-        """The alarm of which this is the record."""
-        return PriorAlarm(
-            self.alpha, _Reference(self.cell, self.value, self.low, self.high), self.evidence, self.raised,
-            self.rows, self.above, self.count, self.order, self.next,
-        )  # fmt: skip
 
 
 def _weight(order: FloatArray) -> FloatArray:
@@ -181,7 +131,7 @@ def _weight(order: FloatArray) -> FloatArray:
     return np.asarray(1 / (3.4 * (order + 1) * np.log(order + 2) ** 2))
 
 
-def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: float) -> _Reference:
+def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: float) -> _Watched:
     """The threshold that is most informative about the prior, with the expected share above it."""
     a, b = reference.survival, reference.positive_survival
     ranks = np.unique(np.linspace(0, len(b) - 1, _QUANTILES).round().astype(int))
@@ -197,8 +147,8 @@ def _watched(reference: ScoreTails, growth: tuple[float, float, float], alpha: f
     return _inside(k, (1 - middle) * b[k] + middle * a[k], min(corners), max(corners))
 
 
-def _inside(level: int, value: float, low: float, high: float) -> _Reference:
-    """The reference with shares moved away from 0 and 1, where likelihoods vanish."""
+def _inside(level: int, value: float, low: float, high: float) -> _Watched:
+    """The first cell above the threshold, and shares moved away from 0 and 1, where likelihoods vanish."""
     low, high = max(low, 1e-9), min(high, 1 - 1e-9)
     low, high = min(low, 1 - 1e-9), max(high, 1e-9)
-    return _Reference(level + 1, float(min(max(value, low), high)), float(low), float(high))
+    return level + 1, float(min(max(value, low), high)), float(low), float(high)

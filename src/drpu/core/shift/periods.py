@@ -419,6 +419,22 @@ class Evidence:
         """Move of the prior if only the prior moved; limited, because a single extreme one spoils a slope."""
         return float(np.clip(odds_move(self.train.value, self.adapted.value), -_MOST_MOVE, _MOST_MOVE))
 
+    def noise(self, prior: float, n: float, *, slope: float = 1.0) -> float:
+        """Standard error of a reading of the prior by the number of rows alone.
+
+        The share J of the variance of the classes that the probabilities p explain, Var(p) / (m (1 - m)) with
+        their mean m, is the information about the prior: it has the variance prior (1 - prior) / (n J) if
+        only the prior moved. Otherwise the prior follows the mean of p, whose variance is Var(p) / n.
+        """
+        weight = self.counts / self.counts.sum()
+        m = float(np.clip(weight @ self.probability, _EDGE, 1 - _EDGE))
+        variance = max(float(weight @ (self.probability - m) ** 2), 1e-6)
+        share = (prior * n + 0.5) / (n + 1)
+        spread = share * (1 - share)
+        if self.moved == "prior":
+            return math.sqrt(spread * m * (1 - m) / (n * variance))
+        return slope * spread / (m * (1 - m)) * math.sqrt(variance / n)
+
     @property
     def guarded(self) -> float:
         """Move of the prior that the rows show: ``matched`` if only the prior moved, else ``mean_move``."""

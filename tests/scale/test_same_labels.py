@@ -1,0 +1,131 @@
+"""A row has one label in every library and file, in any order and division, or there is an error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from drpu import BoostedRatio, DRPUClassifier, count_batches, save, score_batches
+from drpu.cli import main
+from drpu.exceptions import DataError
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:PySpark does not yet fully support pandas", "ignore::drpu.exceptions.DRPUWarning"
+)
+
+
+def rows(n, shift, seed):
+    """Columns whose values look like those of another type when other rows are left out."""
+    rng = np.random.default_rng(seed)
+    wards = ["1.0", "2.0", "2.1-beta", "NA", "true", "007"]
+    mixed = rng.choice(np.array(["true", "false", "unknown"]), n, p=[0.3 + shift, 0.4 - shift, 0.3])
+    return pd.DataFrame(
+        {
+            "amount": np.where(rng.random(n) < 0.1, np.nan, rng.normal(shift, 1, n).round(3)),
+            "count": rng.integers(0, 5, n),
+            "flag": mixed.astype(object),
+            "ward": rng.choice(
+                np.array(wards), n, p=np.array([1, 1, 1, 1 + 4 * shift, 1, 1]) / (6 + 4 * shift)
+            ),
+            "country": rng.choice(np.array(["NA", "DE", "None", "nan"]), n).astype(object),
+            "day": pd.Timestamp("2026-04-01") + pd.to_timedelta(rng.integers(0, 60 * 24, n), unit="h"),
+            "open": rng.random(n) < 0.5 + shift / 2,
+        }
+    ).astype({"ward": object})
+
+
+TRAIN = pd.concat([rows(150, 0.3, 0), rows(500, 0.0, 1)], ignore_index=True)
+CLF = DRPUClassifier(BoostedRatio(n_rounds=25), holdout=2, random_state=0)
+CLF.fit(TRAIN, np.repeat([1, 0], [150, 500]))
+NEW = rows(120, 0.2, 2)
+RATIO = CLF.ratio(NEW)
+ORDER = np.random.default_rng(3).permutation(len(NEW))
+PIECES = np.array_split(ORDER, [1, 3, 10, 11, 60])
+
+
+def ratios(source, **options):
+    return np.concatenate([batch["ratio"] for batch in score_batches(CLF, source, **options)])
+
+
+IN_MEMORY = {
+    "pandas": lambda frame: frame,
+    "objects": lambda frame: frame.astype(object),
+    "nullable": lambda frame: frame.convert_dtypes(),
+    "categories": lambda frame: frame.astype({"flag": "category", "ward": "category"}),
+    "polars": pl.from_pandas,
+    "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    "Arrow types of pandas": lambda frame: frame.convert_dtypes(dtype_backend="pyarrow"),
+    "columns in another order": lambda frame: frame[frame.columns[::-1]],
+    "dates as text": lambda frame: frame.assign(day=frame["day"].dt.strftime("%Y-%m-%d %H:%M:%S")),
+    "dates in seconds": lambda frame: frame.assign(day=frame["day"].astype("datetime64[s]")),
+}
+
+
+@pytest.mark.parametrize("form", IN_MEMORY)
+def test_rows_in_memory_have_one_label(form):
+    found = np.empty(len(NEW))
+    for piece in PIECES:
+        found[piece] = CLF.ratio(IN_MEMORY[form](NEW.iloc[piece].reset_index(drop=True)))
+    np.testing.assert_array_equal(found, RATIO)
+
+
+def test_parquet_files_and_folders_have_one_label(tmp_path):
+    for k, piece in enumerate(PIECES):
+        NEW.iloc[piece].to_parquet(tmp_path / f"{k}.parquet", index=False)
+    whole = np.concatenate(PIECES)
+    np.testing.assert_array_equal(ratios(tmp_path), RATIO[whole])
+    np.testing.assert_array_equal(ratios(tmp_path, batch_size=7), RATIO[whole])
+    np.testing.assert_array_equal(ratios(tmp_path / "4.parquet"), RATIO[PIECES[4]])
+
+
+def test_a_file_with_an_empty_column_does_not_change_the_others(tmp_path):
+    empty = NEW[:40].assign(amount=None)
+    table = pa.Table.from_pandas(empty, preserve_index=False)
+    assert pa.types.is_null(table.schema.field("amount").type)
+    pq.write_table(table, tmp_path / "0.parquet")
+    NEW[40:].to_parquet(tmp_path / "1.parquet", index=False)
+    expected = np.concatenate([CLF.ratio(empty.astype({"amount": float})), RATIO[40:]])
+    np.testing.assert_array_equal(ratios(tmp_path), expected)
+
+
+@pytest.mark.parametrize("change", [lambda f: f.drop(columns="flag"), lambda f: f.rename(columns=str.upper)])
+@pytest.mark.parametrize("place", ["0", "2"])
+def test_a_file_of_a_folder_that_lacks_a_column_is_refused(change, place, tmp_path, capsys):
+    NEW[:60].to_parquet(tmp_path / "1.parquet", index=False)
+    change(NEW[60:]).to_parquet(tmp_path / f"{place}.parquet", index=False)
+    with pytest.raises(DataError, match=r"columns of the other files|no column"):
+        count_batches(CLF, tmp_path)
+    save(CLF, tmp_path / "a.drpu")
+    assert main(["predict", str(tmp_path / "a.drpu"), str(tmp_path)]) != 0
+    capsys.readouterr()
+
+
+def test_dask_has_one_label():
+    dask = pytest.importorskip("dask.dataframe")
+    whole = np.concatenate(PIECES)
+    frame = dask.from_pandas(NEW.iloc[whole].reset_index(drop=True), npartitions=5, sort=False)
+    scored = score_batches(CLF, frame).compute(scheduler="synchronous")
+    np.testing.assert_array_equal(scored["ratio"], RATIO[whole])
+
+
+SPARK_TYPES = "amount double, count long, flag string, ward string, country string, day string, open boolean"
+
+
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York", "Asia/Tokyo"])
+def test_spark_has_one_label_in_every_zone_of_the_session(zone, spark):
+    before = spark.conf.get("spark.sql.session.timeZone")
+    spark.conf.set("spark.sql.session.timeZone", zone)
+    try:
+        table = NEW.assign(day=NEW["day"].astype(str), place=np.arange(len(NEW))).astype(object)
+        records = table.where(table.notna(), None).to_numpy().tolist()
+        frame = spark.createDataFrame(records, f"{SPARK_TYPES}, place long")
+        frame = frame.withColumn("day", frame["day"].cast("timestamp")).repartition(3)
+        scored = score_batches(CLF, frame, columns=list(NEW.columns)).select("place", "ratio").collect()
+    finally:
+        spark.conf.set("spark.sql.session.timeZone", before)
+    found = {line["place"]: line["ratio"] for line in scored}
+    np.testing.assert_array_equal([found[k] for k in range(len(NEW))], RATIO)
