@@ -163,8 +163,8 @@ def recipe(
     if flavour == "ours":
         return _ours(data)
     if flavour in LADDER:
-        options = {"network": "resnet9", "effort": flavour, "augment": "crop-flip-cutout"}
-        return Recipe(flavour, method, options, prior="best", calibrated=True)
+        level = {"network": "resnet9", "effort": flavour, "augment": "crop-flip-cutout"}
+        return Recipe(flavour, method, level, prior="best", calibrated=True)
     if flavour in AUGMENTED:
         named = CANDIDATES[flavour][case or data.name]
         name = candidate or next(iter(named))

@@ -347,7 +347,8 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
     plain = type(learner)().get_params(deep=False)
     changes = {name: value for name, value in wanted.items() if getattr(learner, name) == plain[name]}
-    return clone(learner).set_params(effort=None, **changes)
+    made: NetworkRatio = clone(learner).set_params(effort=None, **changes)
+    return made
 
 
 def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int) -> Options:
