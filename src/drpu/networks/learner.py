@@ -40,10 +40,10 @@ class NetworkRatio(RatioLearner):
         ``"auto"`` uses the residual network, with 16 channels in its first layer, for images with
         sides of at least 16 pixels, and the perceptron for all other rows.
     effort : {"low", "medium", "high"}, optional
-        A level of cost and accuracy of ``resnet9``, see :data:`EFFORTS`. It sets ``hidden``, ``epochs``,
-        ``batch_size``, ``learning_rate``, ``teachers``, ``students``, ``refresh`` and ``mixup``, for named
-        changes of images also ``average_views``, and on a GPU ``dtype``. An option that you set yourself
-        to another value than its default is kept.
+        A level of cost and accuracy of ``resnet9``, each about twice as slow as the one before. It sets
+        ``hidden``, ``epochs``, ``batch_size``, ``learning_rate``, ``teachers``, ``students``, ``refresh`` and
+        ``mixup``, for named changes of images also ``average_views``, and on a GPU ``dtype``. An option
+        that you set yourself to another value than its default is kept.
     augment : str or callable, optional
         Random changes of training rows that do not change their class. One or more of ``"shift"``,
         ``"crop"``, ``"flip"``, ``"cutout"`` and ``"affine"``, joined by hyphens, as in
