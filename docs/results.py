@@ -327,7 +327,6 @@ def _month_figures(found: dict[str, Any]) -> list[str]:
     ]
 
 
-<<<<<<< HEAD
 def effort() -> str:
     """Cost and accuracy of the levels of effort on CIFAR-10; high is ``beyond`` of the paper's study."""
     lines = []
@@ -344,7 +343,8 @@ def effort() -> str:
         "versions": {"torch": device["torch"], "on": device["device"]},
     }
     return _table(["effort", "accuracy", "time", "memory of the GPU", "trials"], lines, source)
-=======
+
+
 def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
     """The lines of the periods with these values; ``rate`` 0 is the mean over the rates."""
     lines = source["periods"]
@@ -435,7 +435,6 @@ def answers_curve() -> str:
     label = "Accuracy in the next period by number of answers, with 10, 30 and 60 percent labelled"
     head = f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">'
     return f"{head}{''.join(parts)}</svg>\n\n{_written(source)}\n"
->>>>>>> main
 
 
 TABLES = {

@@ -47,31 +47,16 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
-<<<<<<< HEAD
-    bar = iter(progress(range(len(seeds)), total=len(seeds), label="networks", show=learner.verbose > 0))
-    trial = _Rounds(learner, split, bar)
-    scores = trial.score(trial.teach(seeds[: learner.teachers]))
-    for number in range(rounds):
-        first = learner.teachers + number * students
-        last = number + 1 == rounds
-        fitted = trial.learn(seeds[first : first + students], scores, last=last)
-        if last:
-            networks = list(fitted)
-        else:
-            scores = trial.score(fitted)
-    next(bar, None)  # so that the progress bar ends at 100 %
-=======
     trial = _Rounds(learner, split, len(seeds))
     with progress_bar("networks", show=learner.verbose > 0):
         scores = trial.score(trial.teach(seeds[: learner.teachers]))
         for number in range(rounds):
-            first = learner.teachers + number * students
-            fitted = trial.learn(seeds[first : first + students], scores)
-            if number + 1 == rounds:
+            first, last = learner.teachers + number * students, number + 1 == rounds
+            fitted = trial.learn(seeds[first : first + students], scores, last=last)
+            if last:
                 networks = list(fitted)
             else:
                 scores = trial.score(fitted)
->>>>>>> main
     return joined(networks)
 
 
@@ -137,14 +122,9 @@ class _Rounds:
         at_once = len(networks) if refreshed else 1
         while networks:
             group, networks = networks[:at_once], networks[at_once:]
-<<<<<<< HEAD
-            for network in fit_networks(options, sample, self.held, group, shared=shared, on_epoch=on_epoch):
-                next(self.bar, None)
-=======
             with part(len(group) / self.total):
-                fitted = list(fit_networks(options, sample, self.held, group, shared=shared))
+                fitted = fit_networks(options, sample, self.held, group, shared=shared, on_epoch=on_epoch)
             for network in fitted:
->>>>>>> main
                 at_once = _at_once(network)
                 yield network
 
