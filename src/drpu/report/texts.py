@@ -191,7 +191,8 @@ def _how_sure(data: ReportData) -> tuple[str, str, str]:
 
 def _what_to_do(data: ReportData) -> tuple[str, str, str]:
     question = "What to do?"
-    if data.other_shift:
+    shifted = [group.shift == "other" for group in data.periods] or [data.other_shift]
+    if all(shifted):
         sentence = "More than the share of positives has changed. Find out why before the labels are used."
         return question, "check the data", sentence
     if data.listed is not None and data.groups is not None:
