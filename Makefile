@@ -13,12 +13,13 @@ help:  ## list the targets (the default)
 demo: $(READY)  ## train on digits, change the share of positives, adapt, show the result
 	$(BIN)/python -m drpu.demo
 
-# One thread per worker, because the workers share the cores.
+# One thread per worker, because the workers share the cores. Each starts with one half of the tests, so that
+# fixtures are made once, and takes from the other when it is done.
 test: lint  ## lint, types, import contracts, tests and doctests, without the tests marked "slow"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto -m "not slow"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
 
 test-all: lint  ## the same with the tests marked "slow"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(READY)  ## ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .
@@ -40,7 +41,7 @@ test-floor:  ## run the tests with the oldest versions allowed
 	$(PYTHON) -m venv .venv-floor
 	$(PYTHON) tests/floors.py > .venv-floor/floors.txt
 	.venv-floor/bin/pip install --quiet --disable-pip-version-check --constraint .venv-floor/floors.txt --editable '.[all,dev]'
-	OMP_NUM_THREADS=1 .venv-floor/bin/python -m pytest -n auto -m "not slow"
+	OMP_NUM_THREADS=1 .venv-floor/bin/python -m pytest -n auto --dist worksteal -m "not slow"
 
 paper: $(READY)  ## run the experiments of the paper and rewrite its tables and page
 	$(BIN)/python -m paper run

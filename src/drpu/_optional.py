@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import logging
-import sys
-from collections.abc import Iterable
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
 from drpu.exceptions import MissingExtraError
 
-__all__ = ["inform", "progress", "require"]
-
-Item = TypeVar("Item")
+__all__ = ["require"]
 
 
 def require(module: str, *, extra: str, for_: str) -> Any:
@@ -27,38 +22,3 @@ def require(module: str, *, extra: str, for_: str) -> Any:
             f'{for_} needs {package!r}, which is not installed. Run: pip install "drpu[{extra}]"',
             name=package,
         ) from error
-
-
-def progress(items: Iterable[Item], *, total: int, label: str, show: bool) -> Iterable[Item]:
-    """``items``, with a progress bar if ``show`` is true and tqdm is installed."""
-    if not show:
-        return items
-    try:
-        tqdm = import_module("tqdm.auto").tqdm
-    except ModuleNotFoundError:
-        return items
-    bar: Iterable[Item] = tqdm(items, total=total, desc=label)
-    return bar
-
-
-_LOGGER = logging.getLogger("drpu")
-
-
-class _BesideBars(logging.Handler):
-    """Writes lines above a progress bar, so that they do not mix."""
-
-    def emit(self, record: logging.LogRecord) -> None:
-        line = f"drpu: {self.format(record)}"
-        bars = sys.modules.get("tqdm.std")
-        if bars is None:
-            print(line, file=sys.stderr)
-        else:
-            bars.tqdm.write(line, file=sys.stderr)
-
-
-def inform(message: str) -> None:
-    """Log ``message`` at level INFO; to the standard error if no logging is configured."""
-    if not _LOGGER.hasHandlers():
-        _LOGGER.addHandler(_BesideBars())
-        _LOGGER.setLevel(logging.INFO)
-    _LOGGER.info(message)

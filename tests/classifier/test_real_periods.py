@@ -7,10 +7,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 from sklearn.model_selection import GridSearchCV, KFold
 
-from drpu import Audit, DRPUClassifier, load, ratio_risk_scorer, save
+from drpu import Audit, DRPUClassifier, KernelRatio, load, ratio_risk_scorer, save
 from drpu.exceptions import BacktestWarning, DataError, LabelError, ParameterError, ShiftWarning
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.LabelledSampleWarning")
+
+QUICK = KernelRatio(n_centres=30, width=1.0, ridge=0.1)  # for backtests, which fit once for each period
 
 
 def rows(rng, n, prior, drift=0.0):
@@ -96,7 +98,7 @@ def stationary():
     frame = pd.DataFrame(X, columns=["a", "b", "c"])
     frame["month"] = np.repeat([f"2026-{k:02d}" for k in range(1, 6)], 1000)
     labels = (y & (rng.random(len(y)) < 0.5)).astype(int)
-    clf = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    clf = DRPUClassifier(QUICK, scenario="single-sample", random_state=0)
     return clf.fit(frame, labels, periods="month"), frame, labels
 
 
@@ -117,7 +119,7 @@ def test_the_backtest_of_a_stationary_table_has_a_spread_near_its_noise(stationa
 
 def test_without_a_backtest_everything_else_is_the_same(stationary):
     clf, frame, labels = stationary
-    plain = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    plain = DRPUClassifier(QUICK, scenario="single-sample", random_state=0)
     plain.fit(frame, labels, periods="month", backtest=False)
     assert plain.backtest_ is None
     X = frame[["a", "b", "c"]]
@@ -130,7 +132,7 @@ def test_without_a_backtest_everything_else_is_the_same(stationary):
 )
 def test_too_few_periods_are_a_warning_and_a_fit(stationary, periods, reason):
     _, frame, labels = stationary
-    clf = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    clf = DRPUClassifier(QUICK, scenario="single-sample", random_state=0)
     with pytest.warns(BacktestWarning, match=reason):
         clf.fit(frame[["a", "b", "c"]], labels, periods=periods)
     assert clf.backtest_ is None
@@ -228,10 +230,10 @@ def test_answers_of_two_months_add_up(audited):
 
 def test_known_propensities_correct_for_labels_that_are_no_fair_sample():
     rng = np.random.default_rng(11)
-    X, y = rows(rng, 6000, 0.4)
+    X, y = rows(rng, 4000, 0.4)
     chance = np.where(X[:, 1] > 1, 0.6, 0.1)  # the rate depends on a column
     labels = (y & (rng.random(len(y)) < chance)).astype(int)
-    clf = DRPUClassifier("kernel", scenario="single-sample", random_state=0)
+    clf = DRPUClassifier("kernel", holdout=0.2, scenario="single-sample", random_state=0)
     fair = clf.fit(X, labels, propensity=chance).ratio(X)
     true = np.exp(2.5 * (X[:, 0] - 1.25) + (X[:, 1] - 0.5))
     true = true / (0.4 * true + 0.6)

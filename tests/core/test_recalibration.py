@@ -140,7 +140,7 @@ def test_order_and_scale_of_weights_do_not_matter(parts, random, scale):
 
 def test_answers_of_several_periods_add_up_where_nothing_moves():
     together, kept, last = [], [], []
-    for run in range(30):
+    for run in range(15):
         parts = [period(100 * run + k, 40, -1.0, 0.7) for k in range(5)]
         joined = np.concatenate([z for z, _ in parts]), np.concatenate([y for _, y in parts])
         for found, errors in (
@@ -204,7 +204,7 @@ def test_limits_hold_for_good_wrong_and_useless_scores(design, intercept, slope,
     truth = expit(intercept + slope * z).mean()
     held, runs = 0, 60
     for seed in range(runs):
-        z, y = period(seed, 1500, intercept, slope)
+        z, y = period(seed, 800, intercept, slope)
         sample = design(z, y, n, seed)
         found = fit_map(sample.z, sample.positive)
         share = assisted_share(found, Population.of(z), sample, tails=TAILS)

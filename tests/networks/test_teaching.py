@@ -181,11 +181,15 @@ def test_three_students_of_few_positives_share_their_holdout_rows():
     assert student.members == 3
 
 
-def test_a_bar_counts_the_networks(capsys):
+def test_every_network_moves_the_bar(monkeypatch):
+    shown = []
+    monkeypatch.setattr("drpu._progress._place", lambda: shown.append)
+    monkeypatch.setattr("drpu._progress._PAUSE", 0)
     taught(2, rounds=2, students=2, epochs=1, verbose=1).fit_ratio(DATA.positive, DATA.unlabeled)
-    shown = capsys.readouterr().err
-    assert "6/6" in shown
-    assert "epochs" not in shown
+    assert {text.split()[0] for text in shown if text} == {"networks"}
+    found = [int(text.partition("%")[0].split()[-1]) for text in shown if text]
+    assert found == sorted(found)
+    assert {0, 17, 50, 67, 100} <= set(found)  # two teachers and four students, of which some train together
 
 
 @pytest.mark.parametrize("name", ["rounds", "students"])

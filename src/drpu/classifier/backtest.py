@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_integer
+from drpu._progress import progress
 from drpu._samples import is_sparse
 from drpu._typing import BoolArray
 from drpu.classifier.adapting import evidence_of
@@ -80,8 +81,10 @@ def run_backtest(
     work = [(_taken(X, plan.number, t), labelled, plan.number, t, str(plan.names[t])) for t in plan.read]
     settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
-    found = Parallel(n_jobs=jobs)(delayed(_read_quietly)(settings, *part) for part in work)
-    past = [period for period in found if period is not None]
+    done = Parallel(n_jobs=jobs, return_as="generator")(
+        delayed(_read_quietly)(settings, *part) for part in work
+    )
+    past = [period for period in progress(done, total=len(work)) if period is not None]
     if sum(period.used for period in past) < FEWEST_PERIODS:
         _warn("fewer than two past periods have enough labels")
         return None

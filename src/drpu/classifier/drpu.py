@@ -11,7 +11,7 @@ from sklearn.utils import Tags, check_random_state
 
 from drpu._checks import check_choice
 from drpu._codec import NotKept, kept
-from drpu._optional import inform
+from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, Rows
 from drpu.classifier.audit import TrainingMark
@@ -71,6 +71,7 @@ from drpu.tables.notes import Note, table_notes
 __all__ = ["DRPUClassifier"]
 
 TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
+BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
 
@@ -129,7 +130,7 @@ class DRPUClassifier(RatioClassifier):
     n_jobs : int, optional
         Most folds fitted at the same time. Threads and processes are used where they save time.
     verbose : int, default=0
-        1 shows a progress bar and the chosen settings.
+        1 shows a progress bar with the time left, in a terminal or a notebook, and the chosen settings.
 
     Attributes
     ----------
@@ -299,11 +300,14 @@ class DRPUClassifier(RatioClassifier):
         )
         if known is not None and negative is not None and self.scenario == "case-control":
             pair, known = beside(pair, known, negative[~labelled])
-        self._fit(model, pair, classes if both is None else both, known, prior)
+        past, reads = None, periods is not None and backtest and self.scenario == "single-sample"
+        with progress_bar("fit", show=self.verbose > 0):
+            with part(1 - BACKTEST_SHARE if reads else 1):
+                self._fit(model, pair, classes if both is None else both, known, prior)
+            if reads:
+                with part(BACKTEST_SHARE):
+                    past = run_backtest(self, X, y, periods, label_delay=label_delay)
         if self.scenario == "single-sample":
-            past = None
-            if periods is not None and backtest:
-                past = run_backtest(self, X, y, periods, label_delay=label_delay)
             counted = count_labels(labelled, periods, label_delay)
             self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column)
         return self
@@ -387,7 +391,8 @@ class DRPUClassifier(RatioClassifier):
                 place = len(pair.unlabeled) + np.arange(len(more))
                 pair = SamplePair(pair.positive, pair.unlabeled.joined(more))
             known = Known(more, np.zeros(len(more), bool), place)
-        return self._fit(model, pair, classes, known)
+        with progress_bar("fit", show=self.verbose > 0):
+            return self._fit(model, pair, classes, known)
 
     def _fit(
         self,
@@ -416,7 +421,6 @@ class DRPUClassifier(RatioClassifier):
             holdout=holdout,
             random_state=rng,
             n_jobs=self.n_jobs,
-            verbose=self.verbose,
             known=known,
         )
         if self.verbose:

@@ -10,6 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction
+from drpu._progress import progress_bar
 from drpu._samples import Sample, SamplePair, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import labelled_flags
@@ -221,7 +222,7 @@ def suspects(
         )
     pair = SamplePair(Sample(take_rows(rows, at)), Sample(take_rows(rows, others)))
     copies = copies_of_labelled(pair)
-    with silent():  # the fit has given its warnings
+    with silent(), progress_bar("suspects", show=verbose > 0):  # the fit has given its warnings
         grouped = grouped_copies(pair)
         few = grouped.positive.n_independent
         positive, unlabeled = held_scores(
@@ -231,7 +232,6 @@ def suspects(
             repeats=REPEATS if few < MANY else 1,
             random_state=getattr(classifier, "random_state", 0),
             n_jobs=n_jobs,
-            verbose=verbose,
         )
     if not len(positive):
         raise DataError(

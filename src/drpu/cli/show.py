@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, is_dataclass
 from typing import Any
 
+from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
 
@@ -44,21 +45,12 @@ FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 class Result:
     """What a command found.
 
-    Attributes
-    ----------
-    values : dict
-        Plain values, for JSON.
-    lines : mapping or sequence of str
-        Names with values, or sentences, for people.
-    table : pair of lists, optional
-        Names of columns, and lines of cells.
-    aside : bool
-        Whether people read it on the standard error, because the standard output carries data.
+    ``aside``: Whether people read it on the standard error, because the standard output carries data.
     """
 
-    values: dict[str, Any]
-    lines: Mapping[str, Any] | Sequence[str] = ()
-    table: tuple[list[str], list[list[str]]] | None = None
+    values: dict[str, Any]  # plain values, for JSON
+    lines: Mapping[str, Any] | Sequence[str] = ()  # names with values, or sentences, for people
+    table: tuple[list[str], list[list[str]]] | None = None  # names of columns, and lines of cells
     aside: bool = False
 
 
@@ -312,11 +304,7 @@ def say(text: str, *, aside: bool = False) -> None:
     line = printable(text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
     line = line.encode(encoding, "backslashreplace").decode(encoding)
-    bars = sys.modules.get("tqdm.std")
-    if aside and bars is not None:
-        bars.tqdm.write(line, file=stream)  # above a progress bar, not in its line
-    else:
-        print(line, file=stream)
+    say_above(line, stream)
 
 
 def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F  # noqa: N812
 
-from drpu._optional import progress
+from drpu._progress import progress, progress_bar
 from drpu._typing import FloatArray
 from drpu.networks.device import private_random
 from drpu.networks.generative import IMAGE, Game
@@ -105,10 +105,9 @@ def play(
     device = settings.device
     rows = [torch.as_tensor(part, dtype=torch.float32, device=device) for part in (positive, unlabeled)]
     draws = [torch.as_tensor(part, dtype=torch.float32, device=device) for part in weights]
-    with private_random(seed, device):
+    with private_random(seed, device), progress_bar("steps", show=settings.verbose > 0):
         game = _Game(rows[0], rows[1], draws, settings, prior)
-        bar = progress(range(settings.steps), total=settings.steps, label="steps", show=settings.verbose > 0)
-        for now in bar:
+        for now in progress(range(settings.steps), total=settings.steps):
             blur = BLUR * max(0.0, 1 - 2 * now / settings.steps)
             game.step(blur)
         for weight, kept in zip(game.weights_now, game.average, strict=True):

@@ -15,7 +15,7 @@ from torch.func import functional_call, vmap
 from torch.nn import functional as F  # noqa: N812
 from torch.nn.modules.conv import _ConvNd
 
-from drpu._optional import progress
+from drpu._progress import progress, progress_bar
 from drpu._typing import FloatArray, IntArray
 from drpu.core.bregman import Risk
 from drpu.exceptions import ParameterError
@@ -387,11 +387,15 @@ class Training:
         generators = [torch.Generator(stack.device).manual_seed(seed) for seed in self.seeds]
         best = _Best(stack) if self.holdout and settings.early_stopping else None
         risk, holdout_risk = [], []
-        with private_random(self.seeds[0], stack.device), precision(settings.dtype, stack.device):
+        with (
+            progress_bar("epochs", show=settings.verbose > 0),
+            private_random(self.seeds[0], stack.device),
+            precision(settings.dtype, stack.device),
+        ):
             stack.probe(self.rows.unlabeled.take(self._positions(self.rows.unlabeled)[:, :2]))
             advance = Recorded(self.step, stack.device)
             epochs = range(settings.epochs)
-            for epoch in progress(epochs, total=len(epochs), label="epochs", show=settings.verbose > 0):
+            for epoch in progress(epochs, total=len(epochs)):
                 risk.append(self._epoch(epoch, advance, generators))
                 if self.holdout:
                     holdout_risk.append(self.measure())

@@ -10,7 +10,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer
-from drpu._optional import progress
+from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
@@ -40,25 +40,24 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
-    bar = iter(progress(range(len(seeds)), total=len(seeds), label="networks", show=learner.verbose > 0))
-    trial = _Rounds(learner, split, bar)
-    scores = trial.score(trial.teach(seeds[: learner.teachers]))
-    for number in range(rounds):
-        first = learner.teachers + number * students
-        fitted = trial.learn(seeds[first : first + students], scores)
-        if number + 1 == rounds:
-            networks = list(fitted)
-        else:
-            scores = trial.score(fitted)
-    next(bar, None)  # so that the progress bar ends at 100 %
+    trial = _Rounds(learner, split, len(seeds))
+    with progress_bar("networks", show=learner.verbose > 0):
+        scores = trial.score(trial.teach(seeds[: learner.teachers]))
+        for number in range(rounds):
+            first = learner.teachers + number * students
+            fitted = trial.learn(seeds[first : first + students], scores)
+            if number + 1 == rounds:
+                networks = list(fitted)
+            else:
+                scores = trial.score(fitted)
     return joined(networks)
 
 
 class _Rounds:
     """The rows of all rounds, and networks trained on them, a few at a time."""
 
-    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, bar: Iterator[int]) -> None:
-        self.learner, self.split, self.bar = learner, split, bar
+    def __init__(self, learner: NetworkRatio, split: TrainAndHeld, total: int) -> None:
+        self.learner, self.split, self.total = learner, split, total
         held = split.held
         self.held = (
             None if held is None else SamplePair(Sample(held.positive.rows), Sample(held.unlabeled.rows))
@@ -99,8 +98,9 @@ class _Rounds:
         at_once = 1
         while networks:
             group, networks = networks[:at_once], networks[at_once:]
-            for network in fit_networks(options, sample, self.held, group, shared=shared):
-                next(self.bar, None)
+            with part(len(group) / self.total):
+                fitted = list(fit_networks(options, sample, self.held, group, shared=shared))
+            for network in fitted:
                 at_once = _at_once(network)
                 yield network
 

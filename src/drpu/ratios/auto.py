@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.impute import SimpleImputer
 from sklearn.utils import check_random_state
 
+from drpu._progress import progress
 from drpu._samples import SamplePair, is_sparse
 from drpu._typing import FloatArray
 from drpu.exceptions import ParameterError
@@ -171,7 +172,8 @@ class AutoRatio(RatioLearner):
         learners = self._choose(split.train, seeds, size)
         start = np.array([FOREST_WEIGHT if isinstance(one, ForestRatio) else 1.0 for one in learners])
         if split.held is None:
-            members = [learner.fit_checked(filling.pair(pair, learner)) for learner in learners]
+            each = progress(learners, total=len(learners))
+            members = [learner.fit_checked(filling.pair(pair, learner)) for learner in each]
             weights = Weights(start / start.sum(), 0.0)
         else:
             members, weights = _fit_weighted(_Fits(filling, pair, split.train, split.held), learners, start)
@@ -256,7 +258,7 @@ def _fit_weighted(
     """Members fitted to a part of the rows, or again to all of them, and their weights on the others."""
     filling, held = rows.filling, rows.held
     members: list[Function] = []
-    for learner in learners:
+    for learner in progress(learners, total=2 * len(learners)):
         unseen = filling.pair(held, learner) if learner.uses_holdout else None
         members.append(learner.fit_checked(filling.pair(rows.train, learner), unseen))
     scores = [
@@ -265,7 +267,7 @@ def _fit_weighted(
     ]
     shares = [sample.weights() / sample.total for sample in (held.positive, held.unlabeled)]
     weights = stack(Evidence(*scores, *shares), start)
-    for i, learner in enumerate(learners):
+    for i, learner in enumerate(progress(learners, total=2 * len(learners))):
         boosted, most = members[i], REFIT_ROWS
         if isinstance(learner, BoostedRatio) and isinstance(boosted, BoostedFunction):
             learner, most = learner.as_grown(boosted, rows.train, held), REGROW_ROWS

@@ -11,7 +11,7 @@ from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction, check_integer
-from drpu._optional import progress
+from drpu._progress import part
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.labelling import FEWEST_KNOWN, negative_share
@@ -106,7 +106,6 @@ def cross_fit(
     holdout: int | float,
     random_state: Any = None,
     n_jobs: int | None = None,
-    verbose: int = 0,
     known: Known | None = None,
 ) -> tuple[Folds, SamplePair]:
     """Fold functions, and the scores of their held-out rows in place of the rows.
@@ -118,8 +117,8 @@ def cross_fit(
     """
     if holdout == 0:
         fitted = learner.fit_checked(pair if known is None else known.joined(pair, None, negative=False))
-        parts = (replace(part, rows=fitted.score(part.rows)) for part in (pair.positive, pair.unlabeled))
-        return Folds((fitted,)), SamplePair(*parts)
+        held = [replace(own, rows=fitted.score(own.rows)) for own in (pair.positive, pair.unlabeled)]
+        return Folds((fitted,)), SamplePair(*held)
 
     rng = check_random_state(random_state)
     splits = draw_splits(pair, holdout, rng)
@@ -130,9 +129,12 @@ def cross_fit(
         threads = threads_of_one_fit(jobs, [pair.positive.rows, pair.unlabeled.rows])
         learner = clone(learner).set_params(n_jobs=threads)
     rows = _Rows(pair, splits, known)
-    folds, scores = _fit_folds(learner, rows, jobs, verbose, negative=False)
-    if known is not None and min(known.n_negative, len(pair.positive)) >= FEWEST_KNOWN:
-        others, second = _fit_folds(learner, rows, jobs, verbose, negative=True)
+    twice = known is not None and min(known.n_negative, len(pair.positive)) >= FEWEST_KNOWN
+    with part(0.5 if twice else 1.0):
+        folds, scores = _fit_folds(learner, rows, jobs, negative=False)
+    if twice:
+        with part(0.5):
+            others, second = _fit_folds(learner, rows, jobs, negative=True)
         share = negative_share(
             rows.held_flags(), np.concatenate(scores), np.concatenate(second), rows.weight()
         )
@@ -170,7 +172,7 @@ class _Rows:
 
 
 def _fit_folds(
-    learner: RatioLearner, rows: _Rows, jobs: int, verbose: int, *, negative: bool
+    learner: RatioLearner, rows: _Rows, jobs: int, *, negative: bool
 ) -> tuple[Folds, list[FloatArray]]:
     """Fold functions, and the scores of the held-out positive and unlabeled rows.
 
@@ -186,7 +188,7 @@ def _fit_folds(
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
     done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
     with heard() as warnings:  # given once, after the last fold, so that none interrupts a progress bar
-        fits = list(progress(done, total=len(work), label="folds", show=verbose > 0))
+        fits = list(done)
     for warning in {(type(warning), str(warning)): warning for warning in warnings}.values():
         warn(warning)
     whole = None if of_all is None else fits.pop(0)[0]
@@ -209,7 +211,6 @@ def held_scores(
     repeats: int,
     random_state: Any = None,
     n_jobs: int | None = None,
-    verbose: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
     """Mean score of each positive and each unlabeled row by functions that were not trained on it.
 
@@ -229,11 +230,9 @@ def held_scores(
     jobs = effective_n_jobs(n_jobs)
     done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
     scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
-    for (_, _, split, _), (_, *found) in zip(
-        work, progress(done, total=len(work), label="folds", show=verbose > 0), strict=True
-    ):
-        for part, (_, held), own in zip(scores, split, found, strict=True):
-            part[held] += own / repeats
+    for (_, _, split, _), (_, *found) in zip(work, done, strict=True):
+        for sums, (_, held), own in zip(scores, split, found, strict=True):
+            sums[held] += own / repeats
     return scores
 
 

@@ -9,11 +9,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, cpu_count, delayed
 
+from drpu._progress import Step
 from drpu._samples import SamplePair
 from drpu._typing import IntArray
 
@@ -163,23 +165,30 @@ def run_jobs(
     here, took so long that the others are finished earlier with them.
     """
     jobs = min(jobs, len(work), cpu_count())
+    steps = iter(Step.parts(len(work)))
     if threads:
         jobs = jobs if rows > THREAD_ROWS else 1
     elif jobs > 1:
         start = time.perf_counter(), time.process_time()
-        yield function(*work[0])
+        yield next(steps).run(function, *work[0])
         wall, busy = time.perf_counter() - start[0], time.process_time() - start[1]
         work = work[1:]
         if _saved(wall, busy, len(work), jobs) < PROCESS_START:
             jobs = 1
+    pairs = list(zip(steps, work, strict=True))
     # Threads get the context of this one, so that its listener hears their warnings.
     calls = (
-        delayed(copy_context().run)(function, *given) if threads else delayed(function)(*given)
-        for given in work
+        delayed(copy_context().run)(step.run, function, *given)
+        if threads
+        else delayed(function if jobs > 1 else partial(step.run, function))(*given)
+        for step, given in pairs
     )
     backend = "threading" if threads else None
     with _one_matrix_thread() if threads and len(work) > 1 else nullcontext():
-        yield from Parallel(n_jobs=jobs, backend=backend, return_as="generator")(calls)
+        results = Parallel(n_jobs=jobs, backend=backend, return_as="generator")(calls)
+        for (step, _), result in zip(pairs, results, strict=True):
+            step.advance(1)  # where the call ran in another process
+            yield result
 
 
 _LIMITS: list[Any] = []  # one for each call that runs now; all of them are the same

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from drpu._checks import check_integer
-from drpu._optional import progress, require
+from drpu._optional import require
+from drpu._progress import progress, progress_bar
 from drpu._typing import FloatArray
 from drpu.classifier.base import RatioClassifier
 from drpu.core.tails import ScoreTails
@@ -266,11 +267,12 @@ def _parts(
         return names if weight is None else [*names, weight]
 
     batches, total = _batches(collected(source), size, wanted)
-    for batch in progress(batches, total=total, label="batches", show=verbose > 0):
-        rows = collected(batch)
-        if is_table(rows):
-            tell_once(column_names(rows))
-        yield pick(rows, classifier, columns, weight)
+    with progress_bar("batches", show=verbose > 0):
+        for batch in progress(batches, total=total):
+            rows = collected(batch)
+            if is_table(rows):
+                tell_once(column_names(rows))
+            yield pick(rows, classifier, columns, weight)
 
 
 def _batches(

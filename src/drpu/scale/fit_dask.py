@@ -66,8 +66,8 @@ class DaskBoosted(FrameLearner):
             raise DataTypeError(f"X must be a Dask data frame, got {type(frame).__name__}.")
         return _survey(client, frame, feature_columns(list(frame.columns), label, weight, self.key), label)
 
-    def rows(self, frame: Any, plan: Plan) -> DaskRows:  # noqa: D102
-        return DaskRows(self._client(), frame, plan, self)
+    def rows(self, frame: Any, plan: Plan) -> _DaskRows:  # noqa: D102
+        return _DaskRows(self._client(), frame, plan, self)
 
     def _client(self) -> Any:
         distributed = require("distributed", extra="dask", for_="DaskBoosted")
@@ -98,7 +98,7 @@ class DaskBoosted(FrameLearner):
         check_integer("min_leaf", self.min_leaf, low=1)
 
 
-class DaskRows:
+class _DaskRows:
     """Shuffled rows in the memory of the workers, one part on each."""
 
     def __init__(self, client: Any, frame: Any, plan: Plan, model: DaskBoosted) -> None:

@@ -86,11 +86,11 @@ class SparkBoosted(FrameLearner):
         lines = frame.groupBy(label).count().limit(MOST_LABELS + 1).collect()
         return [(line[label], line["count"]) for line in lines], table
 
-    def rows(self, frame: Any, plan: Plan) -> SparkRows:  # noqa: D102
+    def rows(self, frame: Any, plan: Plan) -> _SparkRows:  # noqa: D102
         marked, types = _with_folds(frame, plan), _types(frame, plan.columns)
         plain = all(own.kind == NUMBER and types[own.name] in NUMBERS for own in plan.table.used)
         rows = _as_doubles(marked, plan.columns) if plain else _encoded(marked, plan.table)
-        return SparkRows(rows, plan.table, plan.weight is not None, self)
+        return _SparkRows(rows, plan.table, plan.weight is not None, self)
 
     def settings(self, workers: int) -> dict[str, Any]:
         """Settings of XGBoost's estimator."""
@@ -119,7 +119,7 @@ class SparkBoosted(FrameLearner):
         check_real("min_mass", self.min_mass, low=0)
 
 
-class SparkRows:
+class _SparkRows:
     """A frame with a flag, a fold and a weight beside the features."""
 
     def __init__(self, frame: Any, table: TableEncoder, weighted: bool, model: SparkBoosted) -> None:
