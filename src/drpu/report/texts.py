@@ -239,6 +239,10 @@ def cautions(data: ReportData) -> list[str]:
         )
     if not data.train.identified:
         said.append(f"The training share is {prior_text(data.train)}. Expected numbers depend on it.")
+    if data.other_shift:
+        said.append(
+            "Expected numbers and their ranges hold only if nothing but the share of positives changed."
+        )
     if data.train.value >= 0.995:
         said.append("Nearly all training rows are estimated to be positive: check the labels first.")
     return said
