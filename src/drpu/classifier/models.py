@@ -38,7 +38,7 @@ def resolve_model(model: Any) -> RatioLearner | FrameLearner:
     learner: RatioLearner | FrameLearner
     if isinstance(model, str):
         learner = _class(RATIOS[check_choice("model", model, RATIOS)])()
-    elif isinstance(model, (RatioLearner, FrameLearner)):
+    elif isinstance(model, (RatioLearner, FrameLearner)) and not isinstance(model, ScoreLearner):
         learner = clone(model)
     elif isinstance(model, type):
         raise ParameterError(

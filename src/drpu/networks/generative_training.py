@@ -139,10 +139,9 @@ def make_generator(shape: Sequence[int], noise: int, hidden: Sequence[int]) -> n
             nn.ConvTranspose2d(32, 1, 4, 2, 1),
             nn.Flatten(1, 2),
         )
-    layers = _layers([noise, *hidden], nn.ReLU())
-    return nn.Sequential(
-        *layers, nn.Linear(([noise, *hidden])[-1], math.prod(shape)), nn.Unflatten(1, tuple(shape))
-    )
+    widths = [noise, *hidden]
+    layers = [part for pair in pairwise(widths) for part in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], math.prod(shape)), nn.Unflatten(1, tuple(shape)))
 
 
 class _Perceptrons(nn.Module):
@@ -194,10 +193,3 @@ class _Convolutions(nn.Module):
 
 def _make_critics(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
     return _Convolutions() if tuple(shape) == IMAGE else _Perceptrons([math.prod(shape), *hidden])
-
-
-def _layers(widths: Sequence[int], activation: nn.Module) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for width, following in pairwise(widths):
-        layers += [nn.Linear(width, following), activation]
-    return layers

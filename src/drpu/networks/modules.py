@@ -102,7 +102,8 @@ class ResNet9(nn.Module):
         images = rows.unsqueeze(1) if rows.ndim == 3 else rows
         images = (images - self.mean[:, None, None]) / self.spread[:, None, None]
         if images.is_cuda:
-            images = images.contiguous(memory_format=torch.channels_last)
+            # a copy: with one channel `contiguous` would leave the strides, and all layers, channels first
+            images = images.clone(memory_format=torch.channels_last)
         features = self.layers(images).amax((2, 3))
         with torch.autocast(rows.device.type, enabled=False):
             output: Tensor = self.last(features.to(self.last.weight.dtype))
