@@ -33,12 +33,6 @@ if TYPE_CHECKING:
 
     from drpu.networks.learner import NetworkRatio, NetworkScore
 
-__all__ = [
-    "ALPHAS", "EFFORTS", "FALLBACK_ALPHA", "Network", "Options", "check_options", "fit_networks", "fit_ratio",
-    "fit_score", "make_function", "network_seed", "ratio_aim", "score_options",
-    "with_effort",
-]  # fmt: skip
-
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # candidates of alpha="auto"
 FALLBACK_ALPHA = 0.3  # used if no rows can be held out to choose
 EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": few epochs, but at least this many steps

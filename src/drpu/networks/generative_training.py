@@ -16,8 +16,6 @@ from drpu._typing import FloatArray
 from drpu.networks.device import private_random
 from drpu.networks.generative import IMAGE, Game
 
-__all__ = ["generate", "make_generator", "play"]
-
 SLOPE = 0.2
 JUDGES = (0, 1, 1, 2)  # the discriminators of each generator: that of the mixture applies to both
 BLUR = 0.5  # initial noise of rows, in standard deviations; it decreases to 0 over the first half

@@ -18,8 +18,6 @@ from drpu.ratios.base import RatioLearner, ScoreLearner
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["NetworkRatio", "NetworkScore", "from_ratio"]
-
 
 class NetworkRatio(RatioLearner):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.

@@ -22,11 +22,6 @@ from drpu.exceptions import ParameterError
 from drpu.networks.augment import Augment
 from drpu.networks.device import Recorded, precision, private_random
 
-__all__ = [
-    "Batch", "Criterion", "Forward", "Loss", "Outcome", "Pool", "Settings", "Stack", "Training",
-    "TrainingRows", "as_floats", "count_steps", "rate_factors", "rows_at_once",
-]  # fmt: skip
-
 BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
 HALVE_EVERY = 20  # epochs between two halvings under decay="step", as in the paper
 ALIGNED = 64  # on a GPU, parameters start at multiples of 256 bytes, which kernels require

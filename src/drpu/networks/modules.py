@@ -20,11 +20,6 @@ from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import precision, private_random
 from drpu.networks.loop import as_floats, rows_at_once
 
-__all__ = [
-    "LEAST_SIDE", "WIDTH", "Ensemble", "MakesModule", "ResNet9", "Residual", "image_shape", "make_module",
-    "make_network", "outputs", "perceptron",
-]  # fmt: skip
-
 MakesModule: TypeAlias = nn.Module | Callable[[], nn.Module]
 
 

@@ -24,8 +24,6 @@ from drpu.networks.loop import Training, count_steps
 from drpu.networks.objectives import log_ratio_of
 from drpu.ratios.splits import TrainAndHeld, hold_out
 
-__all__ = ["fit_in_rounds", "student_weights"]
-
 ENOUGH = 25  # with fewer held-out positives a calibration would be too noisy
 TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # values for the teachers in turn, with alpha="auto"
 STACKED = 3_000_000  # most network weights that are trained at a time

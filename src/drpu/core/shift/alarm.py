@@ -16,8 +16,6 @@ from drpu.core.limits.exact import exact_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = ["PriorAlarm"]
-
 _SPACING = 500.0  # rows between the starts of two tests, so that earlier rows do not hide a late change
 _STRENGTH = 20.0  # weight of the mixture over alternatives, in rows
 _QUANTILES = 25  # thresholds to choose from
