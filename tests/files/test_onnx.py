@@ -22,7 +22,6 @@ MODELS = {
     "boosted": BoostedRatio(n_rounds=30),
     "boosted lsif": BoostedRatio("bregman", generator="lsif", n_rounds=30),
     "network": NetworkRatio(hidden=(16,), alpha=0.3, epochs=60, device="cpu"),
-    "bounded": NetworkRatio(hidden=(8,), alpha=0.3, epochs=60, head="bounded", device="cpu"),
 }
 
 
