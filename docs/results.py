@@ -323,7 +323,24 @@ def _month_figures(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def suspects() -> str:
+    """Planted wrong labels among the first suspects."""
+    source = _read("suspects")
+    ways = {"drpu": "drpu"} | {
+        f"cleanlab_{name}": f"cleanlab, {words}"
+        for name, words in (
+            ("logistic", "logistic regression"),
+            ("boosting", "gradient boosting"),
+            ("forest", "random forest"),
+        )
+    }
+    found = {name: part["found"] for name, part in source["sets"].items()} | {"mean": source["mean"]}
+    lines = [[name, *(f"{shares[way]:.0%}" for way in ways)] for name, shares in found.items()]
+    return _table(["table", *ways.values()], lines, source)
+
+
 TABLES = {
+    "suspects": suspects,
     "choice": choice,
     "hardening": hardening,
     "audit": audit,
