@@ -63,8 +63,8 @@ def test_of_many_rows_only_those_at_a_step_of_the_calibration_differ(tmp_path):
     clf = DRPUClassifier(random_state=0).fit(*data.X_y())
     (_, probability, _), _ = answers(clf, data.test, 0.2, 0.5, tmp_path)
     apart = np.abs(probability - clf.at_prior(0.2).predict_proba(data.test)[:, 1]) > 1e-5
-    # cosines are computed in float32: with an error of 1e-6 on a range of about 10, 300 steps and five offsets,
-    # one row in some thousands is at a step
+    # cosines are computed in float32: with an error of 1e-6 on a range of about 10, 300 steps and five
+    # offsets, one row in some thousands is at a step
     assert apart.mean() < 1e-3
     fitted = clf.fitted_
     scores = fitted.model.label_scores(data.test[apart]) + fitted.label_offsets
