@@ -339,8 +339,104 @@ def suspects() -> str:
     return _table(["table", *ways.values()], lines, source)
 
 
+def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
+    """The lines of the periods with these values; ``rate`` 0 is the mean over the rates."""
+    lines = source["periods"]
+    return [line for line in lines if all(line[name] == value for name, value in wanted.items())]
+
+
+def answers() -> str:
+    """Accuracy, error of the prior and limits in the next periods by number of answers."""
+    source = _read("answers")
+    methods = [("map", "random"), ("map", "strata"), ("sampling", "random"), ("alone", "random")]
+    methods += [("ppi", "random"), ("ppi++", "random")]
+    lines = []
+    for n in sorted({line["n"] for line in source["periods"]}):
+        for method, design in [("trained", "none")] if n == 0 else methods:
+            (found,) = _periods(source, protocol="next", rate=0.0, n=n, method=method, design=design)
+            rates = [
+                _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)[0]
+                for rate in (0.1, 0.3, 0.6)
+            ]
+            accuracies = [f"{one['accuracy']:.3f}" for one in (*rates, found)]
+            limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.2f}"]
+            lines.append([str(n), f"{method}, {design}" if n else "as trained", *accuracies, *limits])
+    head = ["answers", "method", "10 %", "30 %", "60 %", "accuracy, mean", "error of the prior"]
+    return _table([*head, "limits hold", "their width"], lines, source)
+
+
+def answers_designs() -> str:
+    """The three ways to choose rows."""
+    source = _read("answers")
+    lines = []
+    for n in (25, 50, 100, 200):
+        for design in ("random", "strata", "near"):
+            (found,) = _periods(source, protocol="next", rate=0.0, n=n, method="map", design=design)
+            limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.3f}"]
+            lines.append([str(n), design, f"{found['accuracy']:.3f}", *limits])
+    head = ["answers", "rows", "accuracy", "error of the prior", "limits hold", "width of the limits"]
+    return _table(head, lines, source)
+
+
+def answers_training() -> str:
+    """Ranking with known rows and with rates of labelling."""
+    source = _read("answers")
+    training, rates = source["training"], source["rates"]
+    names = {"fair": "300 fair answers", "easy": "300 easy negatives", "column": "300 negatives of one side"}
+    lines = []
+    for case, name in names.items():
+        one = training[case]
+        least = f"{one['least']:+.4f} ({one['worst']})"
+        lines.append([name, f"{one['gain']:+.4f}", f"{one['won_back']:.0%}", least])
+    for name, won in rates["won_back"].items():
+        if name != "none":
+            gain = rates["auc"]["column"][name] - rates["auc"]["column"]["none"]
+            least = f"{rates['least_if_fair']:+.4f} if labels are fair" if name == "weighted" else ""
+            lines.append([f"rates by column: {name}", f"{gain:+.4f}", f"{won:.0%}", least])
+    return _table(["what is known", "gain of AUC", "part of the loss won back", "least gain"], lines, source)
+
+
+def answers_curve() -> str:
+    """Accuracy in the next periods by number of answers, as a picture."""
+    source = _read("answers")
+    colours = {0.1: "#c2410c", 0.3: "#0f766e", 0.6: "#1d4ed8"}
+    low, high, width, height = 0.65, 0.9, 560, 280
+
+    def place(n: int, accuracy: float) -> tuple[float, float]:
+        x = 50 + (width - 170) * (n / 300) ** 0.5
+        return round(x, 1), round(height - 40 - (height - 60) * (accuracy - low) / (high - low), 1)
+
+    def text(x: float, y: float, words: str, colour: str = "currentColor") -> str:
+        return f'<text x="{x}" y="{y}" font-size="12" fill="{colour}">{words}</text>'
+
+    parts = [text(width / 2 - 60, height - 4, "answers in the period")]
+    for share in (0.65, 0.7, 0.75, 0.8, 0.85, 0.9):
+        x, y = place(0, share)
+        parts += [text(10, y + 4, f"{share:.0%}")]
+        parts += [f'<path d="M{x} {y}H{width - 120}" stroke="currentColor" stroke-opacity=".15"/>']
+    numbers = sorted({line["n"] for line in source["periods"]})
+    parts += [text(place(n, low)[0] - 6, height - 22, str(n)) for n in numbers]
+    for rate, colour in colours.items():
+        points = []
+        for n in numbers:
+            method, design = ("map", "strata") if n else ("trained", "none")
+            (one,) = _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)
+            points.append(place(n, one["accuracy"]))
+        line = " ".join(f"{x},{y}" for x, y in points)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        nudge = {0.1: 14, 0.3: 4, 0.6: -6}[rate]
+        parts.append(text(points[-1][0] + 6, points[-1][1] + nudge, f"{rate:.0%} labelled", colour))
+    label = "Accuracy in the next period by number of answers, with 10, 30 and 60 percent labelled"
+    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">'
+    return f"{head}{''.join(parts)}</svg>\n"
+
+
 TABLES = {
     "suspects": suspects,
+    "answers": answers,
+    "answers_curve": answers_curve,
+    "answers_designs": answers_designs,
+    "answers_training": answers_training,
     "choice": choice,
     "hardening": hardening,
     "audit": audit,

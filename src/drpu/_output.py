@@ -46,25 +46,9 @@ _NAME_PART = 40  # characters of the name of the target; each has at most 4 byte
 def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     """The file that writing to ``path`` would create or replace, after symbolic links.
 
-    Call this before a long computation, so that a target that cannot be written is
-    reported at once. :func:`output_file` repeats the check.
-
-    Parameters
-    ----------
-    path : path-like
-        The output.
-    inputs : iterable of path-like
-        Files that the output is made from. Those that do not exist are ignored.
-
-    Raises
-    ------
-    OutputError
-        If ``path`` is not a regular file, or is one of ``inputs`` (under the same name, through a
-        symbolic link or as a hard link).
-    FileNotFoundError
-        If there is no folder for it.
-    PermissionError
-        If ``path`` exists and may not be written.
+    Call this before a long computation, so that a target that cannot be written is reported at once.
+    ``OutputError`` is raised if ``path`` is not a regular file, or is one of ``inputs``, the files that the
+    output is made from (under the same name, through a symbolic link or as a hard link).
     """
     target = Path(os.path.realpath(path))
     try:
@@ -96,15 +80,8 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
 def output_file(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Iterator[IO[bytes]]:
     """A binary file to write the content of ``path`` to; the target changes when the block ends.
 
-    The file can also be read: what was written may be checked before the target is
-    replaced. If the block raises, the target is left as it was.
-
-    Parameters
-    ----------
-    path : path-like
-        The output.
-    inputs : iterable of path-like
-        Files that the output is made from; see :func:`check_output`.
+    The file can also be read: what was written may be checked before the target is replaced. If the block
+    raises, the target is left as it was. ``inputs`` are those of :func:`check_output`.
 
     Examples
     --------

@@ -51,43 +51,15 @@ from contextvars import ContextVar
 from typing import ClassVar
 
 __all__ = [
-    "AlphaWarning",
-    "ArtifactError",
-    "BacktestWarning",
-    "ClusterError",
-    "CollectedWarning",
-    "ContradictionWarning",
-    "CopiedPositivesWarning",
-    "DRPUError",
-    "DRPUWarning",
-    "DataError",
-    "DataTypeError",
-    "ExtraColumnsWarning",
-    "FewNegativesWarning",
-    "FewPositivesWarning",
-    "FewRowsWarning",
-    "IdColumnWarning",
-    "ImputationWarning",
-    "KeptValuesWarning",
-    "LabelError",
-    "LabelledSampleWarning",
-    "LateLabelsWarning",
-    "MissingAnswersWarning",
-    "MissingExtraError",
-    "MissingValuesError",
-    "MixedPeriodsWarning",
-    "MorePositivesWarning",
-    "OutputError",
-    "ParameterError",
-    "PositiveLabelWarning",
-    "PriorBoundaryWarning",
-    "PriorError",
-    "SeenPositivesWarning",
-    "SeparationWarning",
-    "ShiftWarning",
-    "TrainingTableWarning",
-    "UnseenLevelsWarning",
-]
+    "AlphaWarning", "ArtifactError", "BacktestWarning", "ClusterError", "CollectedWarning",
+    "ContradictionWarning", "CopiedPositivesWarning", "DRPUError", "DRPUWarning", "DataError",
+    "DataTypeError", "ExtraColumnsWarning", "FewNegativesWarning", "FewPositivesWarning",
+    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "KeptValuesWarning", "LabelError",
+    "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning", "MissingExtraError",
+    "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning", "OutputError", "ParameterError",
+    "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError", "SeenPositivesWarning",
+    "SeparationWarning", "ShiftWarning", "TrainingTableWarning", "UnseenLevelsWarning",
+]  # fmt: skip
 
 
 class DRPUError(Exception):
@@ -171,6 +143,9 @@ class DRPUWarning(UserWarning):
     code: ClassVar[str] = "drpu"
     assumption: ClassVar[bool] = True  # False where a choice was made for the user
 
+    def __init_subclass__(cls, *, code: str | None = None, assumption: bool = True) -> None:
+        cls.code, cls.assumption = code or cls.code, assumption
+
     def __init__(
         self, finding: str = "", *, advice: str = "", command: str | None = None, **shares: float
     ) -> None:
@@ -229,152 +204,97 @@ def warn(warning: DRPUWarning) -> None:
     warnings.warn(warning, stacklevel=level)
 
 
-class FewPositivesWarning(DRPUWarning):
+class FewPositivesWarning(DRPUWarning, code="few-positives"):
     """There are too few labelled positives for a reliable split, prior or interval."""
 
-    code = "few-positives"
 
-
-class FewNegativesWarning(DRPUWarning):
+class FewNegativesWarning(DRPUWarning, code="few-negatives"):
     """There are too few known negatives to be used."""
 
-    code = "few-negatives"
 
-
-class BacktestWarning(DRPUWarning):
+class BacktestWarning(DRPUWarning, code="backtest"):
     """Past periods or their labels are too few for a backtest, or seem incomplete."""
 
-    code = "backtest"
 
-
-class LateLabelsWarning(DRPUWarning):
+class LateLabelsWarning(DRPUWarning, code="late-labels"):
     """Fewer labels have arrived for new rows than expected; they may be late."""
 
-    code = "late-labels"
 
-
-class FewRowsWarning(DRPUWarning):
+class FewRowsWarning(DRPUWarning, code="few-rows"):
     """There are few new rows, so their prior and the expected performance are rough."""
 
-    code = "few-rows"
 
-
-class PriorBoundaryWarning(DRPUWarning):
+class PriorBoundaryWarning(DRPUWarning, code="prior-boundary"):
     """The estimated prior is 0 or 1, so the threshold is infinite or meaningless."""
 
-    code = "prior-boundary"
 
-
-class SeparationWarning(DRPUWarning):
+class SeparationWarning(DRPUWarning, code="weak-separation"):
     """The score hardly separates the classes, so the prior is not identified and its value a central one."""
 
-    code = "weak-separation"
 
-
-class ShiftWarning(DRPUWarning):
+class ShiftWarning(DRPUWarning, code="not-prior-shift"):
     """The scores of new data are not a mixture of the two classes of training."""
 
-    code = "not-prior-shift"
 
-
-class MixedPeriodsWarning(DRPUWarning):
+class MixedPeriodsWarning(DRPUWarning, code="mixed-periods"):
     """A classifier was adapted to rows of several periods whose priors differ."""
 
-    code = "mixed-periods"
 
-
-class ContradictionWarning(DRPUWarning):
+class ContradictionWarning(DRPUWarning, code="contradiction"):
     """The prior of new rows is far from what answers said about earlier rows."""
 
-    code = "contradiction"
 
-
-class AlphaWarning(DRPUWarning):
+class AlphaWarning(DRPUWarning, code="alpha-above-prior"):
     """``alpha`` of the non-negative risk exceeds the estimated prior."""
 
-    code = "alpha-above-prior"
 
-
-class CopiedPositivesWarning(DRPUWarning):
+class CopiedPositivesWarning(DRPUWarning, code="copied-positives", assumption=False):
     """Labelled positives are listed more than once; copies count once."""
 
-    code = "copied-positives"
-    assumption = False
 
-
-class SeenPositivesWarning(DRPUWarning):
+class SeenPositivesWarning(DRPUWarning, code="seen-positives"):
     """A prior was estimated from rows on which the model was trained."""
 
-    code = "seen-positives"
 
-
-class ImputationWarning(DRPUWarning):
+class ImputationWarning(DRPUWarning, code="imputed", assumption=False):
     """Missing values were filled in."""
 
-    code = "imputed"
-    assumption = False
 
-
-class PositiveLabelWarning(DRPUWarning):
+class PositiveLabelWarning(DRPUWarning, code="positive-label", assumption=False):
     """The labels are strings and none of them was named as the positive one."""
 
-    code = "positive-label"
-    assumption = False
 
-
-class MorePositivesWarning(DRPUWarning):
+class MorePositivesWarning(DRPUWarning, code="more-positives"):
     """There are more labelled positives than unlabeled rows, so the labels may be exchanged."""
 
-    code = "more-positives"
 
-
-class IdColumnWarning(DRPUWarning):
+class IdColumnWarning(DRPUWarning, code="id-column", assumption=False):
     """Columns that look like identifiers were left out."""
 
-    code = "id-column"
-    assumption = False
 
-
-class TrainingTableWarning(DRPUWarning):
+class TrainingTableWarning(DRPUWarning, code="training-table"):
     """The training table has columns or rows that may make the classifier worthless for later rows."""
 
-    code = "training-table"
 
-
-class ExtraColumnsWarning(DRPUWarning):
+class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
     """Columns that training did not have are ignored."""
 
-    code = "extra-columns"
-    assumption = False
 
-
-class UnseenLevelsWarning(DRPUWarning):
+class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):
     """Many rows have levels of a category that training did not keep."""
 
-    code = "unseen-levels"
 
-
-class KeptValuesWarning(DRPUWarning):
+class KeptValuesWarning(DRPUWarning, code="kept-values", assumption=False):
     """A file contains values of columns: the levels of categories."""
 
-    code = "kept-values"
-    assumption = False
 
-
-class CollectedWarning(DRPUWarning):
+class CollectedWarning(DRPUWarning, code="collected", assumption=False):
     """A lazy frame was collected into memory."""
 
-    code = "collected"
-    assumption = False
 
-
-class MissingAnswersWarning(DRPUWarning):
+class MissingAnswersWarning(DRPUWarning, code="missing-answers"):
     """Some rows of an audit have no answer."""
 
-    code = "missing-answers"
 
-
-class LabelledSampleWarning(DRPUWarning):
+class LabelledSampleWarning(DRPUWarning, code="labelled-sample"):
     """The labelled positives do not look like a random sample of all positives."""
-
-    code = "labelled-sample"

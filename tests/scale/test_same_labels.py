@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from drpu import BoostedRatio, DRPUClassifier, count_batches, save, score_batches
+from drpu import BoostedRatio, DRPUClassifier, count_batches, load, save, score_batches
 from drpu.cli import main
 from drpu.exceptions import DataError
 
@@ -101,6 +101,40 @@ def test_a_file_of_a_folder_that_lacks_a_column_is_refused(change, place, tmp_pa
         count_batches(CLF, tmp_path)
     save(CLF, tmp_path / "a.drpu")
     assert main(["predict", str(tmp_path / "a.drpu"), str(tmp_path)]) != 0
+    capsys.readouterr()
+
+
+@pytest.mark.parametrize("ending", ["csv", "tsv", "csv.gz", "parquet"])
+def test_files_of_the_command_line_have_one_label(ending, tmp_path, capsys):
+    """The classifier is fitted by the command line as well: words such as NA are levels there, too."""
+    train = TRAIN.assign(y=np.repeat([1, 0], [150, 500]))
+    for name, table in (("train", train), *((f"new-{k}", NEW.iloc[piece]) for k, piece in enumerate(PIECES))):
+        write = table.to_parquet if ending == "parquet" else table.to_csv
+        options = {"sep": "\t" if ending == "tsv" else ","} if ending != "parquet" else {}
+        write(tmp_path / f"{name}.{ending}", index=False, **options)
+    words = [
+        str(tmp_path / f"train.{ending}"),
+        "--label",
+        "y",
+        "--model",
+        "boosted",
+        "--column-values",
+        "keep",
+    ]
+    assert main(["fit", *words, "--out", str(tmp_path / "a.drpu")]) == 0
+    clf = load(tmp_path / "a.drpu")
+    assert dict.fromkeys(clf.table_.text_columns) == dict.fromkeys(["flag", "ward", "country"])
+    found = np.empty(len(NEW))
+    for k, piece in enumerate(PIECES):
+        out = tmp_path / "out.parquet"
+        assert (
+            main(
+                ["predict", str(tmp_path / "a.drpu"), str(tmp_path / f"new-{k}.{ending}"), "--out", str(out)]
+            )
+            == 0
+        )
+        found[piece] = pd.read_parquet(out)["drpu_ratio"]
+    np.testing.assert_array_equal(found, clf.ratio(NEW))
     capsys.readouterr()
 
 

@@ -243,11 +243,12 @@ class Reading:
     ] = None
     decimal: Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")] = "."
 
-    def read(self, path: str) -> Loaded:
-        """The content of a file."""
+    def read(self, path: str, classifier: Any = None) -> Loaded:
+        """The content of a file; columns that ``classifier`` learnt as texts stay texts."""
         from drpu.cli.tables import TextFormat, read
 
-        return read(path, TextFormat(self.sep, self.encoding, self.decimal))
+        texts = getattr(getattr(classifier, "table_", None), "text_columns", ())
+        return read(path, TextFormat(self.sep, self.encoding, self.decimal), texts)
 
     def training_rows(
         self, loaded: Loaded, weight: str | None, *, without: str | None = None

@@ -45,21 +45,12 @@ FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 class Result:
     """What a command found.
 
-    Attributes
-    ----------
-    values : dict
-        Plain values, for JSON.
-    lines : mapping or sequence of str
-        Names with values, or sentences, for people.
-    table : pair of lists, optional
-        Names of columns, and lines of cells.
-    aside : bool
-        Whether people read it on the standard error, because the standard output carries data.
+    ``aside``: Whether people read it on the standard error, because the standard output carries data.
     """
 
-    values: dict[str, Any]
-    lines: Mapping[str, Any] | Sequence[str] = ()
-    table: tuple[list[str], list[list[str]]] | None = None
+    values: dict[str, Any]  # plain values, for JSON
+    lines: Mapping[str, Any] | Sequence[str] = ()  # names with values, or sentences, for people
+    table: tuple[list[str], list[list[str]]] | None = None  # names of columns, and lines of cells
     aside: bool = False
 
 

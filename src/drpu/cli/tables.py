@@ -23,6 +23,7 @@ from drpu._output import check_output, output_file
 from drpu.cli.options import names
 from drpu.cli.show import _plain, printable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.tables.values import NULL_WORDS
 
 __all__ = ["PARQUET", "PIPE", "Loaded", "TextFormat", "beside", "check_out", "read", "write_table"]
 
@@ -71,13 +72,13 @@ class TextFormat:
         return "" if self.sep is None else _WORDS.get(self.sep.lower(), self.sep)
 
 
-def _read_text(path: str, ending: str, form: TextFormat) -> Any:
+def _read_text(path: str, ending: str, form: TextFormat, texts: Sequence[str]) -> Any:
     """The Arrow table in a text file, or on the standard input if ``path`` is ``-``."""
     pa = require("pyarrow", extra="cli", for_=f"reading {path}")
     name, is_csv = "the standard input" if path == PIPE else path, ending not in JSON_LINES
     try:
         source = _source(pa, path, name, ending, form)
-        table = _csv(pa, source, ending, form) if is_csv else _json(source)
+        table = _csv(pa, source, ending, form, texts) if is_csv else _json(source)
         if is_csv and any(pa.types.is_binary(kind) for kind in table.schema.types):
             raise UnicodeError("some values are not UTF-8")
     except UnicodeError as error:
@@ -123,11 +124,17 @@ def _check_start(start: bytes, name: str) -> None:
 # -- parsing ---------------------------------------------------------------------------------------
 
 
-def _csv(pa: Any, source: Any, ending: str, form: TextFormat) -> Any:
+def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Sequence[str]) -> Any:
+    """The table in a CSV file; words such as NA are missing numbers, but in texts they are values."""
     csv = require("pyarrow.csv", extra="cli", for_="reading CSV")
     compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
     parse = csv.ParseOptions(delimiter=form.separator or ("\t" if ending == ".tsv" else ","))
-    guess: dict[str, Any] = {"strings_can_be_null": True, "decimal_point": form.decimal}
+    known = dict.fromkeys(known_texts, pa.string())
+    guess: dict[str, Any] = {
+        "decimal_point": form.decimal,
+        "column_types": known,
+        "null_values": ["", *NULL_WORDS],
+    }
 
     def read(how: Any = csv.read_csv, block: int | None = None, **convert: Any) -> Any:
         if not isinstance(source, str):
@@ -150,7 +157,7 @@ def _csv(pa: Any, source: Any, ending: str, form: TextFormat) -> Any:
         for name in whole:
             zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
             codes |= {name} if compute.any(zeros).as_py() else set()
-    return read(**guess, column_types=dict.fromkeys(codes, pa.string())) if codes else table
+    return read(**guess | {"column_types": known | dict.fromkeys(codes, pa.string())}) if codes else table
 
 
 def _json(source: Any) -> Any:
@@ -196,7 +203,7 @@ class Loaded:
         self.check_names([name])
         if self.arrays is not None:
             return self.arrays[name]
-        return _flat(self.table.column(name))
+        return _flat(self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE)
 
     def numbers(self, name: str, meaning: str) -> Any:
         """One column of numbers."""
@@ -286,15 +293,18 @@ def ending_of(path: str) -> str:
     return Path(name.removesuffix(".gz")).suffix
 
 
-def read(path: str, form: TextFormat | None = None) -> Loaded:
-    """The content of ``path``, read by its ending; ``-`` is CSV from the standard input."""
+def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -> Loaded:
+    """The content of ``path``, read by its ending; ``-`` is CSV from the standard input.
+
+    ``texts`` names columns of CSV files that are texts, whatever their values look like.
+    """
     form, ending = form or TextFormat(), ending_of(path)
     if path != PIPE and not Path(path).exists():
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
     if ending in (".npz", ".npy"):
         return Loaded(path, arrays=_arrays(path))
     if path == PIPE or ending in (*SEPARATED, *JSON_LINES):
-        return Loaded(path, table=_with_good_names(_read_text(path, ending, form), path))
+        return Loaded(path, table=_with_good_names(_read_text(path, ending, form, texts), path))
     if not (Path(path).is_dir() or ending in (*ARROW, *PARQUET)):
         raise DataTypeError(f"{path}: the ending {ending!r} is not known. Supported are {KNOWN}.")
     pa = require("pyarrow", extra="cli", for_=f"reading {path}")
@@ -363,9 +373,12 @@ def _any_infinite(pa: Any, column: Any) -> bool:
     return bool(compute.any(compute.is_inf(column)).as_py())
 
 
-def _flat(column: Any) -> Any:
-    """One label, weight or group per row, as a NumPy array."""
+def _flat(column: Any, *, gaps: bool) -> Any:
+    """One label, weight or group per row, as a NumPy array; with ``gaps`` words such as NA are missing."""
     values = np.asarray(column.to_numpy())
+    if gaps and values.dtype == object:
+        words = {"", *NULL_WORDS}
+        values = np.array([None if value in words else value for value in values], dtype=object)
     return values.astype(np.int64) if values.dtype == bool else values
 
 
@@ -373,17 +386,7 @@ def _flat(column: Any) -> Any:
 
 
 def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:
-    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs.
-
-    Parameters
-    ----------
-    path : path-like or None
-        The output; None and ``-`` are not files.
-    inputs : iterable of path-like
-        Files that the command reads.
-    table : bool
-        Whether a table is written; its format depends on the ending.
-    """
+    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs."""
     if path is None or os.fspath(path) == PIPE:
         return
     target = Path(path)

@@ -246,19 +246,8 @@ def verify(
 
     Parameters
     ----------
-    path : path-like
-        The artifact.
-    trusted : bool, default=False
-        Whether the file may contain estimators of scikit-learn; see :func:`drpu.load`.
-    max_bytes : int, default=1073741824
-        Maximum size in bytes of the file, and of its content after decompression.
-    expected_sha256 : str, optional
-        SHA-256 digest that the file must have, in hexadecimal.
-    signature : path-like, optional
-        Signature that :func:`drpu.sign` wrote. With a ``public_key`` the default is ``path`` followed by
-        ``.sig``.
-    public_key : path-like, optional
-        Public key of the expected signer. Needs the ``sign`` extra.
+    path, trusted, max_bytes, expected_sha256, signature, public_key
+        As in :func:`drpu.load`.
 
     Returns
     -------

@@ -9,7 +9,6 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from scipy import sparse
-from sklearn.cluster import KMeans
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
@@ -227,6 +226,8 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
 
 
 def _clusters(Z: Rows, size: int, seed: int) -> IntArray:
+    from sklearn.cluster import KMeans  # which nothing else needs
+
     size = min(size, _n_distinct(Z))  # KMeans warns of empty clusters
     groups = KMeans(size, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
     return np.asarray(groups, dtype=np.int64)

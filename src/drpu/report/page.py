@@ -156,26 +156,15 @@ def _policy(css: str, js: str) -> str:
 class PageFigure:
     """A display of the page.
 
-    Attributes
-    ----------
-    name : str
-        Identifier, for the script.
-    title, caption : str
-        Heading, and a sentence below the figure.
-    display : callable
-        Makes the display from the data.
-    more : callable, optional
-        A sentence from the data, after the caption.
-    applies : callable
-        Whether the data have what the figure shows.
+    ``title``, ``caption``: Heading, and a sentence below the figure.
     """
 
-    name: str
+    name: str  # identifier, for the script
     title: str
     caption: str
-    display: Callable[[ReportData], plots.Display]
-    more: Callable[[ReportData], str] = lambda data: ""
-    applies: Callable[[ReportData], bool] = lambda data: True
+    display: Callable[[ReportData], plots.Display]  # makes the display from the data
+    more: Callable[[ReportData], str] = lambda data: ""  # a sentence from the data, after the caption
+    applies: Callable[[ReportData], bool] = lambda data: True  # whether the data have what the figure shows
 
 
 def _priors(data: ReportData) -> plots.Display:

@@ -213,10 +213,10 @@ class TableEncoder(Kept):
         """Names of the columns that a reader of text files has to leave as text.
 
         How later files are read must not depend on their rows: with the rest of the column left out, "true",
-        "1.0" and "NA" look like a truth value, a number and a missing value. Columns of numbers may be parsed
+        "1.0" and "NA" look like a truth value, a number and a missing value. Numbers and dates may be parsed
         by the reader, with :data:`drpu.tables.values.NULL_WORDS` as missing values.
         """
-        return tuple(plan.name for plan in self.columns if not isinstance(plan, NumberColumn))
+        return tuple(plan.name for plan in self.columns if not isinstance(plan, (NumberColumn, DateColumn)))
 
     @property
     def categories(self) -> tuple[int, ...]:

@@ -62,7 +62,7 @@ def adapt(
     if by is None and budget is None and answers.audit is None and label is None:
         adapted = reading.adapt(classifier, data, **options)
     else:
-        loaded = reading.read(data)
+        loaded = reading.read(data, classifier)
         X = reading.scored(classifier, loaded, used=[label, by], mixed=by is None and answers.audit is None)
         y = None if label is None else loaded.column(label)
         with about(data):

@@ -71,7 +71,8 @@ def audit(
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
-    classifier, loaded = saved.load(), reading.read(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[by])
     options: dict[str, Any] = {"n": n, "width": width, "level": level, "random_state": seed}
     with about(data):
@@ -131,7 +132,8 @@ def evaluate(
         raise typer.BadParameter(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
-    classifier, loaded = saved.load(), reading.read(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
     X = reading.rows(classifier, loaded, used=[label, by])
     classifier, y = costs.at(classifier, prior), None if label is None else loaded.column(label)
     if by is not None:
@@ -185,7 +187,8 @@ def suspects(
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
-    classifier, loaded = saved.load(), reading.read(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[label])
     y = loaded.column(label)
     with about(f"{data}, column {label!r}"):

@@ -61,7 +61,8 @@ def predict(
     check_out(out, [saved.artifact, data], table=True)
     cost, table = decision.stated, None
     facts: dict[str, Any] = {}
-    classifier, loaded = saved.load(), reading.read(data)
+    classifier = saved.load()
+    loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.scored(classifier, loaded, used=[by], mixed=adapt and by is None)
     with about(data):
         if by is not None:

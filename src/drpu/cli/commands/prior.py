@@ -49,7 +49,7 @@ def prior(
             found.append({"data": path, "prior": adapted.test_prior_} | facts)
             lines.append([path, *prior_cells(adapted), ""])
             continue
-        loaded = reading.read(path)
+        loaded = reading.read(path, classifier)
         X, values = reading.rows(classifier, loaded, used=[by]), loaded.groups(by)
         with about(path):
             audit = answers.read(classifier, X, reading, by=values)

@@ -49,7 +49,7 @@ def report(
     cost = decision.stated
     classifier, X, groups, audit, columns = saved.load(), None, None, None, None
     if data is not None:
-        loaded = reading.read(data)
+        loaded = reading.read(data, classifier)
         columns = {name: loaded.column(name) for name in names(beside)} if beside else None
         groups = None if by is None else loaded.groups(by)
         X = reading.scored(classifier, loaded, used=[by, *names(beside)], mixed=by is None)
