@@ -27,9 +27,13 @@ def _read(name: str) -> dict[str, Any]:
 
 def _table(head: list[str], lines: list[list[str]], source: dict[str, Any]) -> str:
     rows = [head, ["---"] * len(head), *lines]
-    versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{text}\n\nWritten by `{source['command']}` with {versions}.\n"
+    return f"{text}\n\n{_written(source)}\n"
+
+
+def _written(source: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
+    return f"Written by `{source['command']}` with {versions}."
 
 
 def _neighbour(name: str) -> Any:
@@ -400,7 +404,7 @@ def answers_curve() -> str:
     """Accuracy in the next periods by number of answers, as a picture."""
     source = _read("answers")
     colours = {0.1: "#c2410c", 0.3: "#0f766e", 0.6: "#1d4ed8"}
-    low, high, width, height = 0.65, 0.9, 560, 280
+    low, high, width, height = 0.82, 0.88, 560, 280
 
     def place(n: int, accuracy: float) -> tuple[float, float]:
         x = 50 + (width - 170) * (n / 300) ** 0.5
@@ -410,7 +414,7 @@ def answers_curve() -> str:
         return f'<text x="{x}" y="{y}" font-size="12" fill="{colour}">{words}</text>'
 
     parts = [text(width / 2 - 60, height - 4, "answers in the period")]
-    for share in (0.65, 0.7, 0.75, 0.8, 0.85, 0.9):
+    for share in (0.82, 0.84, 0.86, 0.88):
         x, y = place(0, share)
         parts += [text(10, y + 4, f"{share:.0%}")]
         parts += [f'<path d="M{x} {y}H{width - 120}" stroke="currentColor" stroke-opacity=".15"/>']
@@ -428,7 +432,7 @@ def answers_curve() -> str:
         parts.append(text(points[-1][0] + 6, points[-1][1] + nudge, f"{rate:.0%} labelled", colour))
     label = "Accuracy in the next period by number of answers, with 10, 30 and 60 percent labelled"
     head = f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">'
-    return f"{head}{''.join(parts)}</svg>\n"
+    return f"{head}{''.join(parts)}</svg>\n\n{_written(source)}\n"
 
 
 TABLES = {

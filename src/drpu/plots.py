@@ -203,8 +203,9 @@ _STATES: dict[str, dict[str, Any]] = {
 
 
 def _short_name(name: str) -> str:
-    """A name for an axis: the ends of a long one, where most names differ."""
-    return name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}"
+    """A name for an axis: the ends of a long one, where most names differ; it is no formula."""
+    name = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return (name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}").replace("$", r"\$")
 
 
 @dataclass

@@ -360,9 +360,15 @@ def rows_csv(data: ReportData) -> str:
     """The rows to check as CSV."""
     head, rows = _listed(data)
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([head, *((row[0], f"{row[1]:.6g}", *row[2:]) for row in rows)])
+    writer = csv.writer(text)  # lines end in CR LF, so that a CR in a text is quoted
+    lines = [head, *((row[0], f"{row[1]:.6g}", *row[2:]) for row in rows)]
+    writer.writerows([[_no_formula(cell) for cell in line] for line in lines])
     return text.getvalue()
+
+
+def _no_formula(cell: Any) -> Any:
+    """The cell; a text that a spreadsheet would run as a formula gets an apostrophe."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
