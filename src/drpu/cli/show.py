@@ -155,6 +155,9 @@ def table_lines(values: dict[str, Any]) -> dict[str, str]:
     return {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
 
 
+PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
+
+
 def decision_lines(values: dict[str, Any]) -> dict[str, str]:
     """What to expect, the bill and the budget, from :func:`standing`."""
     lines = {}
@@ -170,6 +173,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
         )
     else:
         lines["to expect"] = ", ".join(_expected(values, name) for name in ("flagged", "precision", "recall"))
+        lines["to expect"] += PRIOR_SHIFT_ONLY if values.get("shift") == "other" else ""
     if "costs" in values:
         bill, costs = values["expected_bill_per_row"], values["costs"]
         digits = 0 if 1000 * bill.high >= 100 else 2
