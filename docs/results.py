@@ -27,9 +27,13 @@ def _read(name: str) -> dict[str, Any]:
 
 def _table(head: list[str], lines: list[list[str]], source: dict[str, Any]) -> str:
     rows = [head, ["---"] * len(head), *lines]
-    versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
     text = "\n".join(f"| {' | '.join(row)} |" for row in rows)
-    return f"{text}\n\nWritten by `{source['command']}` with {versions}.\n"
+    return f"{text}\n\n{_written(source)}\n"
+
+
+def _written(source: dict[str, Any]) -> str:
+    versions = ", ".join(f"{name} {number}" for name, number in source["versions"].items())
+    return f"Written by `{source['command']}` with {versions}."
 
 
 def _neighbour(name: str) -> Any:
@@ -323,7 +327,213 @@ def _month_figures(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
+    """The lines of the periods with these values; ``rate`` 0 is the mean over the rates."""
+    lines = source["periods"]
+    return [line for line in lines if all(line[name] == value for name, value in wanted.items())]
+
+
+def answers() -> str:
+    """Accuracy, error of the prior and limits in the next periods by number of answers."""
+    source = _read("answers")
+    methods = [("map", "random"), ("map", "strata"), ("sampling", "random"), ("alone", "random")]
+    methods += [("ppi", "random"), ("ppi++", "random")]
+    lines = []
+    for n in sorted({line["n"] for line in source["periods"]}):
+        for method, design in [("trained", "none")] if n == 0 else methods:
+            (found,) = _periods(source, protocol="next", rate=0.0, n=n, method=method, design=design)
+            rates = [
+                _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)[0]
+                for rate in (0.1, 0.3, 0.6)
+            ]
+            accuracies = [f"{one['accuracy']:.3f}" for one in (*rates, found)]
+            limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.2f}"]
+            lines.append([str(n), f"{method}, {design}" if n else "as trained", *accuracies, *limits])
+    head = ["answers", "method", "10 %", "30 %", "60 %", "accuracy, mean", "error of the prior"]
+    return _table([*head, "limits hold", "their width"], lines, source)
+
+
+def answers_designs() -> str:
+    """The three ways to choose rows."""
+    source = _read("answers")
+    lines = []
+    for n in (25, 50, 100, 200):
+        for design in ("random", "strata", "near"):
+            (found,) = _periods(source, protocol="next", rate=0.0, n=n, method="map", design=design)
+            limits = [f"{found['error']:.3f}", f"{found['holds_cells']:.0%}", f"{found['width']:.3f}"]
+            lines.append([str(n), design, f"{found['accuracy']:.3f}", *limits])
+    head = ["answers", "rows", "accuracy", "error of the prior", "limits hold", "width of the limits"]
+    return _table(head, lines, source)
+
+
+def answers_training() -> str:
+    """Ranking with known rows and with rates of labelling."""
+    source = _read("answers")
+    training, rates = source["training"], source["rates"]
+    names = {"fair": "300 fair answers", "easy": "300 easy negatives", "column": "300 negatives of one side"}
+    lines = []
+    for case, name in names.items():
+        one = training[case]
+        least = f"{one['least']:+.4f} ({one['worst']})"
+        lines.append([name, f"{one['gain']:+.4f}", f"{one['won_back']:.0%}", least])
+    for name, won in rates["won_back"].items():
+        if name != "none":
+            gain = rates["auc"]["column"][name] - rates["auc"]["column"]["none"]
+            least = f"{rates['least_if_fair']:+.4f} if labels are fair" if name == "weighted" else ""
+            lines.append([f"rates by column: {name}", f"{gain:+.4f}", f"{won:.0%}", least])
+    return _table(["what is known", "gain of AUC", "part of the loss won back", "least gain"], lines, source)
+
+
+def answers_curve() -> str:
+    """Accuracy in the next periods by number of answers, as a picture."""
+    source = _read("answers")
+    colours = {0.1: "#c2410c", 0.3: "#0f766e", 0.6: "#1d4ed8"}
+    low, high, width, height = 0.82, 0.88, 560, 280
+
+    def place(n: int, accuracy: float) -> tuple[float, float]:
+        x = 50 + (width - 170) * (n / 300) ** 0.5
+        return round(x, 1), round(height - 40 - (height - 60) * (accuracy - low) / (high - low), 1)
+
+    def text(x: float, y: float, words: str, colour: str = "currentColor") -> str:
+        return f'<text x="{x}" y="{y}" font-size="12" fill="{colour}">{words}</text>'
+
+    parts = [text(width / 2 - 60, height - 4, "answers in the period")]
+    for share in (0.82, 0.84, 0.86, 0.88):
+        x, y = place(0, share)
+        parts += [text(10, y + 4, f"{share:.0%}")]
+        parts += [f'<path d="M{x} {y}H{width - 120}" stroke="currentColor" stroke-opacity=".15"/>']
+    numbers = sorted({line["n"] for line in source["periods"]})
+    parts += [text(place(n, low)[0] - 6, height - 22, str(n)) for n in numbers]
+    for rate, colour in colours.items():
+        points = []
+        for n in numbers:
+            method, design = ("map", "strata") if n else ("trained", "none")
+            (one,) = _periods(source, protocol="next", rate=rate, n=n, method=method, design=design)
+            points.append(place(n, one["accuracy"]))
+        line = " ".join(f"{x},{y}" for x, y in points)
+        parts.append(f'<polyline points="{line}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        nudge = {0.1: 14, 0.3: 4, 0.6: -6}[rate]
+        parts.append(text(points[-1][0] + 6, points[-1][1] + nudge, f"{rate:.0%} labelled", colour))
+    label = "Accuracy in the next period by number of answers, with 10, 30 and 60 percent labelled"
+    head = f'<svg viewBox="0 0 {width} {height}" width="{width}" role="img" aria-label="{label}">'
+    return f"{head}{''.join(parts)}</svg>\n\n{_written(source)}\n"
+
+
+def central() -> str:
+    """Training and later priors where they may not be identified: before, and with a central value."""
+    source = _read("central")
+    lines = []
+    for what in ("training", "later"):
+        for name, part in source["default"][what].items():
+            for when in ("before", "now"):
+                p, shown = part[when], [f"{what}, {name}", when] if when == "before" else ["", when]
+                lines.append(
+                    [
+                        *shown,
+                        str(part["rows"]),
+                        *(_figure(p[k]) for k in ("error", "unidentified_error")),
+                        _figure(p["unidentified_bias"], "+.3f"),
+                        *(_figure(p[k], ".1%") for k in ("holds", "low_holds", "high_holds")),
+                        str(p["tables_below"]),
+                        _figure(p["near_identified"], ".0%"),
+                        _figure(p["far_not_identified"], ".0%"),
+                        _figure(p.get("accuracy"), ".1%"),
+                        _figure(part.get("accuracy_known"), ".1%"),
+                    ]
+                )
+    head = ["prior, samples", "", "number", "error", "error where not identified", "bias there"]
+    head += ["interval holds", "`low` holds", "`high` holds", "tables below 75 %"]
+    head += ["identified, of those within 0.03", "not identified, of those off by more than 0.10"]
+    return _table([*head, "accuracy", "with both priors known"], lines, source)
+
+
+def central_curve() -> str:
+    """Central values of some readings."""
+    source = _read("central")
+    rows: dict[tuple[Any, ...], dict[float, float]] = {}
+    for at in source["curve"]:
+        place = at["scenario"], at["positives"], at["strength"]
+        rows.setdefault(place, {})[at["reading"]] = at["value"]
+    readings = sorted(next(iter(rows.values())))
+    lines = [
+        [scenario, str(n), f"{strength:.1f}", *(f"{found[r]:.2f}" for r in readings)]
+        for (scenario, n, strength), found in rows.items()
+    ]
+    head = ["scenario", "positives", "strength", *(f"reading {r}" for r in readings)]
+    return _table(head, lines, source)
+
+
+def central_choice() -> str:
+    """Errors of central values on tables that took no part in the choice of constants."""
+    source = _read("central")
+    found = source["default"]["choice"]
+    lines = [
+        [name, str(p["fits"]), *(f"{p[k]:.3f}" for k in ("error", "error_in_use")), f"{p['bias']:+.3f}"]
+        for name, p in found.items()
+        if isinstance(p, dict) and "error" in p
+    ]
+    head = ["samples", "fits", "error, constants chosen without the table", "error, constants in use", "bias"]
+    return _table(head, lines, source)
+
+
+def central_trade() -> str:
+    """What other limits of the expected error would tell apart."""
+    source = _read("central")
+    names = ("identified", "far_not_identified", "near_identified")
+    lines = []
+    for p in source["default"]["trade_off"]:
+        used = p["expected_error"] == source["constants"]["expected_error"]
+        most = f"**{p['expected_error']:g}**" if used else f"{p['expected_error']:g}"
+        lines.append([most, *(_figure(p[k], ".0%") for k in names), _figure(p["error_identified"])])
+    head = ["largest expected error", "identified", "not identified, of those off by more than 0.10"]
+    return _table([*head, "identified, of those within 0.03", "error where identified"], lines, source)
+
+
+def halves() -> str:
+    """Errors of the covariance of two halves of the columns, beside the rules of the library."""
+    source = _read("halves")
+    lines = [
+        [name, *(_figure(p[k]) for k in ("error", "unidentified"))] for name, p in source["rules"].items()
+    ]
+    counts = f"{source['tables']} tables, {source['unidentified']} of them not identified"
+    return _table([counts, "error", "error where not identified"], lines, source)
+
+
+def rare() -> str:
+    """Mean errors of expected figures at rare priors."""
+    source = _read("rare")
+    lines = []
+    for c in source["cells"]:
+        place = [
+            c["model"],
+            str(c["separation"]),
+            str(c["n_positive"]),
+            f"{c['test_prior']:g}",
+            str(c["runs"]),
+        ]
+        figures = [_figure(c[name], ".2f") for name in ("precision", "recall")]
+        errors = [_figure(c["error"][name], "+.3f") for name in ("precision", "recall")]
+        lines.append([*place, *figures, *errors, _figure(1 - c["expected_flagged"], ".0%")])
+    head = ["model", "separation", "positives", "prior", "runs", "precision", "recall"]
+    head += ["error of expected precision", "error of expected recall", "cannot be computed"]
+    return _table(head, lines, source)
+
+
+def _figure(value: float | None, form: str = ".3f") -> str:
+    return "" if value is None else format(value, form)
+
+
 TABLES = {
+    "central": central,
+    "central_choice": central_choice,
+    "central_curve": central_curve,
+    "central_trade": central_trade,
+    "halves": halves,
+    "rare": rare,
+    "answers": answers,
+    "answers_curve": answers_curve,
+    "answers_designs": answers_designs,
+    "answers_training": answers_training,
     "choice": choice,
     "hardening": hardening,
     "audit": audit,

@@ -203,8 +203,9 @@ _STATES: dict[str, dict[str, Any]] = {
 
 
 def _short_name(name: str) -> str:
-    """A name for an axis: the ends of a long one, where most names differ."""
-    return name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}"
+    """A name for an axis: the ends of a long one, where most names differ; it is no formula."""
+    name = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in name)
+    return (name if len(name) <= 12 else f"{name[:5]}…{name[-6:]}").replace("$", r"\$")
 
 
 @dataclass
@@ -680,7 +681,7 @@ class BacktestDisplay(Display):
     >>> from drpu.plots import BacktestDisplay
     >>> past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 0.0001, 0.02 * k, 0.03 * k) for k in range(1, 6)]
     >>> BacktestDisplay(backtest_of(past)).plot().ax_.get_ylabel()
-    'change of the odds of a positive'
+    'odds of a positive, by a factor of'
     """
 
     backtest: Backtest
@@ -707,8 +708,8 @@ class BacktestDisplay(Display):
         if not used.all():
             ax.plot(at[~used] - 0.1, seen[~used], "x", color=DECISION, label="not used")
         ax.set_xticks(at, [_short_name(period.name) for period in periods], rotation=30, ha="right")
-        ax.set_ylabel("change of the odds of a positive")
-        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(move):.2g} times")
+        ax.set_ylabel("odds of a positive, by a factor of")
+        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(move):.2g}")
         ax.legend(frameon=False)
 
 

@@ -102,6 +102,21 @@ def test_an_audit_by_groups_is_planned_and_read_in_one_file(run, folder, truth):
     assert run("adapt toy.drpu branches.csv --audit filled.csv")[0] == 1
 
 
+def test_known_negatives_have_a_label_of_their_own(run, folder, truth):
+    X, y = truth.X_y()
+    negative = np.zeros(len(y), dtype=bool)
+    negative[200:] = truth.unlabeled_labels == 0
+    words = np.where(y == 1, "yes", np.where(negative & (np.arange(len(y)) % 2 == 0), "no", None))
+    table = pa.table({"a": X[:, 0], "b": X[:, 1], "y": pa.array(words.tolist())})
+    pa.csv.write_csv(table, folder / "three.csv")
+    line = "fit three.csv --label y --pos-label yes --negative-label no --model kernel --out three.drpu"
+    assert run(line)[0] == 0
+    assert load(folder / "three.drpu").classes_.tolist() == ["no", "yes"]
+    code, _, err = run("fit three.csv --label y --pos-label yes --model kernel --out two.drpu")
+    assert code == 1
+    assert "missing values" in err
+
+
 def test_an_audit_without_answers_is_refused(run):
     code, _, err = run("adapt toy.drpu june.csv --audit to-label.csv")
     assert code == 1

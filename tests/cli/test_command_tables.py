@@ -194,3 +194,12 @@ def test_months_are_those_of_a_column_of_dates(run):
     assert err == "error: june.csv: no column 'month'. Dates are grouped by month: --by opened.\n"
     found = answer(run("prior claims.drpu june.csv --by opened --json"))["found"]
     assert [item["data"] for item in found][:2] == ["opened=2026-01", "opened=2026-02"]
+
+
+def test_words_for_missing_labels_are_no_labels(run, folder):
+    text = "a,y\n" + "".join(
+        f"{k % 7},{'yes' if k % 3 == 0 else 'NA' if k % 2 else ''}\n" for k in range(200)
+    )
+    (folder / "gaps.csv").write_text(text)
+    fitted = answer(run("fit gaps.csv --label y --model kernel --prior 0.4 --out gaps.drpu --json"))
+    assert (fitted["positives"], fitted["unlabeled"]) == (67, 133)

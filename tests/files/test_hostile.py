@@ -48,21 +48,13 @@ from drpu import (
 from drpu.exceptions import ArtifactError, DRPUError
 from drpu.functions import estimators
 from drpu.functions.estimators import kept_values, read_estimators, write_estimators
+from hostile_texts import HOSTILE
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning"),
     pytest.mark.filterwarnings("ignore::RuntimeWarning"),  # overflow in steps of scikit-learn
     pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning"),
 ]
-HOSTILE = (
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "&lt;",
-    "'\">",
-    "\x1b[31m",
-    "=1+1",
-    "{0}",
-)
 
 
 @pytest.fixture(scope="module")

@@ -57,21 +57,7 @@ def adapt_to_counts(
     arrived: Arrived | None = None,
     stacklevel: int = 3,
 ) -> AdaptedClassifier:
-    """The classifier for rows that have been counted.
-
-    Parameters
-    ----------
-    classifier : RatioClassifier
-        Fitted.
-    seen : ScoreTails
-        Counts of the new rows.
-    adapted : PriorEstimate
-        Their prior if only the prior moved.
-    cost, shift
-        As in ``adapt``.
-    arrived : Arrived, optional
-        Labels of the new rows that have arrived.
-    """
+    """The classifier for rows that have been counted."""
     check_choice("shift", shift, SHIFTS)
     warn_of_few_rows(seen.n, adapted)
     read = read_counts(classifier.fitted_, seen, adapted, arrived=arrived)

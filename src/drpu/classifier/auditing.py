@@ -27,7 +27,7 @@ from drpu.classifier.audit import (
 )
 from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
-from drpu.classifier.profiles import OTHER_SHIFT, warn_of_other_shift
+from drpu.classifier.profiles import warn_of_other_shift
 from drpu.classifier.validation import Classes, check_rows
 from drpu.core.audit.design import (
     Growth,
@@ -86,7 +86,6 @@ __all__ = [
     "prior_from_answers",
     "rates_from_answers",
     "resolve_audit",
-    "rough_prior",
     "training_answers",
     "warn_of_unfair_labels",
 ]
@@ -105,22 +104,18 @@ class AuditedPriors:
     """
 
     train: PriorEstimate  # prior of the training population
-    test: PriorEstimate  # prior of the new rows
+    own: PriorEstimate  # prior of the audited rows, from the answers about them alone
     fairness: FairnessTest | None
 
 
 def audited_priors(
-    parts: list[AuditPart], seen: ScoreTails, fitted: FittedRatio, *, prior_shift: bool, level: float
+    parts: list[AuditPart], seen: ScoreTails, fitted: FittedRatio, *, level: float
 ) -> AuditedPriors:
-    r"""Prior of the training population and of the rows in ``seen``.
-
-    Answers that were planned on the rows in ``seen`` give their prior directly; all others give the training
-    prior, from which the prior of the new rows follows by the counts.
+    r"""Prior of the training population, from all ``parts``, and of the rows that ``seen`` counts.
 
     A fifth of the error probability of the upper limit is reserved for the upper limit that
     labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
-    used only if no test rejects its assumptions: that the labelled positives are a random
-    sample of all positives, and that only the prior has changed.
+    used only if no test rejects its assumption that the labelled positives are a random sample of all.
     """
     tails = (1 - level) / 2, (1 - _BOUND) * (1 - level) / 2
     direct = [part.answers.share(part.answers.positive, tails) for part in parts]
@@ -131,20 +126,27 @@ def audited_priors(
         if step is not None
     ]
     unlabeled = combine_figures(train) if train else _figure(fitted.unlabeled_prior)
-    test = combine_figures(_test_figures(parts, direct, growth, seen, fitted, tails))
+    here = [part.counts == seen for part in parts]
+    own = combine_figures([share for share, there in zip(direct, here, strict=True) if there])
+    population = {part.population for part, there in zip(parts, here, strict=True) if there}
 
     fairness = _fairness(parts, direct, unlabeled, fitted)
     bounds = 1.0, 1.0
     if fairness is None or fairness.p_value >= UNFAIR:
-        alone = _without_answers(fitted.tails, None, bound_level(level))
-        bounds = alone.high, _test_bound(parts, seen, fitted, alone.high, prior_shift, level)
+        alone = prior_from_tails(fitted.tails, level=bound_level(level), warn=False)
+        bounds = alone.high, alone.high if "unlabeled" in population else 1.0
         if any(step is not None and step.spread > 0 for step in growth):
             unlabeled = leaning_to(unlabeled, alone)
-    answers = np.concatenate([part.answers.positive for part in parts])
-    half = 0.0 if np.ptp(answers.astype(int)) else 0.5 / (len(answers) + 1)
+    half = half_an_answer([part.answers for part in parts])
     prior = with_labelled(_estimate(unlabeled, bounds[0], level, half), fitted.labelled_fraction)
-    at = _estimate(test, bounds[1], level, half)
+    at = _estimate(own, bounds[1], level, half)
     return AuditedPriors(prior if train else fitted.train_prior, at, fairness)
+
+
+def half_an_answer(answers: list[Answers]) -> float:
+    """Share of half an answer if all are of one kind, by which a prior stays away from 0 and 1; else 0."""
+    positive = np.concatenate([one.positive for one in answers])
+    return 0.0 if np.ptp(positive.astype(int)) else 0.5 / (len(positive) + 1)
 
 
 def bound_level(level: float) -> float:
@@ -179,48 +181,6 @@ def _train_figure(
     return replace(figure, value=min(max(value, figure.low), figure.high))
 
 
-def _test_figures(
-    parts: list[AuditPart],
-    direct: list[Figure],
-    growth: list[Growth | None],
-    seen: ScoreTails,
-    fitted: FittedRatio,
-    tails: tuple[float, float],
-) -> list[Figure]:
-    """The prior of the rows in ``seen``, estimated by each part of the audit."""
-    found = []
-    for part, share, there in zip(parts, direct, growth, strict=True):
-        if part.counts == seen:
-            found.append(share)
-            continue
-        here = negative_growth(seen, fitted.tails, share.value)
-        if there is not None and here is not None:
-            found.append(carry_share(carry_share(share, there.inverse, tails), here, tails))
-    return found
-
-
-def _test_bound(
-    parts: list[AuditPart],
-    seen: ScoreTails,
-    fitted: FittedRatio,
-    of_train: float,
-    prior_shift: bool,
-    level: float,
-) -> float:
-    """Upper limit of the prior of the rows in ``seen`` without any answer."""
-    own = {part.population for part in parts if part.counts == seen}
-    if "unlabeled" in own:  # the rows that the training prior refers to
-        return of_train
-    if "fitted" in own or not prior_shift:
-        return 1.0
-    return _without_answers(seen, fitted.tails, bound_level(level)).high
-
-
-def _without_answers(tails: ScoreTails, reference: ScoreTails | None, level: float) -> PriorEstimate:
-    """The prior estimated from labelled and unlabeled rows without answers."""
-    return prior_from_tails(tails, reference=reference, level=level, warn=False)
-
-
 def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
@@ -236,10 +196,7 @@ def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
 
 
 def _estimate(share: Figure, bound: float, level: float, half: float = 0.0) -> PriorEstimate:
-    """The share as a prior; a bound that the answers contradict is not used.
-
-    ``half`` is the share of half an answer if all are of one kind: the value stays that far from 0 and 1.
-    """
+    """The share as a prior, ``half`` away from 0 and 1; a bound that the answers contradict is not used."""
     high = min(share.high, bound) if bound > share.low else share.high
     low, high = max(share.low, 0.0), min(high, 1.0)
     value = min(max(share.value, half), 1 - half)
@@ -326,7 +283,7 @@ def plan_rows(
         mark = fitted.training
         population = "auto" if mark is None else mark.population_of(scored.rows)
     ratio, counts = np.exp(fitted.log_ratio_of(scored.scores)), scored.counts
-    prior = rough_prior(fitted, counts, bound_level(level))
+    prior = fitted.prior_of(counts, level=bound_level(level))
     posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
     # The upper limit without answers helps only if the prior is as high as estimated.
     bound = prior.high if prior.identified else 1.0
@@ -369,11 +326,6 @@ def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level
     return found[0] if len(found) == 1 else _averaged(found)
 
 
-def rough_prior(fitted: FittedRatio, counts: ScoreTails, level: float) -> PriorEstimate:
-    """Prior of the rows without answers."""
-    return fitted.prior_of(counts, level=level)
-
-
 def adapt_to_answers(
     classifier: RatioClassifier,
     X: Rows | ScoreTails,
@@ -387,17 +339,17 @@ def adapt_to_answers(
     fitted = classifier.fitted_
     check_real("memory", memory, low=0.0, high=1.0)
     rows, seen, parts, own = _parts_of(classifier, X, audit)
-    rough = rough_prior(fitted, seen, level)
+    rough = fitted.prior_of(seen, level=level)
     test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
     in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
     only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
     if not only_prior:
         warn_of_other_shift(test, moved, done="answers", stacklevel=4)
-    priors = audited_priors(parts, seen, fitted, prior_shift=test.p_value >= OTHER_SHIFT, level=level)
+    priors = audited_priors(parts, seen, fitted, level=level)
     warn_of_unfair_labels(priors.fairness)
     # Answers about rows with other changes say nothing about the training prior.
     at = fitted.at_train_prior(priors.train) if only_prior else fitted
-    prior, found = priors.test, None
+    prior, found = priors.own, None
     if not in_training:
         found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
         earlier = () if fitted.anchor is None else fitted.anchor.moved
@@ -425,7 +377,7 @@ def answered_prior(
     """The prior of rows from answers about them."""
     rows, seen, parts, own = _parts_of(classifier, X, check_audit(audit))
     if any(part.seen_in_training for part in own):
-        return audited_priors(parts, seen, classifier.fitted_, prior_shift=True, level=level).test
+        return audited_priors(parts, seen, classifier.fitted_, level=level).own
     return _recalibrated(classifier, classifier.fitted_, own, rows, seen, level=level, memory=MEMORY)[1]
 
 
@@ -590,8 +542,7 @@ def prior_from_answers(
         figures.append(share)
     if not figures:
         return None
-    known = np.concatenate([one.answers.positive for one in answers if one.other is None])
-    half = 0.0 if np.ptp(known.astype(int)) else 0.5 / (len(known) + 1)
+    half = half_an_answer([one.answers for one in answers if one.other is None])
     return with_labelled(_estimate(combine_figures(figures), 1.0, 0.95, half), fraction)
 
 

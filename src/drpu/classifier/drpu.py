@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -88,6 +88,7 @@ class Learnt:
     notes: tuple[Note, ...] = ()
 
 
+@dataclass(eq=False, repr=False)
 class DRPUClassifier(RatioClassifier):
     """Classifier from positive and unlabeled rows that can be adapted to a changed prior.
 
@@ -173,32 +174,18 @@ class DRPUClassifier(RatioClassifier):
     True
     """
 
-    def __init__(
-        self,
-        model: Any = "auto",
-        *,
-        holdout: Any = "auto",
-        calibrate: bool = True,
-        prior: Any = "auto",
-        test_prior: float | PriorEstimate | None = None,
-        cost: float = 0.5,
-        scenario: str = "case-control",
-        pos_label: Any = None,
-        random_state: Any = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.model = model
-        self.holdout = holdout
-        self.calibrate = calibrate
-        self.prior = prior
-        self.test_prior = test_prior
-        self.cost = cost
-        self.scenario = scenario
-        self.pos_label = pos_label
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-        self.verbose = verbose
+    model: Any = "auto"
+    _: KW_ONLY
+    holdout: Any = "auto"
+    calibrate: bool = True
+    prior: Any = "auto"
+    test_prior: float | PriorEstimate | None = None
+    cost: float = 0.5
+    scenario: str = "case-control"
+    pos_label: Any = None
+    random_state: Any = None
+    n_jobs: int | None = None
+    verbose: int = 0
 
     def fit(
         self,

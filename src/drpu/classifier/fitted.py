@@ -46,20 +46,11 @@ class ScoredRows:
     """Checked rows with their scores.
 
     ``adapt``, ``adapt_by``, ``at_budget``, ``predict`` and ``outputs`` take them in place of rows.
-
-    Attributes
-    ----------
-    rows : rows of shape (n, d)
-        In the form that the model accepts.
-    scores : ndarray of shape (n, models)
-        Score of each row by each model, as by :meth:`FittedRatio.scores`.
-    counts : ScoreTails
-        The counts of these scores.
     """
 
-    rows: Rows
-    scores: FloatArray
-    counts: ScoreTails
+    rows: Rows  # in the form that the model accepts
+    scores: FloatArray  # score of each row by each model, as by :meth:`FittedRatio.scores`
+    counts: ScoreTails  # the counts of these scores
 
     def __len__(self) -> int:
         return len(self.scores)

@@ -45,21 +45,12 @@ FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 class Result:
     """What a command found.
 
-    Attributes
-    ----------
-    values : dict
-        Plain values, for JSON.
-    lines : mapping or sequence of str
-        Names with values, or sentences, for people.
-    table : pair of lists, optional
-        Names of columns, and lines of cells.
-    aside : bool
-        Whether people read it on the standard error, because the standard output carries data.
+    ``aside``: Whether people read it on the standard error, because the standard output carries data.
     """
 
-    values: dict[str, Any]
-    lines: Mapping[str, Any] | Sequence[str] = ()
-    table: tuple[list[str], list[list[str]]] | None = None
+    values: dict[str, Any]  # plain values, for JSON
+    lines: Mapping[str, Any] | Sequence[str] = ()  # names with values, or sentences, for people
+    table: tuple[list[str], list[list[str]]] | None = None  # names of columns, and lines of cells
     aside: bool = False
 
 
@@ -164,6 +155,9 @@ def table_lines(values: dict[str, Any]) -> dict[str, str]:
     return {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
 
 
+PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
+
+
 def decision_lines(values: dict[str, Any]) -> dict[str, str]:
     """What to expect, the bill and the budget, from :func:`standing`."""
     lines = {}
@@ -179,6 +173,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
         )
     else:
         lines["to expect"] = ", ".join(_expected(values, name) for name in ("flagged", "precision", "recall"))
+        lines["to expect"] += PRIOR_SHIFT_ONLY if values.get("shift") == "other" else ""
     if "costs" in values:
         bill, costs = values["expected_bill_per_row"], values["costs"]
         digits = 0 if 1000 * bill.high >= 100 else 2

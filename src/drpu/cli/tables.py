@@ -205,6 +205,12 @@ class Loaded:
             return self.arrays[name]
         return _flat(self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE)
 
+    def columns(self, prefix: str) -> dict[str, Any]:
+        """The columns whose names begin with ``prefix``, without it."""
+        return {
+            name.removeprefix(prefix): self.column(name) for name in self.names if name.startswith(prefix)
+        }
+
     def numbers(self, name: str, meaning: str) -> Any:
         """One column of numbers."""
         values = self.column(name)
@@ -386,17 +392,7 @@ def _flat(column: Any, *, gaps: bool) -> Any:
 
 
 def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:
-    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs.
-
-    Parameters
-    ----------
-    path : path-like or None
-        The output; None and ``-`` are not files.
-    inputs : iterable of path-like
-        Files that the command reads.
-    table : bool
-        Whether a table is written; its format depends on the ending.
-    """
+    """Raise before any work is done if ``path`` cannot be written, or is one of the inputs."""
     if path is None or os.fspath(path) == PIPE:
         return
     target = Path(path)

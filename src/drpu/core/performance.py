@@ -54,17 +54,12 @@ class FoldRates:
 class FoldedCounts:
     """Counts in folds, and the ratios calibrated on the other folds.
 
-    Attributes
-    ----------
-    positive, unlabeled : ndarray of shape (folds, cells)
-        Rows of each fold, by cell.
-    ratios : ndarray of shape (folds, levels)
-        Ratio at each level by the calibration on all folds but one; each line ascends.
+    ``positive``, ``unlabeled``: Rows of each fold, by cell.
     """
 
     positive: IntArray
     unlabeled: IntArray
-    ratios: FloatArray
+    ratios: FloatArray  # ratio at each level by the calibration on all folds but one; each line ascends
 
     def rates(self, ratio: float) -> FoldRates:
         """Rates of the threshold ``ratio`` on the part of the counts that was not used to make it."""
@@ -154,31 +149,19 @@ _LEVEL = 0.95
 class Decision:
     """A threshold on scores, and its origin.
 
-    Attributes
-    ----------
-    reference : ScoreTails
-        Held-out positives, and the unlabeled training rows counted over them.
-    score : float
-        Rows with at least this score are flagged.
-    ratio : float or None
-        Ratio to which ``score`` corresponds by calibration on ``reference``; None if the score does not
-        depend on those counts.
-    labelled_fraction : float
-        Fraction of the training population that is labelled.
-    models : int
-        Number of fold models. The counts are those of single ones; with several, a label comes from their
-        average or from a model of all rows, and may be better than the counts say.
-    rows : float or None
-        Size of the batch to classify, whose sampling error is included in the range; None
-        for a population.
-    offsets : tuple of float
-        Added to a score before it is calibrated; the ratio of a row is the mean over them.
+    ``ratio``: Ratio to which ``score`` corresponds by calibration on ``reference``; None if the score
+    does not depend on those counts.
+    ``models``: Number of fold models. The counts are those of single ones; with several, a label comes
+    from their average or from a model of all rows, and may be better than the counts say.
+    ``rows``: Size of the batch to classify, whose sampling error is included in the range; None for a
+    population.
+    ``offsets``: Added to a score before it is calibrated; the ratio of a row is the mean over them.
     """
 
-    reference: ScoreTails
-    score: float
+    reference: ScoreTails  # held-out positives, and the unlabeled training rows counted over them
+    score: float  # rows with at least this score are flagged
     ratio: float | None = None
-    labelled_fraction: float = 0.0
+    labelled_fraction: float = 0.0  # fraction of the training population that is labelled
     models: int = 1
     rows: float | None = None
     offsets: tuple[float, ...] = (0.0,)
@@ -188,21 +171,12 @@ class Decision:
 class PreparedCounts:
     """Counts with the curves that the rates of any threshold need, computed once for all thresholds.
 
-    Attributes
-    ----------
-    reference : ScoreTails
-        As in :class:`Decision`.
-    prior : float
-        Prior of the unlabeled training rows.
-    curve : pair of ndarray
-        Recalls and false-positive rates of a smooth curve.
-    folds : FoldedCounts or None
-        Counts in folds, for thresholds that come from calibration on the counts.
+    ``folds``: Counts in folds, for thresholds that come from calibration on the counts.
     """
 
     reference: ScoreTails
-    prior: float
-    curve: tuple[FloatArray, FloatArray]
+    prior: float  # prior of the unlabeled training rows
+    curve: tuple[FloatArray, FloatArray]  # recalls and false-positive rates of a smooth curve
     folds: FoldedCounts | None = None
 
     @classmethod
@@ -237,21 +211,6 @@ def expect(
 ) -> tuple[Performance, Performance, Performance]:
     """Expected performance at the test prior, with a lower and an upper limit of each figure.
 
-    Parameters
-    ----------
-    decision : Decision
-        The decision to evaluate.
-    train_prior : PriorEstimate
-        Prior of the unlabeled training rows.
-    test_prior : PriorEstimate
-        Prior of the rows to classify.
-    cost : float, default=0.5
-        False-positive cost in (0, 1).
-    rates : DecisionRates, optional
-        Result of :func:`decision_rates` for this decision; pass it to evaluate many priors.
-
-    Notes
-    -----
     Limits are at 95 %. Deviations from five sources are combined as the root of the sum of squares: both
     priors within their limits, the counts, the score itself (a jackknife over folds), the use of all
     folds for a label, which improves performance, and the batch.

@@ -192,17 +192,11 @@ def _open_without_waiting(path: str, flags: int) -> int:
 class Archive:
     """The content of a file; a blob is read, and its digest compared, when it is taken.
 
-    Attributes
-    ----------
-    versions : dict of str to str
-        Versions of the packages that wrote the file, as stated in the file.
-    tree, arrays, blobs
-        The encoded object.
-    estimators : tuple of str
-        Names of the blobs that hold estimators of other libraries.
+    ``tree``, ``arrays``, ``blobs``: The encoded object.
+    ``estimators``: Names of the blobs that hold estimators of other libraries.
     """
 
-    versions: dict[str, str]
+    versions: dict[str, str]  # versions of the packages that wrote the file, as stated in the file
     tree: Any
     arrays: dict[str, np.ndarray[Any, Any]]
     blobs: _Blobs

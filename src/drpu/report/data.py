@@ -36,67 +36,37 @@ REASONS = 3  # columns that are named for and against a row
 class RowList:
     """The rows to check, those with the highest probabilities first.
 
-    Attributes
-    ----------
-    n : int
-        Number of rows to check, of which the first are listed.
-    position : ndarray of int
-        Their positions in the new rows, from 0 on.
-    probability : ndarray
-        Their probability of being positive.
-    reasons : list of two str, or None
-        The columns that speak most for and against them; None if the model cannot tell.
-    columns : dict of str to list
-        Values that the user wants to see beside them.
-    groups : list of str or None
-        Names of their groups, if there are groups.
+    ``reasons``: The columns that speak most for and against them; None if the model cannot tell.
     """
 
-    n: int
-    position: IntArray
-    probability: FloatArray
+    n: int  # number of rows to check, of which the first are listed
+    position: IntArray  # their positions in the new rows, from 0 on
+    probability: FloatArray  # their probability of being positive
     reasons: list[tuple[str, str]] | None
-    columns: dict[str, list[Any]]
-    groups: list[str] | None = None
+    columns: dict[str, list[Any]]  # values that the user wants to see beside them
+    groups: list[str] | None = None  # names of their groups, if there are groups
 
 
 @dataclass(frozen=True)
 class ReportData:
     """A classifier at the prior that the page describes, and everything that is known about new rows.
 
-    Attributes
-    ----------
-    current : classifier
-        The classifier as the page describes it.
-    expected, low, high : Performance
-        Expected performance of ``current`` with its limits, which contain it.
-    new : ScoreTails or None
-        Counts of the new rows.
-    log_ratios : ndarray or None
-        Log-ratios of the new rows, the largest first.
-    flagged : int or None
-        Number of new rows that are flagged.
-    within_budget : classifier or None
-        ``current`` with the threshold of a budget, if one was given.
-    groups : GroupPriors or None
-        Groups of the new rows, such as months, with their priors and decisions.
-    listed : RowList or None
-        The rows to check, if there are new rows.
-    caught : tuple of DRPUWarning
-        Warnings during the adaptation.
+    ``expected``, ``low``, ``high``: Expected performance of ``current`` with its limits, which contain it.
+    ``groups``: Groups of the new rows, such as months, with their priors and decisions.
     """
 
-    current: Any
+    current: Any  # the classifier as the page describes it
     expected: Performance
     low: Performance
     high: Performance
-    new: ScoreTails | None = None
-    log_ratios: FloatArray | None = None
-    flagged: int | None = None
-    within_budget: Any = None
+    new: ScoreTails | None = None  # counts of the new rows
+    log_ratios: FloatArray | None = None  # log-ratios of the new rows, the largest first
+    flagged: int | None = None  # number of new rows that are flagged
+    within_budget: Any = None  # ``current`` with the threshold of a budget, if one was given
     groups: GroupPriors | None = None
-    listed: RowList | None = None
-    caught: tuple[DRPUWarning, ...] = ()
+    listed: RowList | None = None  # the rows to check, if there are new rows
+    caught: tuple[DRPUWarning, ...] = ()  # warnings during the adaptation
+    suspects: Mapping[str, Any] | None = None  # columns of labels that may be wrong
 
     @cached_property
     def fitted(self) -> FittedRatio:
@@ -250,9 +220,10 @@ def collect(
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
         scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
-        current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
+        by_group = audit if isinstance(audit, Mapping) else None
+        current = classifier.adapt(scored, cost=cost, level=level, audit=None if by_group else audit)
         if values is not None:
-            groups = current.adapt_by(scored, by=values, level=level, budget=budget)
+            groups = current.adapt_by(scored, by=values, level=level, budget=budget, audit=by_group)
             member = group_members(current, scored, values)[1]
         within_budget = _with_budget(current, budget, scored)
     # what is said about groups replaces what is said about all rows together

@@ -191,7 +191,8 @@ def _how_sure(data: ReportData) -> tuple[str, str, str]:
 
 def _what_to_do(data: ReportData) -> tuple[str, str, str]:
     question = "What to do?"
-    if data.other_shift:
+    shifted = [group.shift == "other" for group in data.periods] or [data.other_shift]
+    if all(shifted):
         sentence = "More than the share of positives has changed. Find out why before the labels are used."
         return question, "check the data", sentence
     if data.listed is not None and data.groups is not None:
@@ -238,6 +239,10 @@ def cautions(data: ReportData) -> list[str]:
         )
     if not data.train.identified:
         said.append(f"The training share is {prior_text(data.train)}. Expected numbers depend on it.")
+    if data.other_shift:
+        said.append(
+            "Expected numbers and their ranges hold only if nothing but the share of positives changed."
+        )
     if data.train.value >= 0.995:
         said.append("Nearly all training rows are estimated to be positive: check the labels first.")
     return said
@@ -266,6 +271,11 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
             (note.column or "rows", note.text(command_line=True)) for note in data.fitted.notes
         ]
         yield "The training table", "", TextTable(("column", "what was found"), found)
+    if data.suspects is not None:
+        cells = [[_cell(cell) for cell in column] for column in data.suspects.values()]
+        listed: list[Any] = list(zip(*cells, strict=True))[:LISTED]
+        note = "Labels that may be wrong, the most suspicious first, and copies of labelled rows."
+        yield "Suspicious labels", note, TextTable(tuple(data.suspects), listed)
     moved = getattr(data.current, "moved_columns_", ())
     if moved:
         rows: list[Any] = [(shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved]
@@ -324,6 +334,11 @@ def backtest_text(data: ReportData) -> str:
     )
 
 
+def _cell(value: Any) -> str:
+    missing = value is None or value != value
+    return "" if missing else f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
 def _factor(move: float) -> str:
     return f"{math.exp(move):.2f} times"
 
@@ -360,9 +375,15 @@ def rows_csv(data: ReportData) -> str:
     """The rows to check as CSV."""
     head, rows = _listed(data)
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerows([head, *((row[0], f"{row[1]:.6g}", *row[2:]) for row in rows)])
+    writer = csv.writer(text)  # lines end in CR LF, so that a CR in a text is quoted
+    lines = [head, *((row[0], f"{row[1]:.6g}", *row[2:]) for row in rows)]
+    writer.writerows([[_no_formula(cell) for cell in line] for line in lines])
     return text.getvalue()
+
+
+def _no_formula(cell: Any) -> Any:
+    """The cell; a text that a spreadsheet would run as a formula gets an apostrophe."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(("=", "+", "-", "@", "\t", "\r")) else cell
 
 
 def _listed(data: ReportData) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:

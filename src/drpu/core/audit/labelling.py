@@ -38,7 +38,7 @@ __all__ = [
 _LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives
 FEWEST_KNOWN = 10  # with fewer known negatives, or labelled positives, the second score is not used
 _SHARES = np.linspace(0, 1, 11)
-_PULL = 0.5  # penalty of a share of 1, in areas under the curve times the root of the number of positives
+_PULL = 1.0  # penalty of a share of 1, in areas under the curve times the root of the number of positives
 
 
 # -- rates by cell -------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def negative_share(
     r"""Share of the score against known negatives in the average with the score against unlabeled rows.
 
     The share w maximises the area under the curve of labelled against unlabeled rows minus
-    :math:`w^2 / (2 \sqrt n)` with the number of labelled rows n, which is about the noise of the
+    :math:`w^2 / \sqrt n` with the number of labelled rows n, about twice the noise of the
     area. If the labelled positives are a random sample, the area is an increasing function of that of
     positives against negatives, whatever the known negatives are.
     """

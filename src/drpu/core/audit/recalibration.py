@@ -161,13 +161,14 @@ def _posterior(
     for _ in range(_STEPS):
         gradient, hessian = objective.derivatives(at)
         step = np.linalg.solve(hessian, gradient)
+        if abs(step).max() < 1e-8:  # the error after this step is about its square
+            at = at - step
+            break
         size = min(1.0, 0.9 * at[1] / step[1]) if step[1] > 0 else 1.0  # the slope stays positive
         before = objective.value(at)
         while size > 1e-12 and objective.value(at - size * step) > before:
             size /= 2
         at = at - size * step
-        if abs(step).max() < 1e-10:
-            break
     found = _with_covariance(
         LogOddsMap(
             float(at[0]),
@@ -230,7 +231,8 @@ def continued_map(
     """
     for z, positive in parts:
         weight = np.ones(len(z))
-        starts = [centre.remembered(memory * share) for share in _KEPT]
+        shares = _KEPT if centre.n > 0 and memory > 0 else _KEPT[:1]  # without earlier answers all are equal
+        starts = [centre.remembered(memory * share) for share in shares]
         found = [_posterior(bounded(z), positive, weight, start) for start in starts]
         centre = max(found, key=lambda pair: pair[1])[0]
     return centre

@@ -8,6 +8,7 @@ kernel approximated by low rank plus diagonal is nearly always accurate enough.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -179,6 +180,7 @@ GAP = 1e-5  # certified error of a distance, in units of the distance between U 
 START_GAP = 1e-4  # the same for the initial slope, which has a longer step
 
 
+@dataclass(eq=False, repr=False)
 class KernelMeanPrior:
     r"""KM1 and KM2: estimators of the class prior from features.
 
@@ -228,18 +230,11 @@ class KernelMeanPrior:
     True
     """
 
-    def __init__(
-        self,
-        method: str = "km2",
-        *,
-        max_rows: int = 2000,
-        max_dims: int = 50,
-        random_state: int | np.random.Generator | None = None,
-    ) -> None:
-        self.method = method
-        self.max_rows = max_rows
-        self.max_dims = max_dims
-        self.random_state = random_state
+    method: str = "km2"
+    _: KW_ONLY
+    max_rows: int = 2000
+    max_dims: int = 50
+    random_state: int | np.random.Generator | None = None
 
     def estimate(self, positive: Rows, unlabeled: Rows) -> PriorEstimate:
         """Class prior of ``unlabeled``.

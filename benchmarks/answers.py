@@ -1,0 +1,424 @@
+"""What true labels of a few rows are worth: in later periods, in training, and for labels at unequal rates.
+
+    python -m benchmarks._months --data MONTHS                 # fits the classifiers, into a cache
+    python -m benchmarks.answers --months MONTHS --tables FOLDER
+
+**Periods.** Every cell is a classifier and a later period (see :mod:`benchmarks._months`). Some rows of the
+period are answered: at random, in strata by score (``plan_audit``), or mostly near the threshold. ``map`` is
+what ``adapt(X, audit=...)`` does: a map of the trained log-odds, and a model-assisted prior.
+``sampling``: prior and limits from the answers alone, and labels by prior shift to that prior. ``alone``: a
+logistic regression trained on the answers alone. ``ppi`` and ``ppi++``: prediction-powered means of the
+trained probabilities with normal limits, ++ with the weight of least variance. Accuracy is that of all rows:
+answered rows are left out, and every other row has the inverse of its probability of being left in as its
+weight.
+
+**Training.** 4,000 rows of each table, 30 % of the positives labelled, and the area under the ROC curve (AUC)
+on 4,000 other rows. ``none`` is a fit without answers and ``all`` the same with all true labels; ``fair``:
+true labels of 300 unlabeled rows at random (``audits=``); ``easy`` and ``column``: 300 known negatives
+(``negative_label=``) that mostly have low scores, or lie on one side of a random column.
+
+**Rates.** The rate of labelling is .5 or .1 depending on an informative column, or .3 for all. ``weighted``:
+rates from 200 answers (``labelled_by=``); ``true rates``: given (``propensity=``); ``SAR-EM``: expectation
+maximisation over classes with a rate for each cell (Bekker et al. 2019), with boosted trees. Methods that
+correct the threshold only (PUSB) rank as ``none`` does; PULSNAR is not compared, because its rules are long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+from sklearn.preprocessing import StandardScaler
+
+from benchmarks._months import CACHE, RATES, Cell, read_cells, read_month_tables
+from benchmarks._results import write_results
+from benchmarks._tables import encode, generator
+from drpu import Audit, DRPUClassifier
+from drpu._samples import is_sparse
+from drpu.core.audit.design import Strata, allocate, draw_rows, make_strata
+from drpu.core.audit.recalibration import (
+    DesignedSample,
+    LogOddsMap,
+    Population,
+    bounded_log_odds,
+    recalibrate,
+)
+from drpu.core.audit.results import Answers
+
+Array = np.ndarray
+Row = dict[str, Any]
+Found = tuple[float, float, float, float]  # accuracy, value, low, high
+
+NUMBERS = (10, 25, 50, 100, 200, 300)
+PROTOCOLS = ("next", "far")
+DESIGNS = ("random", "strata", "near")
+TAILS = (0.025, 0.025)
+FEWEST = 2  # a period has at least this many times as many rows as answers
+ROWS, RATE, FAIR, UNFAIR = 4000, 0.3, 300, 200
+GAP = 0.02  # tables on which true labels are worth at least this much
+KNOWN = CACHE.parent / "answers"
+
+
+# -- periods ---------------------------------------------------------------------------------------
+
+
+def design(kind: str, z: Array, probability: Array, n: int) -> Strata:
+    """Strata of the rows and the number of answers in each."""
+    if kind == "random":
+        return Strata(np.empty(0), np.array([len(z)]), np.array([n]), np.array([0.5]))
+    if kind == "strata":
+        return make_strata(z, probability, n, min(2 * float(probability.mean()), 1.0))
+    far = float(np.quantile(np.abs(z), 1 / 3))  # a third of the rows is near the threshold
+    cuts = np.array([-far, np.nextafter(far, np.inf)])
+    cuts = np.unique(cuts[(cuts > z.min()) & (cuts <= z.max())])
+    stratum = np.searchsorted(cuts, z, side="right")
+    rows = np.bincount(stratum, minlength=len(cuts) + 1)
+    near = np.bincount(stratum, weights=np.abs(z) <= far, minlength=len(rows)) > rows / 2
+    planned = allocate(rows, np.where(near, 4.0, 1.0), n)  # a row near it is chosen four times as often
+    return Strata(cuts, rows, planned, np.full(len(rows), 0.5))
+
+
+class Period:
+    """Rows of a period, a design, and the answers of one draw."""
+
+    def __init__(self, cell: Cell, X: Array, kind: str, n: int, seed: int) -> None:
+        self.clf, self.X, self.y = cell.classifier("estimated"), X, cell["y"] == 1
+        self.rows = cell.rows
+        self.probability = self.clf.predict_proba(cell.rows)[:, 1]
+        self.z = bounded_log_odds(self.probability)
+        plan = design(kind, self.z, self.probability, n)
+        self.at = draw_rows(plan, self.z, np.random.RandomState(seed))
+        stratum = plan.of(self.z)
+        self.answers = Answers(self.y[self.at], stratum[self.at], plan.rows)
+        self.sample = DesignedSample.of(self.z[self.at], self.answers)
+        self.weight = 1 / np.maximum(1 - (plan.planned / plan.rows)[stratum], 1e-9)
+        self.weight[self.at] = 0
+
+    def accuracy(self, flagged: Array) -> float:
+        """Accuracy of all rows, estimated on those without an answer."""
+        return float(np.average(flagged == self.y, weights=self.weight))
+
+
+def with_map(period: Period) -> Found:
+    """The map and the model-assisted prior."""
+    found, share = recalibrate(Population.of(period.z), [period.sample], tails=TAILS)
+    return period.accuracy(found.log_odds(period.z) > 0), share.value, share.low, share.high
+
+
+def with_sampling(period: Period) -> Found:
+    """The share of the answers, and labels by prior shift to it."""
+    share = period.answers.share(period.answers.positive, TAILS)
+    at = period.clf.at_prior(min(max(share.value, 1e-3), 1 - 1e-3))
+    return period.accuracy(at.predict(period.rows) == 1), share.value, share.low, share.high
+
+
+def with_answers_alone(period: Period) -> Found:
+    """A logistic regression of the answers alone."""
+    y = period.y[period.at]
+    flagged = np.full(len(period.y), bool(y[0]))
+    if y.any() and not y.all():
+        rows = StandardScaler().fit_transform(period.X)
+        model = LogisticRegression(C=0.1, max_iter=500).fit(rows[period.at], y)
+        flagged = model.decision_function(rows) > 0
+    share = period.answers.share(period.answers.positive, TAILS)
+    return period.accuracy(flagged), share.value, share.low, share.high
+
+
+def with_ppi(period: Period, *, tuned: bool) -> Found:
+    """Prediction-powered mean for answers at random."""
+    f, y = period.probability, period.y[period.at].astype(float)
+    seen, n, rows = f[period.at], len(period.at), len(f)
+    weight = 1.0
+    if tuned:
+        weight = float(np.cov(seen, y)[0, 1] / max((1 + n / rows) * f.var(), 1e-12))
+        weight = min(max(weight, 0.0), 1.0)
+    value = weight * float(f.mean()) + float(np.mean(y - weight * seen))
+    spread = np.sqrt(np.var(y - weight * seen, ddof=1) / n + weight**2 * f.var() / rows)
+    far = -float(ndtri(TAILS[0])) * float(spread)
+    at = LogOddsMap().with_share(float(np.clip(value, 1e-3, 1 - 1e-3)), Population.of(period.z))
+    return period.accuracy(at.log_odds(period.z) > 0), value, value - far, value + far
+
+
+METHODS: dict[str, tuple[tuple[str, ...], Callable[[Period], Found]]] = {
+    "map": (DESIGNS, with_map),
+    "sampling": (("random",), with_sampling),
+    "alone": (("random",), with_answers_alone),
+    "ppi": (("random",), lambda period: with_ppi(period, tuned=False)),
+    "ppi++": (("random",), lambda period: with_ppi(period, tuned=True)),
+}
+
+
+def measure(cell: Cell, X: Array, draws: int) -> list[Row]:
+    """Every design, number of answers and method of one cell, averaged over draws."""
+    return list(_measured(cell, X, draws))
+
+
+def _measured(cell: Cell, X: Array, draws: int) -> Iterator[Row]:
+    clf, truth = cell.classifier("estimated"), float(np.mean(cell["y"] == 1))
+    about = {name: cell.facts[name] for name in ("table", "protocol", "rate", "period")}
+    flags, prior = clf.predict(cell.rows) == 1, clf.train_prior_
+    yield about | {
+        "method": "trained",
+        "design": "none",
+        "n": 0,
+        "accuracy": float(np.mean(flags == (cell["y"] == 1))),
+        "error": abs(prior.value - truth),
+        "holds": float(prior.low <= truth <= prior.high),
+        "width": prior.high - prior.low,
+    }
+    for n in (n for n in NUMBERS if FEWEST * n <= len(cell["y"])):
+        for kind in DESIGNS:
+            if kind == "near" and n not in (25, 50, 100, 200):
+                continue
+            periods = [Period(cell, X, kind, n, seed) for seed in range(draws)]
+            for name in (name for name, (designs, _) in METHODS.items() if kind in designs):
+                found = np.array([METHODS[name][1](period) for period in periods])
+                yield about | {
+                    "method": name,
+                    "design": kind,
+                    "n": n,
+                    "accuracy": float(found[:, 0].mean()),
+                    "error": float(np.abs(found[:, 1] - truth).mean()),
+                    "holds": float(((found[:, 2] <= truth) & (truth <= found[:, 3])).mean()),
+                    "width": float((np.minimum(found[:, 3], 1) - np.maximum(found[:, 2], 0)).mean()),
+                }
+
+
+def summarise(rows: list[Row]) -> list[Row]:
+    """Means over tables, by protocol and rate, and over the rates (``rate`` 0)."""
+    frame = pd.DataFrame(rows)
+    both = pd.concat([frame, frame.assign(rate=0.0)])
+    keys, figures = ["protocol", "rate", "design", "n", "method"], ["accuracy", "error", "holds", "width"]
+    tables = both.groupby([*keys, "table"])[figures].mean()
+    cells = both.groupby(keys)["holds"].agg(["mean", "size"])
+    lines = []
+    for key, part in tables.groupby(level=keys):
+        facts = {"holds_cells": float(cells.loc[key, "mean"]), "cells": int(cells.loc[key, "size"])}
+        lines.append(dict(zip(keys, key, strict=True)) | {k: float(part[k].mean()) for k in figures} | facts)
+    return lines
+
+
+# -- training --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Draw:
+    """Training rows with their classes and a number that decides about labels, and test rows."""
+
+    table: str
+    model: str
+    X: Any
+    y: Array
+    luck: Array
+    X_test: Any
+    y_test: Array
+
+    def auc(self, clf: DRPUClassifier) -> float:
+        """Area under the curve on the test rows."""
+        return float(roc_auc_score(self.y_test, clf.decision_function(self.X_test)))
+
+    def fit(self, label: Array, **options: Any) -> DRPUClassifier:
+        """A classifier of a single sample."""
+        clf = DRPUClassifier(self.model, scenario="single-sample", random_state=0)
+        return clf.fit(self.X, label.astype(int), **options)
+
+
+def draws(folders: list[Path], model: str) -> Iterator[Draw]:
+    """The sample of every table."""
+    for path in sorted(path for folder in folders for path in folder.glob("*.parquet")):
+        frame = pd.read_parquet(path)
+        y = frame["y"].to_numpy().astype(int) == 1
+        X = encode(frame.drop(columns=[name for name in ("y", "period") if name in frame]))
+        rng = generator("known", path.stem, 0)
+        order, cut = rng.permutation(len(y)), min(ROWS, round(0.6 * len(y)))
+        train, test = order[:cut], order[cut : cut + ROWS]
+        yield Draw(path.stem, model, X[train], y[train], rng.random(cut), X[test], y[test])
+
+
+def side(X: Any, column: int) -> Array:
+    """Whether rows lie above the median of a column, or not at its smallest value."""
+    values = np.asarray(X[:, [column]].toarray() if is_sparse(X) else X[:, [column]]).ravel()
+    above = values > np.median(values)
+    return np.asarray(above if above.any() else values >= np.median(values))
+
+
+def measure_training(draw: Draw) -> Row:
+    """AUC with answers and with known negatives."""
+    label = draw.y & (draw.luck < RATE)
+    base = draw.fit(label)
+    rng = generator("answers", draw.table)
+    rest, negative = rng.permutation(np.flatnonzero(~label))[:FAIR], np.flatnonzero(~draw.y)
+    supervised = DRPUClassifier(draw.model, random_state=0).fit(draw.X, draw.y.astype(int))
+    found = {"none": draw.auc(base), "all": draw.auc(supervised)}
+    found["fair"] = draw.auc(draw.fit(label, audits=[Audit.random(rest, draw.y[rest])]))
+    rank = base.decision_function(draw.X)[negative].argsort().argsort() / len(negative)
+    column = side(draw.X, int(rng.integers(draw.X.shape[1])))[negative]
+    for case, chance in (("easy", (1 - rank) ** 4 + 1e-6), ("column", np.where(column, 10.0, 1.0))):
+        n = min(FAIR, len(negative) // 2)
+        codes = label.astype(int)
+        codes[rng.choice(negative, n, replace=False, p=chance / chance.sum())] = -1
+        found[case] = draw.auc(draw.fit(codes, negative_label=-1))
+    return {"table": draw.table} | found
+
+
+def informative(draw: Draw) -> int:
+    """The column whose halves differ most but one in their share of positives."""
+    found = []
+    for column in range(draw.X.shape[1]):
+        half = side(draw.X, column)
+        gap = abs(draw.y[half].mean() - draw.y[~half].mean()) if 0.2 < half.mean() < 0.8 else -1.0
+        found.append((gap, column))
+    return sorted(found)[-2][1]
+
+
+def sar_em(draw: Draw, label: Array, cell: Array, rounds: int = 5) -> float:
+    """AUC by expectation maximisation over classes with a rate of labelling for each cell."""
+    rows, test = (X.toarray() if is_sparse(X) else X for X in (draw.X, draw.X_test))
+    rate, chance = np.array([0.5, 0.5]), np.where(label, 1.0, label.mean())
+    target = np.repeat([1, 0], len(label))
+    for _ in range(rounds):
+        model = HistGradientBoostingClassifier(max_iter=60, max_leaf_nodes=15, random_state=0)
+        model.fit(np.vstack([rows] * 2), target, sample_weight=np.concatenate([chance, 1 - chance]))
+        p = model.predict_proba(rows)[:, 1]
+        hidden = p * (1 - rate[cell]) / np.maximum(1 - p * rate[cell], 1e-6)
+        chance = np.where(label, 1.0, hidden)
+        rate = np.array([label[cell == c].sum() / max(chance[cell == c].sum(), 1.0) for c in (0, 1)])
+    return float(roc_auc_score(draw.y_test, model.predict_proba(test)[:, 1]))
+
+
+def measure_rates(draw: Draw) -> Row | None:
+    """AUC with labels whose rate depends on a column, and with fair ones; None with too few positives."""
+    if is_sparse(draw.X):
+        return None
+    n, last = len(draw.y), draw.X.shape[1]
+    both = np.vstack([draw.X, draw.X_test])
+    both = np.column_stack([both, side(both, informative(draw))])
+    cell, found = both[:n, -1].astype(int), Row(table=draw.table)
+    wide = replace(draw, X=both[:n], X_test=both[n:])
+    for case, rates in (("column", (0.1, 0.5)), ("fair", (RATE, RATE))):
+        label = draw.y & (draw.luck < np.array(rates)[cell])
+        if min(np.bincount(cell[label], minlength=2)) < 10:
+            return None
+        at = generator("unfair", draw.table).permutation(np.flatnonzero(~label))[:UNFAIR]
+        audits = [Audit.random(at, draw.y[at])]
+        found[case] = {
+            "none": wide.auc(wide.fit(label)),
+            "weighted": wide.auc(wide.fit(label, audits=audits, labelled_by=[last])),
+        }
+        if case == "column":
+            known = dict(zip((0.0, 1.0), rates, strict=True))
+            found[case]["true rates"] = wide.auc(wide.fit(label, labelled_by=[last], propensity=known))
+            found[case]["SAR-EM"] = sar_em(wide, label, cell)
+    return found
+
+
+def training_summary(rows: list[Row]) -> Row:
+    """Gains over tables, the part of the gap that is won back, and the largest loss of a table."""
+    frame = pd.DataFrame(rows).set_index("table")
+    gap = frame["all"] - frame["none"]
+    wide = gap > GAP
+    found: Row = {"tables": len(frame), "with_gap": int(wide.sum()), "gap": float(gap[wide].mean())}
+    for case in ("fair", "easy", "column"):
+        gain = frame[case] - frame["none"]
+        found[case] = {
+            "gain": float(gain.mean()),
+            "least": float(gain.min()),
+            "worst": str(gain.idxmin()),
+            "won_back": float((gain[wide] / gap[wide]).mean()) if wide.any() else None,
+        }
+    return found | {"mean": {name: float(frame[name].mean()) for name in frame.columns}}
+
+
+def rates_summary(rows: list[Row]) -> Row:
+    """Mean AUC of each method for unfair and fair labels, and the part of the loss that is won back."""
+    mean = {
+        case: {name: float(np.mean([row[case][name] for row in rows])) for name in rows[0][case]}
+        for case in ("column", "fair")
+    }
+    lost = mean["fair"]["none"] - mean["column"]["none"]
+    won = {name: (value - mean["column"]["none"]) / lost for name, value in mean["column"].items()}
+    fair = [row["fair"]["weighted"] - row["fair"]["none"] for row in rows]
+    return {"tables": len(rows), "auc": mean, "won_back": won, "least_if_fair": float(min(fair))}
+
+
+# -- command -------------------------------------------------------------------------------------
+
+
+def kept(name: str, make: Callable[[], Any]) -> Any:
+    """The content of a file, which is written first if it does not exist."""
+    path = KNOWN / f"{name.replace('/', '-')}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / ".gitignore").write_text("*\n")
+        path.write_text(json.dumps(make()))
+    return json.loads(path.read_text())
+
+
+def periods(folder: Path, cache: Path, draws: int) -> list[Row]:
+    """All rows of all cells."""
+    columns = {
+        name: np.asarray(encode(table.drop(columns=["y", "period"])))
+        for name, table in read_month_tables(folder)
+    }
+    rows: list[Row] = []
+    for rate in RATES:
+        for protocol in PROTOCOLS:
+            for cell in read_cells(cache, protocol=protocol, rate=rate, seed=0):
+                name = f"{cell.table}_{protocol}_{round(100 * rate)}_{cell.facts['period']}_{draws}"
+                X = columns[cell.table][cell["rows"]]
+                rows += kept(name, partial(measure, cell, X, draws))
+            print("measured", rate, protocol, len(rows), flush=True)
+    return rows
+
+
+def main() -> None:
+    """Measure, print and write the result file."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--months", type=Path, help="folder of dated Parquet files")
+    parser.add_argument("--tables", type=Path, help="folder of Parquet files")
+    parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells")
+    parser.add_argument("--draws", type=int, default=2)
+    parser.add_argument("--model", default="boosted", help="model of the parts about training and rates")
+    parser.add_argument("--only", choices=("periods", "training"), help="one part, without a result file")
+    options = parser.parse_args()
+    if options.months is None or options.tables is None:
+        print("benchmarks.answers: no tables without --months and --tables, nothing to do")
+        return
+    warnings.simplefilter("ignore")
+    content: Row = {"draws": options.draws, "model": options.model}
+    if options.only != "training":
+        content["periods"] = summarise(periods(options.months, options.cache, options.draws))
+    if options.only != "periods":
+        training, rates = [], []
+        for one in draws([options.months, options.tables], options.model):
+            name = f"{one.model}_{one.table}"
+            training.append(kept(f"training_{name}", partial(measure_training, one)))
+            rates.append(kept(f"rates_{name}", partial(measure_rates, one)))
+            print(one.table, training[-1], rates[-1], flush=True)
+        content |= {"training": training_summary(training), "training_tables": training}
+        content |= {"rates": rates_summary([r for r in rates if r]), "rates_tables": [r for r in rates if r]}
+    for line in [line for line in content.get("periods", []) if line["n"] in (0, 50) and line["rate"] == 0]:
+        print({name: round(v, 3) if isinstance(v, float) else v for name, v in line.items()})
+    for name in ("training", "rates"):
+        print(name, content.get(name))
+    if options.only is None:
+        command = f"python -m benchmarks.answers --months MONTHS --tables FOLDER --draws {options.draws}"
+        print("wrote", write_results("answers", command, **content))
+
+
+if __name__ == "__main__":
+    main()
