@@ -351,6 +351,7 @@ def choose(cache: Path) -> Row:
     left_out = np.zeros(len(d))
     for t, k in zip(names, best, strict=True):
         left_out[tables == t] = errors[k, tables == t]
+    in_use = np.abs(central_values(d, central.USUAL_PRIORS, central.SPREAD) - d["prior"].to_numpy())
     overall = CANDIDATES[int(np.argmin(absolute.sum(axis=1) + np.abs(signed.sum(axis=1))))]
     chosen = {str(CANDIDATES[k]): int((best == k).sum()) for k in np.unique(best)}
     found: Row = {
@@ -359,14 +360,16 @@ def choose(cache: Path) -> Row:
         "constants": overall,
         "chosen_without_a_table": chosen,
     }
-    for name, part in (("own", d["drawn"] == "own"), ("half", d["drawn"] == "half")):
+    for name, part in (("own", d["drawn"] != "half"), ("half", d["drawn"] == "half")):
         for kind, single in (("single sample", True), ("case-control", False)):
-            e = left_out[(part & (d["single"] == single)).to_numpy()]
-            found[f"{name}, {kind}"] = {
-                "error": float(np.abs(e).mean()),
-                "bias": float(e.mean()),
-                "fits": len(e),
-            }
+            at = (part & (d["single"] == single)).to_numpy()
+            if at.any():
+                found[f"{name}, {kind}"] = {
+                    "error": float(np.abs(left_out[at]).mean()),
+                    "error_in_use": float(in_use[at].mean()),
+                    "bias": float(left_out[at].mean()),
+                    "fits": int(at.sum()),
+                }
     return found
 
 
@@ -392,26 +395,32 @@ def main() -> None:
         for name, value in choose(options.choose).items():
             print(f"{name}: {value}")
         return
-    content: Row = {"constants": {"usual_priors": central.USUAL_PRIORS, "spread": central.SPREAD}}
+    content: Row = {
+        "constants": {
+            "usual_priors": central.USUAL_PRIORS,
+            "spread": central.SPREAD,
+            "expected_error": central.EXPECTED_ERROR,
+        }
+    }
     for name, cache in (("default", options.cache), ("quick", options.quick_cache)):
         if cache is None:
             continue
         fits = list(read_fits(cache))
         each = [training(fit) for fit in fits]
-        train = summaries(each)
-        shifted = summaries([row for fit in fits for row in later(fit)])
+        content[name] = {"training": summaries(each), "trade_off": trade_off(each), "choice": choose(cache)}
+        content[name]["list"] = sorted({fit.table for fit in fits})
+        show(f"{name}: training prior", content[name]["training"])
+        if name == "quick":  # its labels are not those of the library
+            continue
+        content[name]["later"] = summaries([row for fit in fits for row in later(fit)])
         dated = [windows(fit) for fit in fits if fit.kind == "months"]
-        names = sorted({row["table"] for row in dated})
-        periods = {
-            t: {k: mean(r[k] for r in dated if r["table"] == t) for k in list(dated[0])[1:]} for t in names
+        tables = sorted({row["table"] for row in dated})
+        content[name]["windows"] = {
+            t: {k: mean(r[k] for r in dated if r["table"] == t) for k in list(dated[0])[1:]} for t in tables
         }
-        show(f"{name}: training prior", train)
-        show(f"{name}: later priors", shifted)
-        for t, part in periods.items():
+        show(f"{name}: later priors", content[name]["later"])
+        for t, part in content[name]["windows"].items():
             print(t, {k: round(v, 3) for k, v in part.items() if v is not None})
-        content[name] = {"training": train, "later": shifted, "windows": periods}
-        content[name] |= {"trade_off": trade_off(each), "list": sorted({fit.table for fit in fits})}
-        content[name]["choice"] = choose(cache)
     content["curve"] = curve()
     if not options.dry:
         print("wrote", write_results("central", "python -m benchmarks.central --cache CACHE", **content))

@@ -1,6 +1,6 @@
 r"""A second route to the prior: the covariance of two scores from disjoint halves of the columns.
 
-    python -m benchmarks.halves --pool FOLDER --others FOLDER --cache FOLDER    # some seconds a table
+    python -m benchmarks.halves --others OTHERS --cache CACHE --most 30    # some seconds a table
 
 For scores a and b from two halves of the columns,
 :math:`\mathrm{Cov}_U = \rho \mathrm{Cov}_+ + (1 - \rho) \mathrm{Cov}_- + \rho (1 - \rho) D_a D_b`, where
@@ -14,7 +14,6 @@ rules of the library on the same tables, alone and as a further reading of the c
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -26,7 +25,9 @@ from scipy.stats import rankdata
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks._fits import FIRST, Fit, training_rows
+from benchmarks._results import write_results
 from benchmarks._tables import encode, generator
+from drpu.core.prior.estimate import prior_from_tails
 
 PAIRS, TRIED, FOLDS = 6, 60, 4
 BOOSTING = {
@@ -115,19 +116,48 @@ def estimates(frame: pd.DataFrame, rows: Array, n_labelled: int, name: str) -> d
     return found
 
 
-def measure(folder: Path, kind: str, cache: Path) -> Iterator[dict[str, Any]]:
-    """One row for each table that has at least four columns, with the fit of the default at the same rows."""
-    for path in sorted(folder.glob("*.parquet")):
-        frame = pd.read_parquet(path)
-        fit = cache / f"{kind}_{path.stem}_s_own_{FIRST.rate}_{FIRST.rows}.npz"
-        if frame.shape[1] < 5 or not fit.exists():
+def measure(folder: Path, kind: str, cache: Path, most: int) -> Iterator[dict[str, Any]]:
+    """One row for each table with at least four columns, small ones first, with the fit of the default."""
+    for path in sorted(folder.glob("*.parquet"), key=lambda path: (path.stat().st_size, path.name)):
+        kept = cache / f"{kind}_{path.stem}_s_own_{FIRST.rate}_{FIRST.rows}.npz"
+        if most == 0 or not kept.exists():
             continue
+        frame = pd.read_parquet(path)
+        if frame.shape[1] < 5:
+            continue
+        most -= 1
         labelled, unlabeled = training_rows(path.stem, frame["y"].to_numpy().astype(int), FIRST)
         rows = np.concatenate([labelled, unlabeled])
         found = estimates(frame.drop(columns="y"), rows, len(labelled), path.stem)
-        truth = Fit.load(fit).unlabeled_prior
-        print(path.stem, round(truth, 3), {k: round(v, 3) for k, v in found.items()}, flush=True)
-        yield {"table": path.stem, "kind": kind, "truth": truth, **found}
+        fit = Fit.load(kept)
+        prior = prior_from_tails(fit.tails, labelled_share=fit.labelled, warn=False)
+        upper = prior.value if prior.upper is None else prior.upper
+        print(
+            path.stem, round(fit.unlabeled_prior, 3), {k: round(v, 3) for k, v in found.items()}, flush=True
+        )
+        yield {
+            "table": path.stem,
+            "truth": fit.unlabeled_prior,
+            "identified": prior.identified,
+            "the library": prior.value,
+            "upper reading": upper,
+            **{f"{name} covariance": value for name, value in found.items() if "spread" not in name},
+            **{
+                f"mean of the library and {name} covariance": (value + prior.value) / 2
+                for name, value in found.items()
+                if "spread" not in name
+            },
+        }
+
+
+def summary(rows: list[dict[str, Any]], name: str) -> dict[str, float | None]:
+    """Mean absolute errors of one rule over all tables, and over those that are not identified."""
+    errors = [(abs(r[name] - r["truth"]), r["identified"]) for r in rows if name in r]
+    weak = [e for e, identified in errors if not identified]
+    return {
+        "error": float(np.mean([e for e, _ in errors])),
+        "unidentified": float(np.mean(weak)) if weak else None,
+    }
 
 
 def main() -> None:
@@ -139,18 +169,26 @@ def main() -> None:
     parser.add_argument(
         "--cache", type=Path, required=True, help="folder of benchmarks.central with its fits"
     )
+    parser.add_argument(
+        "--most", type=int, default=-1, help="number of tables of each folder, small ones first"
+    )
     options = parser.parse_args()
+    folders = ((options.pool, "pool"), (options.others, "others"))
     rows = [
         row
-        for folder, kind in ((options.pool, "pool"), (options.others, "others"))
+        for folder, kind in folders
         if folder
-        for row in measure(folder, kind, options.cache)
+        for row in measure(folder, kind, options.cache, options.most)
     ]
-    pd.DataFrame(rows).to_pickle(options.cache / "halves.pkl")
-    names = [name for name in rows[0] if " " in name and "spread" not in name]
-    for name in names:
-        errors = [abs(row[name] - row["truth"]) for row in rows if not math.isnan(row.get(name, math.nan))]
-        print(f"{name:16s} error {np.mean(errors):.3f} on {len(errors)} tables")
+    names = [name for name in rows[0] if name not in ("table", "truth", "identified")]
+    rules = {name: summary(rows, name) for name in names}
+    for name, found in rules.items():
+        print(f"{name:50s} {found}")
+    command = f"python -m benchmarks.halves --others OTHERS --cache CACHE --most {options.most}"
+    weak = sum(not row["identified"] for row in rows)
+    print(
+        "wrote", write_results("halves", command, tables=len(rows), unidentified=weak, rules=rules, rows=rows)
+    )
 
 
 if __name__ == "__main__":

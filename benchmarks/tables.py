@@ -235,7 +235,8 @@ that does to priors, to their limits and to expected performance.
 
 **Protocol A** trains at a prior of 0.5 and tests at 0.2, 0.5 and 0.8. **Protocol B** trains at the table's
 own prior and tests at a third of its odds, at the same odds and at three times the odds. The labelled rows
-are part of the training sample. The classifier is the default one.
+are part of the training sample. The classifier is the default one. The page compares readings and their
+limits; where a prior is not identified, `prior="auto"` gives [a central value](unidentified.md) instead.
 
 Constants of the prior rules were chosen on other seeds of the first set, on the score families of
 [the page on prior estimators](priors.md), and on the second set: with a quick model (boosted trees) and,
@@ -245,7 +246,7 @@ that are shown took no part in that choice. Constants of expected performance we
 
 NOTES = """\
 The strength of the signal is Youden's index of the score at the lowest prior that the counts allow. It is the
-quantity that decides whether a prior is `identified` (0.55 or more).
+quantity that decides whether a prior is `identified` by the score alone (0.55 or more).
 """
 
 MISSES = """\

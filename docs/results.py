@@ -327,6 +327,24 @@ def _month_figures(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def effort() -> str:
+    """Cost and accuracy of the levels of effort on CIFAR-10; high is ``beyond`` of the paper's study."""
+    lines = []
+    for level, name in (("low", "effort-low"), ("medium", "effort-medium"), ("high", "benchmark-beyond")):
+        text = (RESULTS.parents[1] / "paper" / "results" / f"{name}.jsonl").read_text()
+        own = [r for r in map(json.loads, text.splitlines()) if r["dataset"] == "cifar10"]
+        accuracy = [sum(line["accuracy"] for line in r["tests"]) / len(r["tests"]) for r in own]
+        seconds, memory = (sum(r[key] for r in own) / len(own) for key in ("seconds", "gibibytes"))
+        mean = sum(accuracy) / len(own)
+        lines.append([f'`"{level}"`', f"{mean:.1%}", f"{seconds:.0f} s", f"{memory:.1f} GiB", str(len(own))])
+    device = own[0]["versions"]
+    source = {
+        "command": "python -m paper run",
+        "versions": {"torch": device["torch"], "on": device["device"]},
+    }
+    return _table(["effort", "accuracy", "time", "memory of the GPU", "trials"], lines, source)
+
+
 def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
     """The lines of the periods with these values; ``rate`` 0 is the mean over the rates."""
     lines = source["periods"]
@@ -419,12 +437,123 @@ def answers_curve() -> str:
     return f"{head}{''.join(parts)}</svg>\n\n{_written(source)}\n"
 
 
+def central() -> str:
+    """Training and later priors where they may not be identified: before, and with a central value."""
+    source = _read("central")
+    lines = []
+    for what in ("training", "later"):
+        for name, part in source["default"][what].items():
+            for when in ("before", "now"):
+                p, shown = part[when], [f"{what}, {name}", when] if when == "before" else ["", when]
+                lines.append(
+                    [
+                        *shown,
+                        str(part["rows"]),
+                        *(_figure(p[k]) for k in ("error", "unidentified_error")),
+                        _figure(p["unidentified_bias"], "+.3f"),
+                        *(_figure(p[k], ".1%") for k in ("holds", "low_holds", "high_holds")),
+                        str(p["tables_below"]),
+                        _figure(p["near_identified"], ".0%"),
+                        _figure(p["far_not_identified"], ".0%"),
+                        _figure(p.get("accuracy"), ".1%"),
+                        _figure(part.get("accuracy_known"), ".1%"),
+                    ]
+                )
+    head = ["prior, samples", "", "number", "error", "error where not identified", "bias there"]
+    head += ["interval holds", "`low` holds", "`high` holds", "tables below 75 %"]
+    head += ["identified, of those within 0.03", "not identified, of those off by more than 0.10"]
+    return _table([*head, "accuracy", "with both priors known"], lines, source)
+
+
+def central_curve() -> str:
+    """Central values of some readings."""
+    source = _read("central")
+    rows: dict[tuple[Any, ...], dict[float, float]] = {}
+    for at in source["curve"]:
+        place = at["scenario"], at["positives"], at["strength"]
+        rows.setdefault(place, {})[at["reading"]] = at["value"]
+    readings = sorted(next(iter(rows.values())))
+    lines = [
+        [scenario, str(n), f"{strength:.1f}", *(f"{found[r]:.2f}" for r in readings)]
+        for (scenario, n, strength), found in rows.items()
+    ]
+    head = ["scenario", "positives", "strength", *(f"reading {r}" for r in readings)]
+    return _table(head, lines, source)
+
+
+def central_choice() -> str:
+    """Errors of central values on tables that took no part in the choice of constants."""
+    source = _read("central")
+    found = source["default"]["choice"]
+    lines = [
+        [name, str(p["fits"]), *(f"{p[k]:.3f}" for k in ("error", "error_in_use")), f"{p['bias']:+.3f}"]
+        for name, p in found.items()
+        if isinstance(p, dict) and "error" in p
+    ]
+    head = ["samples", "fits", "error, constants chosen without the table", "error, constants in use", "bias"]
+    return _table(head, lines, source)
+
+
+def central_trade() -> str:
+    """What other limits of the expected error would tell apart."""
+    source = _read("central")
+    names = ("identified", "far_not_identified", "near_identified")
+    lines = []
+    for p in source["default"]["trade_off"]:
+        used = p["expected_error"] == source["constants"]["expected_error"]
+        most = f"**{p['expected_error']:g}**" if used else f"{p['expected_error']:g}"
+        lines.append([most, *(_figure(p[k], ".0%") for k in names), _figure(p["error_identified"])])
+    head = ["largest expected error", "identified", "not identified, of those off by more than 0.10"]
+    return _table([*head, "identified, of those within 0.03", "error where identified"], lines, source)
+
+
+def halves() -> str:
+    """Errors of the covariance of two halves of the columns, beside the rules of the library."""
+    source = _read("halves")
+    lines = [
+        [name, *(_figure(p[k]) for k in ("error", "unidentified"))] for name, p in source["rules"].items()
+    ]
+    counts = f"{source['tables']} tables, {source['unidentified']} of them not identified"
+    return _table([counts, "error", "error where not identified"], lines, source)
+
+
+def rare() -> str:
+    """Mean errors of expected figures at rare priors."""
+    source = _read("rare")
+    lines = []
+    for c in source["cells"]:
+        place = [
+            c["model"],
+            str(c["separation"]),
+            str(c["n_positive"]),
+            f"{c['test_prior']:g}",
+            str(c["runs"]),
+        ]
+        figures = [_figure(c[name], ".2f") for name in ("precision", "recall")]
+        errors = [_figure(c["error"][name], "+.3f") for name in ("precision", "recall")]
+        lines.append([*place, *figures, *errors, _figure(1 - c["expected_flagged"], ".0%")])
+    head = ["model", "separation", "positives", "prior", "runs", "precision", "recall"]
+    head += ["error of expected precision", "error of expected recall", "cannot be computed"]
+    return _table(head, lines, source)
+
+
+def _figure(value: float | None, form: str = ".3f") -> str:
+    return "" if value is None else format(value, form)
+
+
 TABLES = {
+    "central": central,
+    "central_choice": central_choice,
+    "central_curve": central_curve,
+    "central_trade": central_trade,
+    "halves": halves,
+    "rare": rare,
     "answers": answers,
     "answers_curve": answers_curve,
     "answers_designs": answers_designs,
     "answers_training": answers_training,
     "choice": choice,
+    "effort": effort,
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,

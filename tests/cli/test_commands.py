@@ -43,6 +43,17 @@ def test_every_format_gives_the_same_fit(run, folder, file):
     assert result["columns"] == ["a", "b"]
 
 
+def test_fit_ends_with_the_command_that_writes_rows_to_label(run, folder):
+    rng = np.random.default_rng(0)
+    y = np.r_[np.ones(60, int), np.zeros(300, int)]
+    weak = pa.table({"a": rng.normal(0.5 * y), "y": y})
+    pa.csv.write_csv(weak, folder / "weak.csv")
+    assert "drpu audit" not in run("fit train.csv --label y --columns a,b --model kernel --out new.drpu")[1]
+    lines = run("fit weak.csv --label y --model kernel --out weak.drpu")[1].splitlines()
+    assert lines[-1].endswith("drpu audit weak.drpu weak.csv --n 50 --out to-label.csv")
+    assert main(lines[-1].partition(": drpu ")[2].split()) == 0
+
+
 def test_numpy_archives_are_read_by_the_names_of_their_arrays(run, folder):
     result = answer(run("fit train.npz --label y --model kernel --out numpy.drpu --json"))
     assert_allclose(result["prior"]["value"], load(folder / "toy.drpu").prior_.value, rtol=1e-6)

@@ -28,16 +28,6 @@ from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
 from drpu.tables.notes import Note, list_of_notes
 
-__all__ = [
-    "adapted_html",
-    "count_there",
-    "warn_of_alpha",
-    "warn_of_contradicted",
-    "warn_of_few_positives",
-    "warn_of_few_rows",
-    "warn_of_notes",
-]
-
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 
@@ -181,10 +171,13 @@ def _budget(budget: Budget) -> dict[str, str]:
 def _warnings(classifier: Any) -> list[str]:
     said = []
     if not classifier.test_prior_.identified:
-        said.append("The data do not identify the prior: its value is a central one.")
+        said.append("The data do not identify the prior.")
     test = classifier.shift_test_
     if test is not None and test.p_value < OTHER_SHIFT:
-        said.append(f"More than the prior has changed (p = {test.p_value:.1g}).")
+        said.append(
+            f"More than the prior has changed (p = {test.p_value:.1g}): "
+            "expected figures hold for prior shift only."
+        )
     if classifier.moved_columns_:
         names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
         said.append(f"Columns moved more than a new prior explains: {names}.")

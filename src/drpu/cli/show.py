@@ -16,28 +16,6 @@ from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
 
-__all__ = [
-    "PRIOR_HEAD",
-    "Result",
-    "about",
-    "as_json",
-    "by_group",
-    "decision_lines",
-    "doubtful",
-    "error_as_json",
-    "learnt",
-    "message_of",
-    "position",
-    "print_result",
-    "printable",
-    "prior_cells",
-    "say",
-    "shown_warnings",
-    "size",
-    "standing",
-    "table_lines",
-]
-
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
 
@@ -155,6 +133,9 @@ def table_lines(values: dict[str, Any]) -> dict[str, str]:
     return {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
 
 
+PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"
+
+
 def decision_lines(values: dict[str, Any]) -> dict[str, str]:
     """What to expect, the bill and the budget, from :func:`standing`."""
     lines = {}
@@ -170,6 +151,7 @@ def decision_lines(values: dict[str, Any]) -> dict[str, str]:
         )
     else:
         lines["to expect"] = ", ".join(_expected(values, name) for name in ("flagged", "precision", "recall"))
+        lines["to expect"] += PRIOR_SHIFT_ONLY if values.get("shift") == "other" else ""
     if "costs" in values:
         bill, costs = values["expected_bill_per_row"], values["costs"]
         digits = 0 if 1000 * bill.high >= 100 else 2
