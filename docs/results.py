@@ -357,6 +357,22 @@ def _month_figures(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def suspects() -> str:
+    """Planted wrong labels among the first suspects."""
+    source = _read("suspects")
+    ways = {"drpu": "drpu"} | {
+        f"cleanlab_{name}": f"cleanlab, {words}"
+        for name, words in (
+            ("logistic", "logistic regression"),
+            ("boosting", "gradient boosting"),
+            ("forest", "random forest"),
+        )
+    }
+    found = {name: part["found"] for name, part in source["sets"].items()} | {"mean": source["mean"]}
+    lines = [[name, *(f"{shares[way]:.0%}" for way in ways)] for name, shares in found.items()]
+    return _table(["table", *ways.values()], lines, source)
+
+
 def effort() -> str:
     """Cost and accuracy of the levels of effort on CIFAR-10; high is ``beyond`` of the paper's study."""
     lines = []
@@ -572,6 +588,7 @@ def _figure(value: float | None, form: str = ".3f") -> str:
 
 
 TABLES = {
+    "suspects": suspects,
     "central": central,
     "central_choice": central_choice,
     "central_curve": central_curve,
