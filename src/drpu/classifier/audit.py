@@ -20,21 +20,6 @@ from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswers
 from drpu.tables.frames import FrameRows
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
-__all__ = [
-    "POPULATIONS",
-    "Audit",
-    "AuditPart",
-    "AuditPlan",
-    "GroupPlans",
-    "RandomPart",
-    "TrainingMark",
-    "classifier_mark",
-    "labelled_flags",
-    "listed",
-    "read_answers",
-    "row_digest",
-]
-
 _WORDS = {
     **dict.fromkeys((1.0, "true", "t", "yes", "y"), True),
     **dict.fromkeys((0.0, "false", "f", "no", "n"), False),
@@ -54,7 +39,11 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
             if array.ndim != 1:
                 raise LabelError(f"{name} must have one dimension, got shape {array.shape}.")
             values = array.tolist()
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
+    found = [value.item() if isinstance(value, np.generic) else value for value in values]
+    for value in found:
+        if isinstance(value, (list, dict, set, np.ndarray)):
+            raise LabelError(f"{name} must hold one value for each row, got {value!r:.100}.")
+    return found
 
 
 def read_answers(

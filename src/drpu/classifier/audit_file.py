@@ -36,8 +36,6 @@ from drpu.core.audit.results import Answers
 from drpu.exceptions import DataError, LabelError
 from drpu.tables.values import is_missing, is_missing_cell
 
-__all__ = ["DESIGN", "GROUP", "LABEL", "ROW", "audit_from_columns", "audits_by_group", "design_columns"]
-
 ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
 _VERSION = "1"
 _CLOSE = 1e-3  # scores of one row on two machines differ by less
@@ -134,7 +132,8 @@ def audits_by_group(
     tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
     if not any(not is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
-    scored, known, found = score_once(classifier, X), {_text(name): k for k, name in enumerate(names)}, {}
+    scored, found = score_once(classifier, X, checked=True), {}
+    known = {_text(name): k for k, name in enumerate(names)}
     groups = [token.group or "" for token in tokens]
     strange = [group for group in groups if group not in known]
     if strange:

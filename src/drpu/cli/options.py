@@ -20,26 +20,6 @@ from drpu.exceptions import ArtifactError, DataError, ParameterError
 if TYPE_CHECKING:
     from drpu.cli.tables import Loaded
 
-__all__ = [
-    "Answers",
-    "By",
-    "Costs",
-    "Data",
-    "Decision",
-    "Formulas",
-    "Keep",
-    "Level",
-    "Output",
-    "Prior",
-    "Reading",
-    "Saved",
-    "Saving",
-    "Seed",
-    "names",
-    "number_or_text",
-    "option",
-]
-
 _INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
 
 

@@ -25,8 +25,6 @@ from drpu.cli.show import _plain, printable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
-__all__ = ["PARQUET", "PIPE", "Loaded", "TextFormat", "beside", "check_out", "read", "write_table"]
-
 PIPE = "-"
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 SEPARATED = (".csv", ".tsv", ".txt")

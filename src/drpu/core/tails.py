@@ -18,20 +18,6 @@ from drpu.exceptions import DataError
 if TYPE_CHECKING:
     from drpu.core.prior.estimate import PriorEstimate
 
-__all__ = [
-    "MOST",
-    "Counted",
-    "ScoreTails",
-    "cell_counts",
-    "check_columns",
-    "check_counts",
-    "effective_size",
-    "equal_counts",
-    "group_squares",
-    "most_rows",
-    "survival",
-]
-
 MOST = 2.0**62  # largest number of rows, so that sums of two counts fit into 64 bits
 
 
@@ -402,7 +388,7 @@ class TailsRecord:
     levels: Annotated[FloatArray, Array("k", dtype="float64", finite=False)]
     positive_counts: Counts
     counts: Counts
-    n_positive: Annotated[float, Number(above=0, high=MOST)]
+    n_positive: Annotated[float, Number(0.5, MOST)]  # an effective number of rows is at least 1
     copies: Annotated[int, Whole(1, 2**31)]
     weight_squares: Annotated[float, Number(0, 1e300)]
     cluster_squares: Annotated[float, Number(0, 1e300)]

@@ -25,8 +25,6 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
 from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
 
-__all__ = ["ReportData", "RowList", "collect"]
-
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 LISTED = 1000  # most rows in the list of rows to check
 REASONS = 3  # columns that are named for and against a row

@@ -24,8 +24,6 @@ from drpu.report import texts
 from drpu.report.data import ReportData, collect
 from drpu.report.whatif import whatif_json
 
-__all__ = ["FIGURES", "PageFigure", "render_report", "write_report"]
-
 
 class ReportOptions(TypedDict, total=False):
     """Options of a report; see :func:`render_report`."""

@@ -17,27 +17,6 @@ if TYPE_CHECKING:
     from drpu.core.shift.periods import Backtest
     from drpu.report.data import ReportData
 
-__all__ = [
-    "backtest_text",
-    "cards",
-    "cautions",
-    "expectations",
-    "facts",
-    "figure_text",
-    "lead",
-    "lift_text",
-    "number",
-    "period_sentences",
-    "prior_text",
-    "rows_csv",
-    "rows_table",
-    "scenario_text",
-    "share",
-    "share_range",
-    "tables",
-    "value_text",
-]
-
 FIGURES = {
     "flagged": "rows that are flagged",
     "precision": "flagged rows that are positive",

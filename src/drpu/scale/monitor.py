@@ -29,9 +29,6 @@ from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 
-__all__ = ["PriorMonitor", "PriorReading"]
-
-
 # One lock for all monitors, because a monitor with its own lock could not be pickled.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):
@@ -358,7 +355,7 @@ class MonitorRecord:
     labels: tuple[LabelCount | None, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None
-    level: Annotated[float, Number(0, 1)]
+    level: Annotated[float, Number(1e-6, 1)]
     alpha: Annotated[float, Number(0, 1)]
     alarm: PriorAlarm
 

@@ -10,8 +10,6 @@ import typer
 from drpu.cli.options import Answers, By, Decision, Level, Reading, Saved, names, option
 from drpu.cli.show import Result, about, size, standing
 
-__all__ = ["report"]
-
 
 def report(
     saved: Saved,
