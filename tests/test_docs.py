@@ -148,7 +148,7 @@ def test_the_design_names_every_package_and_numbers_its_decisions():
         assert all(f"*{part}.*" in record for part in ("Context", "Choice", "Consequence")), record
 
 
-RESULT_PAGES = ("benchmarks", "comparison", "how-to/audit", "how-to/cluster", "months")
+RESULT_PAGES = ("benchmarks", "comparison", "how-to/audit", "how-to/cluster", "months", "unidentified")
 
 
 def test_result_tables_come_from_result_files():
