@@ -327,6 +327,24 @@ def _month_figures(found: dict[str, Any]) -> list[str]:
     ]
 
 
+def effort() -> str:
+    """Cost and accuracy of the levels of effort on CIFAR-10; high is ``beyond`` of the paper's study."""
+    lines = []
+    for level, name in (("low", "effort-low"), ("medium", "effort-medium"), ("high", "benchmark-beyond")):
+        text = (RESULTS.parents[1] / "paper" / "results" / f"{name}.jsonl").read_text()
+        own = [r for r in map(json.loads, text.splitlines()) if r["dataset"] == "cifar10"]
+        accuracy = [sum(line["accuracy"] for line in r["tests"]) / len(r["tests"]) for r in own]
+        seconds, memory = (sum(r[key] for r in own) / len(own) for key in ("seconds", "gibibytes"))
+        mean = sum(accuracy) / len(own)
+        lines.append([f'`"{level}"`', f"{mean:.1%}", f"{seconds:.0f} s", f"{memory:.1f} GiB", str(len(own))])
+    device = own[0]["versions"]
+    source = {
+        "command": "python -m paper run",
+        "versions": {"torch": device["torch"], "on": device["device"]},
+    }
+    return _table(["effort", "accuracy", "time", "memory of the GPU", "trials"], lines, source)
+
+
 def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
     """The lines of the periods with these values; ``rate`` 0 is the mean over the rates."""
     lines = source["periods"]
@@ -547,6 +565,7 @@ TABLES = {
     "answers_designs": answers_designs,
     "answers_training": answers_training,
     "choice": choice,
+    "effort": effort,
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,

@@ -9,17 +9,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from drpu.exceptions import DRPUError
-from paper.configs import AUGMENTED, DATASETS, FLAVOURS, METHODS
+from paper.configs import AUGMENTED, DATASETS, FLAVOURS, LADDER, METHODS
 from paper.km2 import run_km2
 from paper.run import Options, plan, run
 from paper.store import RESULTS
 from paper.strategies import STRATEGIES
 
-EXPERIMENTS = ("synthetic", "benchmark", "n_positive", "no_shift")
+EXPERIMENTS = ("synthetic", "benchmark", "n_positive", "no_shift", "effort")
 OF_EXPERIMENT: dict[str, dict[str, Sequence[str]]] = {  # experiments without all methods
     "synthetic": {"flavours": FLAVOURS[:3]},
     "n_positive": {"datasets": ["mnist", "cifar10"], "methods": ["drpu", "nnpu"], "flavours": FLAVOURS[:3]},
     "no_shift": {"datasets": ["cifar10"], "methods": ["drpu"], "flavours": ["beyond"]},
+    "effort": {"datasets": ["cifar10"], "methods": ["drpu"], "flavours": LADDER},
 }
 OF_FIGURE = {1: "synthetic", 2: "benchmark", 3: "n_positive"}
 
@@ -121,6 +122,7 @@ def _options(chosen: argparse.Namespace) -> Options:
         keep_scores=chosen.keep_scores,
         epochs=chosen.epochs,
         strategy=chosen.strategy,
+        candidates=chosen.candidates or (),
         verbose=chosen.verbose,
         shared=chosen.shared,
     )
@@ -171,7 +173,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--table", nargs="+", type=int, choices=(2, 3, 4))
     command.add_argument("--figure", nargs="+", type=int, choices=(1, 2, 3))
     command.add_argument("--dataset", nargs="+", choices=list(DATASETS))
-    command.add_argument("--flavour", nargs="+", choices=FLAVOURS)
+    command.add_argument("--flavour", nargs="+", choices=[*FLAVOURS, *LADDER])
     command.add_argument("--method", nargs="+", choices=METHODS)
     command.add_argument("--labels", choices=("shirt", "bag"), default="shirt", help="of Fashion-MNIST")
     command.add_argument("--trials", type=_count, default=10)
@@ -183,6 +185,7 @@ def _add_run_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--keep-scores", type=Path, help="folder in which to keep the scores")
     command.add_argument("--epochs", type=_count, help="replaces the epochs of the recipe, for a trial run")
     command.add_argument("--strategy", choices=list(STRATEGIES), help="replaces the strategy of ours")
+    command.add_argument("--candidates", nargs="+", help="of choose: only these, by name")
     command.add_argument("--pack", type=Path, help="a .tar.gz file to write all result files to")
     command.add_argument("--shared", action="store_true", help="other work uses the device: record no times")
     command.add_argument("--verbose", type=_number, default=1, help="0 hides the progress bars of epochs")

@@ -6,33 +6,40 @@ have the same rows, labels and test sets as the other flavours.
 
 from __future__ import annotations
 
-import json
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
+import torch
 
 from drpu import NetworkRatio
+from drpu.exceptions import DataError
 from drpu.networks.function import NetworkFunction
 from paper.compare import JUDGES, judged_risk, judges
 from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
+from paper.evaluate import calibrated_risk
 from paper.networks import make_network, residual_network
 from paper.splits import Images, Split, is_reduced, load_images, no_shift, split
-from paper.store import RESULTS
+from paper.store import RESULTS, Key, read_result, read_results, versions, write_result
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
 
-__all__ = ["CHOICE", "FIRST", "choose_candidate", "chosen_recipe", "compare_candidates", "run_job"]
+__all__ = [
+    "CHOICE", "FIRST", "WITH_LABELS", "Choices", "choose_candidate", "chosen_recipe", "compare_candidates",
+    "mean_risk", "read_choices", "run_job",
+]  # fmt: skip
 
-CHOICE = "augmented.json"
+CHOICE = "choice"  # folder of the results of the comparison
+WITH_LABELS = "risk_with_labels"
 FIRST = 100  # first trial used to choose; the tables use the trials 0 to 9
 
-Risks = dict[str, dict[str, dict[str, list[float]]]]  # by flavour, case and candidate, one per trial
+# By flavour and case, then by candidate: a line for each trial.
+Choices: TypeAlias = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]
 
 
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
@@ -40,11 +47,12 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
     from paper.run import finish
 
     for trial, part in zip(job.trials, splits, strict=True):
+        _peak()
         start = time.perf_counter()
         model = fit(job.data, job.recipe, images, part, trial, options)
         seconds = time.perf_counter() - start
         own = replace(job, trials=(trial,))
-        content = {"best_epoch": model.best_epoch, "alpha": model.alpha}
+        content = {"best_epoch": model.best_epoch, "alpha": model.alpha, "gibibytes": _peak()}
         finish(own, trial, images, part, model, seconds, content, options)
 
 
@@ -56,7 +64,10 @@ def fit(
 
     settings = network_options(made, options) | {"device": options.device, "verbose": options.verbose}
     rows = [images.train[index] for index in (*part.positive, *part.unlabeled)]
-    if settings.pop("network", None) == "resnet9":
+    module: Any = None
+    if "effort" in settings:
+        pass  # the network of the library, as it is
+    elif settings.pop("network", None) == "resnet9":
         module = residual_network(rows[2], settings.pop("hidden")[0])
     else:
         module = make_network(data.network)
@@ -66,19 +77,62 @@ def fit(
     return found
 
 
+def _peak() -> float | None:
+    """Most memory of the GPU that was in use since the last call, in GiB; None without a GPU."""
+    if not torch.cuda.is_available():
+        return None
+    found = torch.cuda.max_memory_allocated() / 2**30
+    torch.cuda.reset_peak_memory_stats()
+    return round(found, 2)
+
+
 def chosen_recipe(flavour: str, data: Benchmark, folder: Path, experiment: str = "benchmark") -> Recipe:
-    """The recipe of the candidate with the lowest risk in the file in ``folder``, or else in ours."""
+    """The recipe of the candidate that was chosen in ``folder``, or else in ours.
+
+    Raises
+    ------
+    DataError
+        If neither folder has a choice.
+    """
     case = case_of(experiment, data.name)
-    risks: dict[str, list[float]] = {}
     for place in (folder, RESULTS):
-        if not risks and (place / CHOICE).is_file():
-            risks = json.loads((place / CHOICE).read_text()).get(flavour, {}).get(case, {})
-    return recipe(flavour, "drpu", data, choose_candidate(risks) if risks else None, case)
+        tried = read_choices(place).get((flavour, case))
+        if tried:
+            return recipe(flavour, "drpu", data, choose_candidate(tried), case)
+    raise DataError(
+        f"{folder / CHOICE} must say which recipe of {flavour} to use for {case}, and has no line about it. "
+        f"Run `python -m paper choose --flavour {flavour} --dataset {data.name} --experiment {experiment}` "
+        "first."
+    )
 
 
-def choose_candidate(risks: dict[str, list[float]]) -> str:
-    """The candidate with the lowest mean risk."""
-    return min(risks, key=lambda name: float(np.mean(risks[name])))
+def read_choices(folder: Path) -> Choices:
+    """What `python -m paper choose` found, by flavour and case, then by candidate."""
+    found: Choices = {}
+    for line in read_results(folder / CHOICE):
+        case = case_of(line["experiment"], line["dataset"])
+        found.setdefault((line["flavour"], case), {}).setdefault(line["method"], []).append(line)
+    return found
+
+
+def mean_risk(tried: Sequence[dict[str, Any]], name: str = "risk") -> float | None:
+    """Mean over trials of one of the risks of a candidate, or None if it was not computed."""
+    values = [line[name] for line in tried if line.get(name) is not None]
+    return float(np.mean(values)) if values else None
+
+
+def choose_candidate(tried: dict[str, list[dict[str, Any]]]) -> str:
+    """The candidate with the lowest mean risk without labels, or with them if no other was computed.
+
+    A candidate that was left out after fewer trials than the others cannot be chosen.
+    """
+    most = max(len(own) for own in tried.values())
+    full = {each: own for each, own in tried.items() if len(own) == most}
+    for name in ("risk", WITH_LABELS):
+        means = {each: mean for each, own in full.items() if (mean := mean_risk(own, name)) is not None}
+        if means:
+            return min(means, key=means.__getitem__)
+    raise DataError("the comparison of candidates must have a risk.")
 
 
 def compare_candidates(
@@ -88,48 +142,53 @@ def compare_candidates(
     options: Options,
     experiment: str = "benchmark",
 ) -> None:
-    """Fit every candidate in trials that no table has, and write its risk on rows kept out of the trial."""
-    options.out.mkdir(parents=True, exist_ok=True)
-    path = options.out / CHOICE
-    found: Risks = json.loads(path.read_text()) if path.is_file() else {}
+    """Fit every candidate in trials that no table has, and write its risks on rows kept out of the trial."""
     for dataset in datasets:
         data = benchmark(dataset, reduced=is_reduced(dataset, options.data))
         images: Images | None = None
         for flavour in flavours:
             case = case_of(experiment, dataset)
-            risks = found.setdefault(flavour, {}).setdefault(case, {})
-            for name in CANDIDATES[flavour][case]:
-                while len(risks.setdefault(name, [])) < trials:
-                    images = images or load_images(data, options.data, as_bytes=True)
-                    made = recipe(flavour, "drpu", data, name, case)
-                    seed = FIRST + len(risks[name])
-                    risks[name].append(_risk(data, made, images, seed, options, experiment))
-                    path.write_text(json.dumps(found, indent=1) + "\n")
-            print(f"{flavour} {case}: {choose_candidate(risks)}", flush=True)
+            for trial in range(FIRST, FIRST + trials):
+                for name in options.candidates or CANDIDATES[flavour][case]:
+                    key = Key(experiment, dataset, flavour, name, trial, protocol=data.protocol)
+                    if read_result(key, options.out / CHOICE) is None:
+                        images = images or load_images(data, options.data, as_bytes=True)
+                        made = recipe(flavour, "drpu", data, name, case)
+                        content = _judge(data, made, images, trial, options, experiment)
+                        write_result(key, content, options.out / CHOICE)
+            tried = read_choices(options.out).get((flavour, case), {})
+            print(f"{flavour} {case}: {choose_candidate(tried)}", flush=True)
 
 
-def _risk(
+def _judge(
     data: Benchmark, made: Recipe, images: Images, seed: int, options: Options, experiment: str
-) -> float:
-    """Risk of a candidate on a tenth of the unlabeled training rows, which it does not see."""
+) -> dict[str, Any]:
+    """Both risks of a candidate; a tenth of the unlabeled training rows is kept out of its training.
+
+    The risk without labels is computed from the held-out positives and from all unlabeled rows that are not
+    in the training. The risk with labels is that of the rows kept out.
+    """
     judging = data.n_unlabeled[0] // JUDGES
     fewer = replace(data, n_unlabeled=(data.n_unlabeled[0] - judging, data.n_unlabeled[1]))
     few = experiment == "no_shift"
     part = no_shift(fewer, images, seed, FEW) if few else split(fewer, images, seed)
     start = time.perf_counter()
     model = fit(fewer, made, images, part, seed, options)
+    took = time.perf_counter() - start
     rest, positive = judges(data, images, part.unlabeled)
     p, u, scores = (
         model.fast_score(images.train[index]) for index in (part.positive[1], part.unlabeled[1], rest)
     )
-    risk = round(judged_risk((p, u), scores, positive), 6)
-    took = time.perf_counter() - start
+    found = {
+        "risk": round(calibrated_risk(p, np.concatenate([u, scores])), 6),
+        WITH_LABELS: round(judged_risk((p, u), scores, positive), 6),
+    }
     if options.keep_scores is not None:
         case = case_of(experiment, data.name)
         name = f"{case}-{made.flavour}-{made.strategy.replace(' ', '_')}-{seed}.npz"
         path = options.keep_scores / "choice" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, held_positive=p, held_unlabeled=u, judges=scores, labels=positive)
-    what = f"{experiment} {data.name} {made.flavour} {seed}"
-    print(f"{what} {risk:.5f} {took:.1f} s {made.strategy}", file=sys.stderr, flush=True)
-    return risk
+    what = f"{experiment} {data.name} {made.flavour} {seed} {made.strategy}"
+    print(f"{what}: {found} {took:.1f} s", file=sys.stderr, flush=True)
+    return found | {"seconds": round(took, 1), "options": made.options, "versions": versions(options.device)}

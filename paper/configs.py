@@ -11,6 +11,7 @@ __all__ = [
     "DATASETS",
     "FEW",
     "FLAVOURS",
+    "LADDER",
     "METHODS",
     "N_POSITIVE",
     "TEST_PRIORS",
@@ -22,6 +23,7 @@ __all__ = [
 ]
 
 FLAVOURS = ("as-run", "as-written", "ours", "ours-augmented", "beyond")
+LADDER = ("low", "medium", "high")  # levels of effort of the library's residual network
 AUGMENTED = ("ours-augmented", "beyond")  # flavours of one method, chosen among candidates
 METHODS = ("drpu", "nnpu", "pua", "vpu")
 TEST_PRIORS = (0.2, 0.4, 0.6, 0.8)
@@ -160,6 +162,9 @@ def recipe(
     """The settings of ``method`` on ``data`` in one flavour; ``candidate`` is for the augmented flavours."""
     if flavour == "ours":
         return _ours(data)
+    if flavour in LADDER:
+        level = {"network": "resnet9", "effort": flavour, "augment": "crop-flip-cutout"}
+        return Recipe(flavour, method, level, prior="best", calibrated=True)
     if flavour in AUGMENTED:
         named = CANDIDATES[flavour][case or data.name]
         name = candidate or next(iter(named))
@@ -239,35 +244,26 @@ _RESNET: dict[str, Any] = {
     "mixup": True,
     "dtype": "bfloat16",
 }
-_GREY = _RESNET | {"epochs": 12}
-_FASHION = _RESNET | {"augment": "shift-flip-cutout"}
+_GREY = _RESNET | {"epochs": 12, "augment": "affine"}
 _KUZUSHIJI = _RESNET | {"augment": "affine", "teachers": 3, "rounds": 2}
-_COLOUR = _RESNET | {"augment": "crop-flip-cutout", "epochs": 20}
-_WIDE = {"hidden": (64,), "learning_rate": 1e-3, "weight_decay": 0.3}
+_FEW = _RESNET | {"augment": "crop-flip-cutout", "epochs": 20}
+_LARGE = _RESNET | {"hidden": (64,), "learning_rate": 1e-3, "epochs": 40, "refresh": 4}
+_FASHION = _LARGE | {"augment": "shift-flip-cutout"}
+_COLOUR = _LARGE | {"augment": "crop-flip-cutout"}
 
-# The candidates that `python -m paper choose` compares, by flavour and data set. The first one is used if
-# there is no result of the comparison.
+# The candidates that `python -m paper choose` compares, by flavour and data set.
 CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     "beyond": {
-        "mnist": {
-            "mixup": _GREY | {"augment": "affine"},
-            "no mixup": _GREY | {"augment": "affine", "mixup": False},
-        },
-        "fashion_mnist": {
-            "20 epochs": _FASHION | {"epochs": 20},
-            "two rounds of 12 epochs": _FASHION | {"epochs": 12, "rounds": 2},
-        },
+        "mnist": {"mixup": _GREY, "no mixup": _GREY | {"mixup": False}},
+        "fashion_mnist": {"refresh": _FASHION, "two rounds, refresh": _FASHION | {"rounds": 2}},
         "kmnist": {
             "30 epochs": _KUZUSHIJI | {"epochs": 30},
             "40 epochs of small batches": _KUZUSHIJI | {"epochs": 40, "batch_size": 250},
         },
-        "cifar10": {
-            "two rounds, twice the channels, weak decay": _COLOUR | _WIDE | {"rounds": 2},
-            "three rounds": _COLOUR | {"rounds": 3},
-        },
+        "cifar10": {"refresh": _COLOUR, "two rounds, refresh": _COLOUR | {"rounds": 2}},
         "cifar10-few": {
-            "three rounds": _COLOUR | {"rounds": 3},
-            "four teachers, five rounds": _COLOUR | {"teachers": 4, "rounds": 5},
+            "three rounds": _FEW | {"rounds": 3},
+            "four teachers, five rounds": _FEW | {"teachers": 4, "rounds": 5},
         },
     },
     "ours-augmented": {

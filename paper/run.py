@@ -14,7 +14,17 @@ import numpy.typing as npt
 
 from drpu import NetworkRatio
 from drpu.networks.function import NetworkFunction
-from paper.configs import AUGMENTED, FEW, N_POSITIVE, TEST_PRIORS, Benchmark, Recipe, benchmark, recipe
+from paper.configs import (
+    AUGMENTED,
+    FEW,
+    LADDER,
+    N_POSITIVE,
+    TEST_PRIORS,
+    Benchmark,
+    Recipe,
+    benchmark,
+    recipe,
+)
 from paper.evaluate import Floats, Outcome, by_ratio
 from paper.networks import make_network
 from paper.progress import progress
@@ -52,6 +62,7 @@ class Options:
     keep_scores: Path | None = None
     epochs: int | None = None
     strategy: str | None = None
+    candidates: Sequence[str] = ()
     verbose: int = 0
     shared: bool = False
 
@@ -102,7 +113,7 @@ def plan(
             data = benchmark(dataset, labels=labels, reduced=is_reduced(dataset, options.data))
             for flavour in flavours:
                 for method in methods:
-                    if flavour in ("ours", *AUGMENTED) and method != "drpu":
+                    if flavour in ("ours", *AUGMENTED, *LADDER) and method != "drpu":
                         continue  # our recipes are for DRPU only
                     made = _recipe(flavour, method, data, options, experiment)
                     if options.strategy and flavour == "ours":
@@ -135,7 +146,7 @@ def run(jobs: Sequence[Job], options: Options) -> None:
         return
     images: tuple[str, Images] | None = None
     for job in progress(jobs, [len(job.trials) for job in jobs], "models"):
-        as_bytes = job.recipe.flavour in AUGMENTED
+        as_bytes = job.recipe.flavour in (*AUGMENTED, *LADDER)
         which = f"{job.data.name} {job.data.protocol} {as_bytes}"
         if images is None or images[0] != which:
             images = which, load_images(job.data, options.data, as_bytes=as_bytes)
@@ -151,7 +162,7 @@ def run_job(job: Job, images: Images, options: Options) -> None:
         rivals.run_job(job, images, splits, options)
     elif job.recipe.flavour == "ours":
         ours.run_job(job, images, splits, options)
-    elif job.recipe.flavour in AUGMENTED:
+    elif job.recipe.flavour in (*AUGMENTED, *LADDER):
         augmented.run_job(job, images, splits, options)
     else:
         _run_published(job, images, splits, options)
@@ -193,6 +204,8 @@ def network_options(made: Recipe, options: Options) -> dict[str, Any]:
     import torch
 
     values = dict(made.options)
+    if "effort" in values:
+        return values
     on_cuda = options.device.startswith("cuda") or (options.device == "auto" and torch.cuda.is_available())
     if not on_cuda:
         values["dtype"] = "float32"
@@ -213,7 +226,10 @@ def finish(
 ) -> None:
     """Score the rows of a trial with its final network, and write the result."""
     rows = images.train[part.positive[1]], images.train[part.unlabeled[1]], images.test
-    if job.recipe.flavour in AUGMENTED:  # each row has many views, so score in the precision of training
+    if job.recipe.flavour in (
+        *AUGMENTED,
+        *LADDER,
+    ):  # each row has many views, so score in the precision of training
         *held_out, scores = (model.fast_score(each) for each in rows)
     else:
         *held_out, scores = (model.log_ratio(each) for each in rows)
@@ -227,9 +243,6 @@ def record(
     job: Job, trial: int, outcome: Outcome, seconds: float, content: dict[str, Any], options: Options
 ) -> None:
     """Write the result of one trial."""
-    import torch
-
-    device = "cuda" if options.device != "cpu" and torch.cuda.is_available() else "cpu"
     write_result(
         job.key(trial),
         {
@@ -242,7 +255,7 @@ def record(
             **content,
             "seed": trial,
             "settings": job.recipe.settings() | {"options": network_options(job.recipe, options)},
-            "versions": versions(device),
+            "versions": versions(options.device),
         },
         options.out,
     )

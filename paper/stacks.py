@@ -74,7 +74,7 @@ class Places:
 
 
 def fit_many(
-    learners: Sequence[NetworkRatio | NetworkScore],
+    learners: Sequence[NetworkRatio],
     rows: Any,
     places: Sequence[Places],
     *,
@@ -112,7 +112,7 @@ def fit_many(
 
 
 def _fit(
-    learners: Sequence[NetworkRatio | NetworkScore],
+    learners: Sequence[NetworkRatio],
     rows: Any,
     places: Sequence[Places],
     objectives: Sequence[PUObjective] | None,
@@ -120,7 +120,7 @@ def _fit(
 ) -> list[NetworkFunction]:
     options = _options(learners[0], rows, len(places[0].unlabeled))
     device, dtype = options.place
-    alphas = [learner.alpha if isinstance(learner, NetworkRatio) else 0.0 for learner in learners]
+    alphas = [0.0 if isinstance(learner, NetworkScore) else learner.alpha for learner in learners]
     networks = [
         Network(network_seed(learner.random_state), float(alpha))
         for learner, alpha in zip(learners, alphas, strict=True)
@@ -157,9 +157,11 @@ def _fit(
     return [make_function(options, outcome, i, network.alpha) for i, network in enumerate(networks)]
 
 
-def _options(learner: NetworkRatio | NetworkScore, rows: Any, n_unlabeled: int) -> Options:
-    check = check_options if isinstance(learner, NetworkRatio) else score_options
-    options: Options = check(learner, rows.shape[1:], n_unlabeled)
+def _options(learner: NetworkRatio, rows: Any, n_unlabeled: int) -> Options:
+    if isinstance(learner, NetworkScore):
+        options = score_options(learner, rows.shape[1:], n_unlabeled)
+    else:
+        options = check_options(learner, rows.shape[1:], n_unlabeled)
     if options.module is None or len(options.alphas) > 1:
         raise ParameterError("networks that are trained together need a module and a number alpha.")
     return options

@@ -106,11 +106,11 @@ def _read(path: Path) -> dict[Key, dict[str, Any]]:
     return found
 
 
-def versions(device: str) -> dict[str, str]:
+def versions(device: str = "auto") -> dict[str, str]:
     """Versions of the software, and the device, that the numbers were computed with."""
     import torch
 
-    cuda = device.startswith("cuda")
+    cuda = device != "cpu" and torch.cuda.is_available()
     return {
         "drpu": drpu.__version__,
         "python": platform.python_version(),

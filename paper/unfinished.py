@@ -52,7 +52,7 @@ def _count(results: Sequence[dict[str, Any]], experiment: str, flavour: str, dat
 
 
 def _commands(flavour: str) -> str:
-    return f"`python -m paper choose --trials 1 --flavour {flavour}`, then {_run(f'--flavour {flavour}')}"
+    return f"`python -m paper choose --trials 2 --flavour {flavour}`, then {_run(f'--flavour {flavour}')}"
 
 
 def _run(options: str) -> str:

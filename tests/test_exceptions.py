@@ -41,8 +41,9 @@ def test_errors_can_be_caught_as_what_they_also_are(name, also):
         raise getattr(exceptions, name)("reason")
 
 
-def test_every_name_is_in_the_tree():
+def test_every_name_is_exported_and_in_the_tree():
     names = {cls.__name__ for cls in [*ERRORS, *WARNINGS, DRPUError]}
+    assert set(exceptions.__all__) == names
     for name in names:
         assert re.search(rf"\b{name}\b", exceptions.__doc__)
 

@@ -10,8 +10,6 @@ import numpy as np
 
 from drpu._typing import Array
 
-__all__ = ["as_numpy", "is_tensor", "namespace", "softplus", "weighted_mean"]
-
 
 def is_tensor(x: Any) -> bool:
     """Whether ``x`` is a torch tensor. Does not import torch."""

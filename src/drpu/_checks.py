@@ -15,18 +15,6 @@ from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
 
 LARGEST = 1e100  # largest absolute value of data, so that sums and products of a few numbers are finite
 
-__all__ = [
-    "check_choice",
-    "check_fraction",
-    "check_integer",
-    "check_prior",
-    "check_real",
-    "check_scores",
-    "check_weights",
-    "one_line",
-    "unit_weights",
-]
-
 
 def check_real(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf) -> float:
     """``value`` as a float in [low, high]."""

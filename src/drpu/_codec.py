@@ -47,11 +47,6 @@ import numpy as np
 from drpu._checks import LARGEST
 from drpu.exceptions import ArtifactError
 
-__all__ = [
-    "KINDS", "Array", "Blob", "Encoded", "Items", "Kept", "NotKept", "Number", "Text", "Whole",
-    "decode", "encode", "kept", "kind_of", "rules_of",
-]  # fmt: skip
-
 MOST_ITEMS = 10_000_000
 MOST_TEXT = 100_000
 MOST_DEPTH = 100

@@ -10,8 +10,6 @@ from __future__ import annotations
 import os
 import sys
 
-__all__ = ["threads_here", "torch_threads_here"]
-
 _STATE = {"forked": False, "torch": False}
 
 

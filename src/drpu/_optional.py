@@ -7,8 +7,6 @@ from typing import Any
 
 from drpu.exceptions import MissingExtraError
 
-__all__ = ["require"]
-
 
 def require(module: str, *, extra: str, for_: str) -> Any:
     """The module ``module``, or an error that says which extra ``for_`` needs."""

@@ -34,8 +34,6 @@ try:
 except ImportError:  # Windows, where an open file cannot be removed: no lock is needed
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["check_output", "output_file", "write_output"]
-
 StrPath = str | os.PathLike[str]
 
 # ".NAME.PID.RANDOM.drpu-part": hidden, named after its target, and not a name that users choose.

@@ -16,8 +16,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO, TypeVar
 
-__all__ = ["Step", "inform", "part", "progress", "progress_bar", "say_above"]
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 

@@ -10,8 +10,6 @@ from scipy import sparse
 
 from drpu._typing import FloatArray, IntArray, Rows
 
-__all__ = ["Sample", "SamplePair", "is_sparse", "n_rows", "stack_rows", "take_rows", "without_repeats"]
-
 
 def is_sparse(X: Any) -> bool:
     """Whether ``X`` is a scipy sparse matrix or array."""

@@ -25,8 +25,6 @@ from drpu.files.store import load, save
 from drpu.plots import PriorDisplay
 from drpu.report.page import write_report
 
-__all__ = ["Row", "main"]
-
 PRIORS = (0.2, 0.5, 0.8)
 SEED = 0
 

@@ -681,7 +681,7 @@ class BacktestDisplay(Display):
     >>> from drpu.plots import BacktestDisplay
     >>> past = [PastPeriod(f"2026-0{k}", 500, 40, 0.02 * k, 0.0001, 0.02 * k, 0.03 * k) for k in range(1, 6)]
     >>> BacktestDisplay(backtest_of(past)).plot().ax_.get_ylabel()
-    'change of the odds of a positive'
+    'odds of a positive, by a factor of'
     """
 
     backtest: Backtest
@@ -708,8 +708,8 @@ class BacktestDisplay(Display):
         if not used.all():
             ax.plot(at[~used] - 0.1, seen[~used], "x", color=DECISION, label="not used")
         ax.set_xticks(at, [_short_name(period.name) for period in periods], rotation=30, ha="right")
-        ax.set_ylabel("change of the odds of a positive")
-        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(move):.2g} times")
+        ax.set_ylabel("odds of a positive, by a factor of")
+        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(move):.2g}")
         ax.legend(frameon=False)
 
 

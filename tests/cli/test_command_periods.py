@@ -128,3 +128,21 @@ def test_labels_that_arrived_are_used_in_each_period(run, python):
     for item, group in zip(found, expected, strict=True):
         assert item["prior"]["value"] == pytest.approx(group.prior.value)
     assert run("adapt toy.drpu new.csv --by month --out x.drpu")[0] == 2
+
+
+def test_the_page_shows_answers_by_period_and_suspicious_labels(run, folder):
+    assert run("audit toy.drpu new.csv --by month --n 40 --quiet --out to-label.csv")[0] == 0
+    plan, new = pd.read_csv(folder / "to-label.csv"), pd.read_csv(folder / "new.csv")
+    plan["drpu_label"] = new["truth"].to_numpy()[plan["drpu_row"]]
+    plan.to_csv(folder / "answers.csv", index=False)
+    pd.DataFrame({"drpu_row": [7, 9], "drpu_suspicion": ["label", "copy"]}).to_csv(
+        folder / "check.csv", index=False
+    )
+    words = "report toy.drpu new.csv --by month --audit answers.csv --suspects check.csv --quiet"
+    code, _, err = run(f"{words} --out page.html")
+    assert code == 0, err
+    page = (folder / "page.html").read_text()
+    section = page[page.index("<h2>Suspicious labels") :].split("</section>")[0]
+    assert '<th scope="row">7</th><td class="">label</td>' in section
+    groups = page[page.index("<h2>Share of positives by month") :].split("</section>")[0]
+    assert groups.count("answers were used") == 3

@@ -205,7 +205,7 @@ def test_a_module_reaches_the_functions_of_all_folds():
 
 
 def test_generators_keep_their_rows(tmp_path):
-    game = Game(4, 16, 2e-3, 5, (6,), (1.0, 1.0, 0.1), 0.5, 1.0, "cpu", 0)
+    game = Game(4, 16, 2e-3, 5, (6,), (1.0, 1.0, 0.1), "cpu", 0)
     pair = SamplePair(Sample(POSITIVE), Sample(UNLABELED))
     made = ClassGenerators.learn(pair, prior=0.4, game=game, seed=0)
     tree, arrays, _ = encode(made)

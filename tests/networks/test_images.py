@@ -19,9 +19,9 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.networks.augment import AUGMENTATIONS, make_augment
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import private_random
-from drpu.networks.fit import Network, check_options, fit_networks
+from drpu.networks.fit import EFFORTS, Network, check_options, fit_networks, with_effort
 from drpu.networks.learner import NetworkScore
-from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats
+from drpu.networks.loop import Batch, Pool, TrainingRows, as_floats, rows_at_once
 from drpu.networks.modules import ResNet9, image_shape
 
 SMALL = {"hidden": (2,), "epochs": 2, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
@@ -310,3 +310,42 @@ def test_scores_have_the_same_options():
     assert (score.head, score.alpha, score.views) == ("score", None, "flip")
     mirrored = np.ascontiguousarray(TEST[:, :, ::-1])
     assert_allclose(score.score(mirrored), score.score(TEST), rtol=1e-9)
+
+
+TINY = {"hidden": (2,), "epochs": 2, "device": "cpu", "random_state": 0}
+
+
+@pytest.mark.parametrize(("effort", "members"), [("low", 1), ("medium", 2), ("high", 2)])
+def test_an_effort_sets_the_options_that_have_their_defaults(effort, members):
+    learner = NetworkRatio(network="resnet9", effort=effort, augment="shift", **TINY)
+    model = learner.fit_ratio(POSITIVE, UNLABELED)
+    assert (model.members, model.widths, len(model.history["risk"])) == (members, (2,), 2)
+    assert model.views == (None if effort == "low" else "shift")
+    assert learner.effort == effort  # the learner itself is not changed
+    same = with_effort(learner, (16, 16), 150).fit_ratio(POSITIVE, UNLABELED)
+    assert_array_equal(same.log_ratio(TEST), model.log_ratio(TEST))
+
+
+def test_efforts_rise_in_cost_and_fit_into_memory():
+    levels = [with_effort(NetworkRatio(effort=name, device="cpu"), (3, 32, 32), 45_000) for name in EFFORTS]
+    costs = [one.hidden[0] ** 2 * one.epochs * (one.teachers + one.rounds * one.students) for one in levels]
+    assert costs == sorted(costs)
+    assert [one.batch_size for one in levels] == [500, 500, 500]
+    large = with_effort(NetworkRatio(effort="high", device="cpu"), (3, 512, 512), 45_000)
+    assert large.batch_size == 16
+    assert rows_at_once((3, 512, 512), torch.device("cuda")) == 16
+    assert rows_at_once((3, 32, 32), torch.device("cuda")) == 4096
+
+
+@pytest.mark.parametrize(
+    ("changes", "rows", "message"),
+    [
+        ({"effort": "most"}, UNLABELED, "effort must be"),
+        ({"effort": "low", "network": "perceptron"}, UNLABELED, "effort must be None except for"),
+        ({"effort": "low"}, UNLABELED.reshape(150, -1), "effort must be None except for"),
+        ({"effort": "low", "module": lambda: nn.Linear(1, 1)}, UNLABELED, "effort must be None except for"),
+    ],
+)
+def test_efforts_are_for_the_residual_network(changes, rows, message):
+    with pytest.raises(ParameterError, match=message):
+        NetworkRatio(device="cpu", **changes).fit_ratio(rows[:60], rows)

@@ -197,3 +197,63 @@ def test_every_network_moves_the_bar(monkeypatch):
 def test_rounds_and_students_are_counted(name, value):
     with pytest.raises(ParameterError, match=name):
         taught(**{name: value}).fit_ratio(DATA.positive, DATA.unlabeled)
+
+
+def test_refresh_weights_the_rows_by_the_students_in_training(monkeypatch):
+    """The weights change after the given epochs, and not after the last one."""
+    seen = []
+    real = teaching.student_weights
+
+    def spy(split, *scores):
+        found = real(split, *scores)
+        seen.append(found[1])
+        return found
+
+    monkeypatch.setattr(teaching, "student_weights", spy)
+    fitted = taught(2, students=2, refresh=2, epochs=6).fit_ratio(DATA.positive, DATA.unlabeled)
+    assert fitted.members == 2
+    assert len(seen) == 3  # by the teachers, and after epochs 2 and 4
+    assert all(np.mean(weights) == pytest.approx(1, abs=0.2) for weights in seen)
+    assert not np.allclose(seen[0], seen[1])
+
+
+def test_refreshed_weights_reach_the_next_steps():
+    plain, refreshed = (
+        taught(2, refresh=n, epochs=6, early_stopping=False).fit_ratio(DATA.positive, DATA.unlabeled)
+        for n in (0, 2)
+    )
+    risks = [model.history["risk"] for model in (plain, refreshed)]
+    assert_allclose(risks[0][:2], risks[1][:2], rtol=1e-6)
+    assert not np.allclose(risks[0][2:], risks[1][2:], rtol=1e-6)
+
+
+def test_refresh_leaves_rows_of_weight_zero_out():
+    weight = np.where(np.arange(len(DATA.unlabeled)) < 900, 1.0, 0.0)
+    model = taught(2, refresh=1, epochs=3).fit_ratio(
+        DATA.positive, DATA.unlabeled, unlabeled_weight=weight, positive_weight=np.ones(len(DATA.positive))
+    )
+    assert np.isfinite(model.log_ratio(DATA.test)).all()
+
+
+def test_networks_before_the_last_round_train_for_fewer_epochs_with_refresh(monkeypatch):
+    seen = []
+    real = teaching.fit_networks
+
+    def spy(options, sample, held, networks, **how):
+        seen.append(options.settings.epochs)
+        return real(
+            replace(options, settings=replace(options.settings, epochs=1)), sample, held, networks, **how
+        )
+
+    monkeypatch.setattr(teaching, "fit_networks", spy)
+    monkeypatch.setattr(teaching, "TEACHING_STEPS", 100)
+    for refresh, epochs in ((0, [40, 40, 40]), (4, [20, 20, 40])):
+        seen.clear()
+        taught(1, epochs=40, rounds=2, refresh=refresh).fit_ratio(DATA.positive, DATA.unlabeled)
+        assert seen == epochs
+
+
+@pytest.mark.parametrize("refresh", [-1, 0.5])
+def test_refresh_counts_epochs(refresh):
+    with pytest.raises(ParameterError, match="refresh"):
+        taught(2, refresh=refresh).fit_ratio(DATA.positive, DATA.unlabeled)

@@ -190,7 +190,7 @@ def test_planned_trials_without_a_result_are_listed_with_their_commands():
     text = unfinished_text(some)
     assert "| beyond | CIFAR-10 | 5 of 10 | `python -m paper run" in text
     assert "| beyond | MNIST |" not in text
-    assert "python -m paper choose --trials 1 --flavour ours-augmented" in text
+    assert "python -m paper choose --trials 2 --flavour ours-augmented" in text
     every = [
         r for flavour in AUGMENTED for dataset in DATASETS for r in trials(dataset, flavour, "drpu", 0.9)
     ]

@@ -13,11 +13,12 @@ pytest.importorskip("torch")
 
 from tiny_images import KEYS, fake_images, job, small
 
+from drpu.exceptions import DataError
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
 from paper.run import Job, Options, run_job
 from paper.splits import Images, split
-from paper.store import read_results
+from paper.store import RESULTS, read_results
 from paper.strategies import Strategy
 from paper.timing import measured_seconds
 
@@ -173,10 +174,52 @@ def test_candidates_are_chosen_by_rows_that_they_have_not_seen(experiment, tmp_p
     monkeypatch.setattr(augmented, "FEW", 50)
     augmented.compare_candidates(["beyond"], ["mnist"], 1, options, experiment)
     case = configs.case_of(experiment, "mnist")
-    risks = json.loads((tmp_path / augmented.CHOICE).read_text())["beyond"][case]
-    best = augmented.choose_candidate(risks)
-    assert risks[best] == min(risks.values())
+    tried = augmented.read_choices(tmp_path)["beyond", case]
+    best = augmented.choose_candidate(tried)
+    assert augmented.mean_risk(tried[best]) == min(map(augmented.mean_risk, tried.values()))
+    assert all(np.isfinite(line[augmented.WITH_LABELS]) for own in tried.values() for line in own)
     assert augmented.chosen_recipe("beyond", small(), tmp_path, experiment).strategy == best
 
     monkeypatch.setattr(augmented, "load_images", lambda *_, **__: pytest.fail("nothing is left to compare"))
     augmented.compare_candidates(["beyond"], ["mnist"], 1, options, experiment)
+
+
+def test_a_run_without_a_choice_stops_and_names_the_command(tmp_path, monkeypatch):
+    from paper import augmented
+    from paper.run import plan
+
+    monkeypatch.setattr(augmented, "RESULTS", tmp_path)
+    with pytest.raises(DataError, match="python -m paper choose --flavour beyond --dataset mnist"):
+        plan(["benchmark"], ["mnist"], ["beyond"], ["drpu"], [0], Options(out=tmp_path))
+
+
+def test_the_risk_without_labels_chooses_among_candidates_with_all_trials():
+    from paper.augmented import choose_candidate
+
+    def line(risk, with_labels):
+        return {"risk": risk, "risk_with_labels": with_labels}
+
+    tried = {"a": [line(-1, -3), line(-1, -3)], "b": [line(-2, -1), line(-1, -1)], "c": [line(-9, -9)]}
+    assert choose_candidate(tried) == "b"
+    assert choose_candidate({"a": [line(None, -3)], "b": [line(None, -1)]}) == "a"
+
+
+@pytest.mark.parametrize("level", configs.LADDER)
+def test_levels_of_effort_are_run_with_the_network_of_the_library(level, tmp_path):
+    made = recipe(level, "drpu", small())
+    tiny = replace(made, options=made.options | {"hidden": (2,), "epochs": 1, "students": 1})
+    run_job(Job("effort", small(), tiny, (0,)), bytes_of(fake_images()), Options(out=tmp_path, device="cpu"))
+    (result,) = read_results(tmp_path)
+    assert result["flavour"] == level
+    assert result["settings"]["options"]["effort"] == level
+
+
+def test_the_published_choices_are_those_of_the_tables():
+    from paper.augmented import choose_candidate, read_choices
+
+    used = {}
+    for r in read_results(RESULTS):
+        if r["flavour"] in configs.AUGMENTED:
+            case = configs.case_of(r["experiment"], r["dataset"])
+            used.setdefault((r["flavour"], case), set()).add(r["settings"]["strategy"])
+    assert used == {key: {choose_candidate(tried)} for key, tried in read_choices(RESULTS).items()}

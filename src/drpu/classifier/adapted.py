@@ -23,8 +23,6 @@ from drpu.core.diagnostics import MixtureTest, Performance
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.shift.columns import ColumnShift
 
-__all__ = ["AdaptedClassifier", "AdaptedRecord"]
-
 _Unbounded = Annotated[float, Number(-math.inf, math.inf)]
 
 

@@ -33,17 +33,6 @@ if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
     from drpu.classifier.base import RatioClassifier
 
-__all__ = [
-    "SHIFTS",
-    "adapt_to_counts",
-    "arrived_labels",
-    "evidence_of",
-    "labels_of_training",
-    "moved_map",
-    "read_counts",
-    "sampling_error",
-]
-
 SHIFTS = ("auto", "prior", "none")
 
 

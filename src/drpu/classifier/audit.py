@@ -20,21 +20,6 @@ from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswers
 from drpu.tables.frames import FrameRows
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
-__all__ = [
-    "POPULATIONS",
-    "Audit",
-    "AuditPart",
-    "AuditPlan",
-    "GroupPlans",
-    "RandomPart",
-    "TrainingMark",
-    "classifier_mark",
-    "labelled_flags",
-    "listed",
-    "read_answers",
-    "row_digest",
-]
-
 _WORDS = {
     **dict.fromkeys((1.0, "true", "t", "yes", "y"), True),
     **dict.fromkeys((0.0, "false", "f", "no", "n"), False),

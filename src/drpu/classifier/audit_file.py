@@ -36,8 +36,6 @@ from drpu.core.audit.results import Answers
 from drpu.exceptions import DataError, LabelError
 from drpu.tables.values import is_missing, is_missing_cell
 
-__all__ = ["DESIGN", "GROUP", "LABEL", "ROW", "audit_from_columns", "audits_by_group", "design_columns"]
-
 ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
 _VERSION = "1"
 _CLOSE = 1e-3  # scores of one row on two machines differ by less

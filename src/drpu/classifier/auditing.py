@@ -70,26 +70,6 @@ if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
     from drpu.classifier.base import RatioClassifier
 
-__all__ = [
-    "UNFAIR",
-    "AuditedPriors",
-    "adapt_to_answers",
-    "answered_prior",
-    "audited_priors",
-    "beside",
-    "bound_level",
-    "evaluate_rows",
-    "known_rows",
-    "leaning_to",
-    "mark_of",
-    "plan_rows",
-    "prior_from_answers",
-    "rates_from_answers",
-    "resolve_audit",
-    "training_answers",
-    "warn_of_unfair_labels",
-]
-
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
 _DOUBT = 4.0  # factor on the uncertainty of a prior that is not identified
 _BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows

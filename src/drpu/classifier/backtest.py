@@ -37,8 +37,6 @@ from drpu.tables.frames import is_frame, take_frame
 if TYPE_CHECKING:
     from drpu.classifier.drpu import DRPUClassifier
 
-__all__ = ["FEWEST_PERIODS", "count_labels", "past_period", "run_backtest", "without_periods"]
-
 FEWEST_PERIODS = 2  # fewer past periods that can be used say nothing
 
 

@@ -41,8 +41,6 @@ from drpu.functions.base import LOG_LIMIT
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
 
-__all__ = ["RatioClassifier", "RatioRecord"]
-
 
 class RatioClassifier(PUClassifier):
     """Decisions from a fitted ratio, the prior of the rows to classify, and a cost.

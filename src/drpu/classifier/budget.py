@@ -18,8 +18,6 @@ from drpu.exceptions import ParameterError
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
-__all__ = ["BudgetThreshold", "budget_depth", "budget_threshold", "share_for_precision", "share_for_recall"]
-
 
 def budget_depth(budget: float | None) -> dict[str, Any]:
     """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise rows."""

@@ -68,8 +68,6 @@ from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
 from drpu.tables.notes import Note, table_notes
 
-__all__ = ["DRPUClassifier"]
-
 TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect

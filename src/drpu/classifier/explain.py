@@ -30,8 +30,6 @@ from drpu.tables.frames import is_frame, read_frame
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
-__all__ = ["REST", "Reasons", "Suspects", "column_parts", "contribution_table", "reasons_of", "suspects"]
-
 REST = "(rest)"  # what is not a part of any column
 
 

@@ -12,8 +12,6 @@ from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.columns import ColumnShift
 
-__all__ = ["NOTHING_FOUND", "Findings", "Shift"]
-
 Shift: TypeAlias = Literal["prior", "other", "none", "answers"]
 
 

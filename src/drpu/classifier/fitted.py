@@ -30,16 +30,6 @@ from drpu.tables.notes import MOST_NOTES, Note
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
-__all__ = [
-    "Anchor",
-    "FittedRatio",
-    "FittedRecord",
-    "ScoredRows",
-    "score_once",
-    "with_labelled",
-    "without_labelled",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class ScoredRows:

@@ -49,17 +49,6 @@ from drpu.tables.values import is_missing, is_missing_cell
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
 
-__all__ = [
-    "evaluations_by_group",
-    "group_members",
-    "group_values",
-    "outputs_by",
-    "plans_by_group",
-    "priors_by_group",
-    "warn_by_group",
-    "with_one_period",
-]
-
 MOST_GROUPS = 1000
 
 

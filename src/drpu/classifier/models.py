@@ -15,8 +15,6 @@ from drpu.exceptions import ParameterError
 from drpu.ratios.base import RatioLearner, ScoreLearner
 from drpu.ratios.clusters import FrameLearner
 
-__all__ = ["RATIOS", "SCORES", "refuse_learnt", "resolve_model", "resolve_score", "seeded"]
-
 # Names of learners, with the module and the class, which is imported when it is first used.
 RATIOS = {
     "auto": "drpu.ratios.auto:AutoRatio",
@@ -38,7 +36,7 @@ def resolve_model(model: Any) -> RatioLearner | FrameLearner:
     learner: RatioLearner | FrameLearner
     if isinstance(model, str):
         learner = _class(RATIOS[check_choice("model", model, RATIOS)])()
-    elif isinstance(model, (RatioLearner, FrameLearner)):
+    elif isinstance(model, (RatioLearner, FrameLearner)) and not isinstance(model, ScoreLearner):
         learner = clone(model)
     elif isinstance(model, type):
         raise ParameterError(

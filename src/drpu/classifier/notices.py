@@ -28,16 +28,6 @@ from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
 from drpu.tables.notes import Note, list_of_notes
 
-__all__ = [
-    "adapted_html",
-    "count_there",
-    "warn_of_alpha",
-    "warn_of_contradicted",
-    "warn_of_few_positives",
-    "warn_of_few_rows",
-    "warn_of_notes",
-]
-
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 

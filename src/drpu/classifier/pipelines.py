@@ -16,14 +16,6 @@ from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError
 from drpu.functions.estimators import kept_values, read_estimators, write_estimators
 
-__all__ = [
-    "PipelineRecord",
-    "adapt",
-    "at_prior",
-    "expected_performance",
-    "last_step",
-]
-
 
 class AdaptedPipeline(Pipeline):  # type: ignore[misc]
     """A fitted pipeline that ends in an adapted classifier, which has no ``fit``."""

@@ -23,17 +23,6 @@ from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.ratios.fourier import FourierRatio
 from drpu.ratios.kernel import KernelRatio
 
-__all__ = [
-    "KERNEL_MEANS",
-    "PRIOR_METHODS",
-    "Population",
-    "check_prior_parameter",
-    "estimate_population",
-    "kernel_mean_prior",
-    "off_the_edge",
-    "shifted_prior",
-]
-
 KERNEL_MEANS = ("km2", "km1")
 PRIOR_METHODS = (*KERNEL_MEANS, "auto", *PROPORTIONS)
 EDGE = 0.01  # estimates closer to 0 or 1 would give one class almost no weight

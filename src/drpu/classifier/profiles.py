@@ -22,14 +22,6 @@ from drpu.exceptions import FewPositivesWarning, ShiftWarning, warn
 from drpu.ratios.clusters import Ranges
 from drpu.tables.encoder import fixed_cells
 
-__all__ = [
-    "count_in_ranges",
-    "moved_columns",
-    "profiles_of",
-    "profiles_of_ranges",
-    "warn_of_other_shift",
-]
-
 OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
 LEAST_MISFIT = 0.01  # smallest share of changed rows, because with many rows every difference is significant
 MOST_NAMED = 6

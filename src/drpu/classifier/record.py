@@ -29,23 +29,6 @@ from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.values import is_missing
 
-__all__ = [
-    "Amounts",
-    "Columns",
-    "Labels",
-    "LearntElsewhere",
-    "PUClassifier",
-    "Parameter",
-    "Record",
-    "Recorded",
-    "Reduction",
-    "parameters_of",
-    "plain_cost",
-    "read_parameters",
-    "record_of",
-    "try_rows",
-]
-
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
 
 

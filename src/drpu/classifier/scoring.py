@@ -18,8 +18,6 @@ from drpu.core.bregman import bregman_risk
 from drpu.core.decision import Costs
 from drpu.exceptions import DataError, ParameterError, PriorError
 
-__all__ = ["AUCScorer", "CostScorer", "PUStratifiedKFold", "ratio_risk_scorer"]
-
 
 def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
     """The negative uncorrected least-squares risk of the ratio on held-out rows; higher is better.

@@ -43,27 +43,6 @@ from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
 from drpu.tables.values import missing
 
-__all__ = [
-    "SCENARIOS",
-    "Classes",
-    "accepts",
-    "cells_of",
-    "check_rows",
-    "copied_positives",
-    "copies_of_labelled",
-    "grouped_copies",
-    "pair_pu",
-    "rates_of_rows",
-    "read_labels",
-    "read_tables",
-    "split_negatives",
-    "split_pu",
-    "warn_of_guess",
-    "warn_of_more_positives",
-    "weigh_labelled",
-    "with_categories",
-]
-
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
 

@@ -7,8 +7,6 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["main"]
-
 OK, FAILED, USAGE, DOUBTFUL, INTERRUPTED = 0, 1, 2, 3, 130
 
 

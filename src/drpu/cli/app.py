@@ -13,8 +13,6 @@ from drpu.cli.commands import adapt, audit, demo, fit, inspect, predict, prior, 
 from drpu.cli.options import Output
 from drpu.cli.show import Result, print_result
 
-__all__ = ["UsageError", "app"]
-
 # The base class of typer's errors; some versions of typer contain a copy of click.
 UsageError: type[Exception] = typer.BadParameter.__mro__[2]
 

@@ -20,26 +20,6 @@ from drpu.exceptions import ArtifactError, DataError, ParameterError
 if TYPE_CHECKING:
     from drpu.cli.tables import Loaded
 
-__all__ = [
-    "Answers",
-    "By",
-    "Costs",
-    "Data",
-    "Decision",
-    "Formulas",
-    "Keep",
-    "Level",
-    "Output",
-    "Prior",
-    "Reading",
-    "Saved",
-    "Saving",
-    "Seed",
-    "names",
-    "number_or_text",
-    "option",
-]
-
 _INDEX = "__index_level_"  # start of the name of an index in Parquet files of pandas
 
 
@@ -212,9 +192,12 @@ class Answers:
     ] = None
     audit_label: Annotated[str, typer.Option(help="Column of that file with the answers.")] = "drpu_label"
 
-    def read(self, classifier: Any, X: Any, reading: Reading, by: Any = None) -> Any:
-        """The audit in the filled-in file, or that of each group, if a file was given."""
-        from drpu.classifier.audit_file import audit_from_columns, audits_by_group
+    def read(self, classifier: Any, X: Any, reading: Reading, by: Any = None, *, either: bool = False) -> Any:
+        """The audit in the filled-in file, or that of each group, if a file was given.
+
+        With ``either``, a file without groups is read as one audit.
+        """
+        from drpu.classifier.audit_file import GROUP, audit_from_columns, audits_by_group
 
         if self.audit is None:
             return None
@@ -223,7 +206,7 @@ class Answers:
             if loaded.table is None:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
-            if by is not None:
+            if by is not None and (GROUP in columns or not either):
                 return audits_by_group(classifier, X, columns, by=by, label=self.audit_label)
             return audit_from_columns(classifier, X, columns, label=self.audit_label)
 
@@ -314,7 +297,7 @@ class Reading:
         parquet = Path(path).is_dir() or Path(path).suffix.lower() in PARQUET
         batches = parquet and hasattr(classifier, "feature_names_in_") and not self.columns and not self.drop
         batches = batches and classifier.fitted_.period is None  # its periods are compared
-        X = None if batches else self.scored(classifier, self.read(path), mixed=True)
+        X = None if batches else self.scored(classifier, self.read(path, classifier), mixed=True)
         with about(path):
             return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)
 

@@ -16,28 +16,6 @@ from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
 from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
 
-__all__ = [
-    "PRIOR_HEAD",
-    "Result",
-    "about",
-    "as_json",
-    "by_group",
-    "decision_lines",
-    "doubtful",
-    "error_as_json",
-    "learnt",
-    "message_of",
-    "position",
-    "print_result",
-    "printable",
-    "prior_cells",
-    "say",
-    "shown_warnings",
-    "size",
-    "standing",
-    "table_lines",
-]
-
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
 

@@ -25,8 +25,6 @@ from drpu.cli.show import _plain, printable
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.tables.values import NULL_WORDS
 
-__all__ = ["PARQUET", "PIPE", "Loaded", "TextFormat", "beside", "check_out", "read", "write_table"]
-
 PIPE = "-"
 JSON_LINES = (".jsonl", ".ndjson", ".json")
 SEPARATED = (".csv", ".tsv", ".txt")
@@ -204,6 +202,12 @@ class Loaded:
         if self.arrays is not None:
             return self.arrays[name]
         return _flat(self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE)
+
+    def columns(self, prefix: str) -> dict[str, Any]:
+        """The columns whose names begin with ``prefix``, without it."""
+        return {
+            name.removeprefix(prefix): self.column(name) for name in self.names if name.startswith(prefix)
+        }
 
     def numbers(self, name: str, meaning: str) -> Any:
         """One column of numbers."""

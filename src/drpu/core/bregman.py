@@ -20,8 +20,6 @@ from drpu._arrays import namespace, softplus, weighted_mean
 from drpu._checks import check_choice
 from drpu._typing import Array
 
-__all__ = ["GENERATORS", "Generator", "Risk", "bregman_risk", "get_generator", "nonnegative_bregman_risk"]
-
 
 @dataclass(frozen=True)
 class Generator:

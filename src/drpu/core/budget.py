@@ -16,8 +16,6 @@ from drpu.core.limits.exact import Figure, exact_limits, exact_limits_of
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Budget", "Gain", "budget_outlook", "gain_curve", "negative_survival"]
-
 
 @dataclass(frozen=True, slots=True)
 class Budget:

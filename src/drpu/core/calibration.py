@@ -17,18 +17,6 @@ from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = [
-    "Calibration",
-    "Plateau",
-    "calibrate",
-    "fit_plateau",
-    "monotone_cells",
-    "noisy_curve",
-    "normal_scores",
-    "population_ratio",
-    "score_error",
-]
-
 _HUGE = 1e100  # larger scores are treated as infinite
 # Variance of the log-ratio of a row around its true value: numbers over the sizes of the two samples.
 _SCORE_ERROR = (0.5, 0.25)

@@ -16,8 +16,6 @@ from drpu.exceptions import DataError, DataTypeError, ParameterError
 if TYPE_CHECKING:
     from drpu.core.diagnostics import Performance
 
-__all__ = ["Costs", "check_cost", "ratio_posterior", "ratio_threshold", "shift_posterior"]
-
 
 def check_cost(name: str, cost: Any) -> float:
     """``cost`` as a number strictly between 0 and 1; two amounts stay two amounts."""

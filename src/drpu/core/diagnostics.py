@@ -23,15 +23,6 @@ from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = [
-    "MixtureFit",
-    "MixtureTest",
-    "Performance",
-    "expected_performance",
-    "mixture_test",
-    "threshold_limits",
-]
-
 _CELLS = 12  # largest number of score ranges
 _FEWEST = 8  # minimum number of rows of each sample in a range
 

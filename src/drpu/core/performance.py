@@ -25,17 +25,6 @@ from drpu.core.limits.exact import exact_limits
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.tails import ScoreTails
 
-__all__ = [
-    "Decision",
-    "DecisionRates",
-    "FoldRates",
-    "FoldedCounts",
-    "PreparedCounts",
-    "decision_rates",
-    "expect",
-    "fold_counts",
-]
-
 _FOLDS = 5
 _SEED = 0  # a fixed seed of the folds, so that figures are reproducible
 _MOST_DIVIDED = 500_000_000  # rows that NumPy divides at random; more rows keep their shares

@@ -17,8 +17,6 @@ from drpu._codec import Kept, Number, Whole, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Coarse", "Coarsening", "coarsen"]
-
 _TIES = 2.0**-30  # levels with a smaller relative difference are treated as ties
 _ROOM = 16  # a level is shifted down by at most 1/16 of the gap below it
 

@@ -13,17 +13,6 @@ from drpu._checks import check_choice
 from drpu._typing import Array, FloatArray
 from drpu.core.bregman import Risk
 
-__all__ = [
-    "LOSSES",
-    "MarginLoss",
-    "PUObjective",
-    "ShiftedRisk",
-    "VariationalRisk",
-    "get_loss",
-    "mixup_penalty",
-    "sigmoid",
-]
-
 Weight: TypeAlias = Array | None
 # The risk, and its derivatives by the scores of both samples.
 Gradient: TypeAlias = tuple[float, FloatArray, FloatArray]

@@ -18,20 +18,6 @@ from drpu.exceptions import DataError
 if TYPE_CHECKING:
     from drpu.core.prior.estimate import PriorEstimate
 
-__all__ = [
-    "MOST",
-    "Counted",
-    "ScoreTails",
-    "cell_counts",
-    "check_columns",
-    "check_counts",
-    "effective_size",
-    "equal_counts",
-    "group_squares",
-    "most_rows",
-    "survival",
-]
-
 MOST = 2.0**62  # largest number of rows, so that sums of two counts fit into 64 bits
 
 

@@ -11,8 +11,6 @@ from drpu.core.calibration import calibrate
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
 
-__all__ = ["mean_log_ratio", "teaching_weights"]
-
 LEAST = 1e-6  # smallest weight, so that every row stays in the sample
 
 

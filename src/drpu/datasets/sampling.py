@@ -16,8 +16,6 @@ from drpu._checks import check_choice, check_integer, check_prior
 from drpu._typing import BoolArray, IntArray, Rows
 from drpu.exceptions import DataError, DataTypeError, LabelError, ParameterError
 
-__all__ = ["PUSample", "as_generator", "draw_at_prior", "make_pu"]
-
 SCENARIOS = ("single-sample", "case-control")
 
 

@@ -14,8 +14,6 @@ from drpu.core.decision import ratio_posterior
 from drpu.datasets.sampling import as_generator
 from drpu.exceptions import DataError, ParameterError
 
-__all__ = ["GaussianClasses", "PUData", "make_gaussian_pu"]
-
 
 @dataclass(frozen=True, slots=True)
 class GaussianClasses:

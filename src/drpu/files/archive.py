@@ -33,8 +33,6 @@ import safetensors.numpy
 from drpu._codec import Encoded
 from drpu.exceptions import ArtifactError, ParameterError
 
-__all__ = ["MAX_BYTES", "MOST_MANIFEST", "SCHEMA", "Archive", "open_archive", "read_bytes", "write_archive"]
-
 FORMAT = "drpu"
 SCHEMA = 1
 

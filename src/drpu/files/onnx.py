@@ -18,8 +18,6 @@ from drpu.functions.base import LOG_LIMIT, Function, exported
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.tables.encoder import TableEncoder
 
-__all__ = ["export_onnx", "row_inputs"]
-
 
 def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]], list[str]]:
     """The name of the rows in the graph, its inputs with their shapes, and the inputs that are strings."""

@@ -21,8 +21,6 @@ from drpu._output import check_output, output_file, write_output
 from drpu.exceptions import ArtifactError, ParameterError
 from drpu.files.archive import MAX_BYTES, read_bytes
 
-__all__ = ["check_signature", "make_keys", "sign"]
-
 HEADER = b"drpu signature, Ed25519\n"
 MOST_KEY = 16_384
 

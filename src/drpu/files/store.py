@@ -29,8 +29,6 @@ from drpu.exceptions import ArtifactError, MissingExtraError, ParameterError
 from drpu.files.archive import MAX_BYTES, SCHEMA, Archive, open_archive, read_bytes, write_archive
 from drpu.files.signature import check_signature
 
-__all__ = ["KIND_MODULES", "Verified", "inspect_file", "load", "save", "verify"]
-
 StrPath = str | os.PathLike[str]
 
 # The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.

@@ -17,8 +17,6 @@ from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.functions.trees import TreeFunction, TreesTogether
 from drpu.tables.encoder import Indicators
 
-__all__ = ["Average", "Filling", "has_gaps", "warn_of_gaps"]
-
 
 @kept("filling")
 @dataclass(frozen=True, eq=False)

@@ -18,11 +18,6 @@ from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
 from drpu.tables.frames import FrameRows, is_frame, read_frame
 
-__all__ = [
-    "LOG_LIMIT", "Accepts", "Explained", "Exportable", "Function", "LikeFirst", "Scorer",
-    "as_rows", "explained", "exported", "is_images", "read_rows", "within_limits",
-]  # fmt: skip
-
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
 
 Scorer = Callable[[Rows], FloatArray]  # scores of checked rows by several functions, (rows, functions)

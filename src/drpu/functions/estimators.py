@@ -24,8 +24,6 @@ from drpu.exceptions import ArtifactError, DataError
 from drpu.functions.base import Function
 from drpu.tables.frames import native_rows
 
-__all__ = ["EstimatorFunction", "kept_values", "log_odds", "read_estimators", "write_estimators"]
-
 
 @kept("estimators")
 @dataclass(frozen=True, eq=False)

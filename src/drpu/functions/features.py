@@ -20,12 +20,6 @@ from drpu.functions.base import Function
 from drpu.functions.links import log_above_floor
 from drpu.functions.onnx import Graph, onnx_log_above_floor
 
-__all__ = [
-    "CLIP", "MIN_ROWS", "Basis", "Cosines", "Design", "FourierFunction", "KernelFunction", "Kind",
-    "LinearFunction", "Scaling", "blocks", "design", "exact_product", "make_basis", "median_distance",
-    "rounded_factor", "row_step",
-]  # fmt: skip
-
 # -- sums that do not depend on the batch -----------------------------------------------------------
 
 _MANTISSA = 53  # bits of a float64

@@ -15,8 +15,6 @@ from drpu.exceptions import DataError
 from drpu.functions.base import Function, LikeFirst, Scorer, explained, exported, within_limits
 from drpu.functions.onnx import Graph
 
-__all__ = ["Blend", "Folds"]
-
 
 @kept("folds")
 @dataclass(frozen=True, eq=False)

@@ -11,8 +11,6 @@ from scipy.special import expit
 from drpu._arrays import softplus
 from drpu._typing import FloatArray
 
-__all__ = ["FLOOR", "LINKS", "Link", "log_above_floor"]
-
 FLOOR = 0.01
 _REACH = 30.0  # arguments of exp are clipped here to avoid overflow and underflow
 

@@ -11,10 +11,6 @@ from drpu._optional import require
 from drpu.functions.links import FLOOR
 from drpu.tables.encoder import Indicators
 
-__all__ = [
-    "Graph", "onnx_indicators", "onnx_log_above_floor", "onnx_log_softplus", "onnx_softplus",
-]  # fmt: skip
-
 OPSET, OPSET_ML, IR = 17, 3, 8  # old enough for the runtimes in use
 
 

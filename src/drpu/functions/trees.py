@@ -23,11 +23,6 @@ from drpu.functions.base import Function, Scorer, within_limits
 from drpu.functions.links import LINKS
 from drpu.functions.onnx import Graph, onnx_log_above_floor, onnx_log_softplus
 
-__all__ = [
-    "FEW_ROWS", "MOST_DEPTH", "BoostedFunction", "ForestFunction", "TreeFunction", "Trees", "TreesTogether",
-    "category_columns", "category_settings", "pair_rows", "trees_from_xgboost",
-]  # fmt: skip
-
 # -- rows and categories in the form that LightGBM accepts ------------------------------------------
 
 

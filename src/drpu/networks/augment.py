@@ -18,8 +18,6 @@ from torch.nn import functional as F  # noqa: N812
 
 from drpu.exceptions import DataError, ParameterError
 
-__all__ = ["AUGMENTATIONS", "Augment", "make_augment", "test_views"]
-
 Augment: TypeAlias = Callable[[Tensor], Tensor]
 
 SHIFT, CROP, HOLE = 14, 8, 4  # a side divided by these: largest shift, largest crop, side of the hole

@@ -17,16 +17,6 @@ from torch import Tensor
 from drpu._checks import check_choice
 from drpu.exceptions import ParameterError
 
-__all__ = [
-    "PRECISIONS",
-    "Recorded",
-    "host_multiplies_bfloat16",
-    "pick_device",
-    "precision",
-    "private_random",
-    "weight_dtype",
-]
-
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
 WARM_UP = 3  # ordinary steps before recording, in which libraries choose their kernels
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
+from sklearn.base import clone
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
@@ -30,11 +33,6 @@ if TYPE_CHECKING:
 
     from drpu.networks.learner import NetworkRatio, NetworkScore
 
-__all__ = [
-    "ALPHAS", "FALLBACK_ALPHA", "Network", "Options", "check_options", "fit_networks", "fit_ratio",
-    "fit_score", "make_function", "network_seed", "ratio_aim", "score_options",
-]  # fmt: skip
-
 ALPHAS = (0.05, 0.15, 0.3, 0.45, 0.6)  # candidates of alpha="auto"
 FALLBACK_ALPHA = 0.3  # used if no rows can be held out to choose
 EPOCHS, LEAST_STEPS = 20, 300  # epochs="auto": few epochs, but at least this many steps
@@ -48,6 +46,17 @@ IMAGE_SIDE = 16  # smallest side of images for which convolutions are the defaul
 HEADS = ("softplus", "relu", "identity", "exp", "bounded")
 OPTIMIZERS = ("adamw", "adam")
 DECAYS = ("cosine", "step", "constant")
+
+# Options of resnet9 by effort; each level takes about twice the time of the one before.
+EFFORTS: dict[str, dict[str, Any]] = {
+    "low": {"hidden": (32,), "epochs": 12, "teachers": 1},
+    "medium": {"hidden": (32,), "epochs": 20, "teachers": 2, "students": 2, "refresh": 4, "mixup": True},
+    "high": {"hidden": (64,), "epochs": 40, "teachers": 2, "students": 2, "refresh": 4, "mixup": True},
+}
+RATES, STEPS_AN_EPOCH = {32: 2e-3, 64: 1e-3}, 80  # learning rate by channels, and least number of steps
+BATCH_PIXELS = 2**21  # two networks of 64 channels and their gradients then need less than 16 GiB
+
+OnEpoch: TypeAlias = Callable[[Training, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,17 +130,19 @@ def fit_networks(
     networks: Sequence[Network],
     *,
     shared: bool = False,
+    on_epoch: OnEpoch | None = None,
 ) -> list[NetworkFunction]:
     """Density ratios, trained together.
 
     With ``shared`` both samples are the same array with different weights, and a step takes each row once.
-    Holdout rows that are not given are drawn by the seed of the first network.
+    Holdout rows that are not given are drawn by the seed of the first network. ``on_epoch`` is called after
+    each epoch with the run and the number of the epoch.
     """
     rows = _split(replace(options, seed=networks[0].seed), sample, holdout)
     if shared:
         both = np.union1d(rows.positive, rows.unlabeled)
         rows = replace(rows, positive=both, unlabeled=both, shared=True)
-    found = _train(options, rows, networks, ratio_aim(options, networks))
+    found = _train(options, rows, networks, ratio_aim(options, networks), on_epoch)
     return [_best(options, [one]) for one in found]
 
 
@@ -217,7 +228,11 @@ def _weighty(sample: Sample) -> IntArray:
 
 
 def _train(
-    options: Options, rows: _Rows, networks: Sequence[Network], aim: Aim
+    options: Options,
+    rows: _Rows,
+    networks: Sequence[Network],
+    aim: Aim,
+    on_epoch: OnEpoch | None = None,
 ) -> list[NetworkFunction | None]:
     """A function for each network, or None if its training diverged."""
     device, dtype = options.place
@@ -228,17 +243,20 @@ def _train(
     steps = count_steps(rows.unlabeled.size, options.settings.batch_size)
     epochs = max(options.settings.epochs, -(-options.least_steps // steps))
 
-    training, held = _pools(options, rows, scaling)
-    outcome = Training(
+    pools, held = _pools(options, rows, scaling)
+    training = Training(
         Stack([made[seed] for seed in seeds], device=device, dtype=dtype),
-        training,
+        pools,
         aim.loss,
         replace(options.settings, epochs=epochs),
         seeds=seeds,
         holdout=held,
         criterion=aim.criterion,
         augment=options.augment,
-    ).run()
+    )
+    if on_epoch is not None:
+        training.on_epoch = partial(on_epoch, training)
+    outcome = training.run()
     return [
         make_function(options, outcome, i, network.alpha, scaling) if outcome.converged(i) else None
         for i, network in enumerate(networks)
@@ -307,12 +325,32 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
     )
 
 
-def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int) -> Options:
-    """The same for a learner of scores; options that only a ratio has get their defaults."""
-    from drpu.networks.learner import NetworkRatio
+def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> NetworkRatio:
+    """The learner with the options of its effort in place of those that have their defaults."""
+    effort = check_choice("effort", learner.effort, EFFORTS)
+    if _network(learner, shape) != "resnet9":
+        raise ParameterError(
+            f"effort must be None except for network='resnet9', got {effort!r}: it sets the options of that "
+            "network. For other networks set epochs, teachers and hidden."
+        )
+    batch = min(max(n_unlabeled // STEPS_AN_EPOCH, SMALL_BATCH), LARGE_BATCH)
+    at_once = max(16, min(batch, BATCH_PIXELS // math.prod(shape[-2:])))
+    wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": at_once}
+    wanted["learning_rate"] = RATES[wanted["hidden"][0]]
+    wanted["average_views"] = effort != "low" and isinstance(learner.augment, str)
+    wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
+    plain = type(learner)().get_params(deep=False)
+    changes = {name: value for name, value in wanted.items() if getattr(learner, name) == plain[name]}
+    made: NetworkRatio = clone(learner).set_params(effort=None, **changes)
+    return made
 
-    ratio = NetworkRatio(**learner.get_params(deep=False), alpha=0.0, head="exp")
-    return replace(check_options(ratio, shape, n_unlabeled), head="score")
+
+def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int) -> Options:
+    """The same for a learner of scores, whose options of ratios must have their defaults."""
+    from drpu.networks.learner import from_ratio
+
+    plain = from_ratio(learner).set_params(alpha=0.0, head="exp")
+    return replace(check_options(plain, shape, n_unlabeled), head="score")
 
 
 def network_seed(random_state: Any) -> int:

@@ -21,8 +21,6 @@ from drpu.functions.features import Scaling
 if TYPE_CHECKING:
     from torch import nn
 
-__all__ = ["NetworkFunction", "Weights", "check_weights", "load_weights", "weight_shapes"]
-
 MOST_VALUES = 2**24  # largest number of values of a row
 MOST_LAYERS, MOST_UNITS = 1000, 2**20
 

@@ -18,8 +18,6 @@ from drpu._typing import FloatArray
 from drpu.exceptions import DataError
 from drpu.networks.function import Weights, check_weights, load_weights
 
-__all__ = ["IMAGE", "ClassGenerators", "Game"]
-
 FURTHEST = 4.0  # standardised values are clipped here for the training
 IMAGE = (28, 28)  # rows of this shape get convolutions
 

@@ -16,8 +16,6 @@ from drpu._typing import FloatArray
 from drpu.networks.device import private_random
 from drpu.networks.generative import IMAGE, Game
 
-__all__ = ["generate", "make_generator", "play"]
-
 SLOPE = 0.2
 JUDGES = (0, 1, 1, 2)  # the discriminators of each generator: that of the mixture applies to both
 BLUR = 0.5  # initial noise of rows, in standard deviations; it decreases to 0 over the first half
@@ -139,10 +137,9 @@ def make_generator(shape: Sequence[int], noise: int, hidden: Sequence[int]) -> n
             nn.ConvTranspose2d(32, 1, 4, 2, 1),
             nn.Flatten(1, 2),
         )
-    layers = _layers([noise, *hidden], nn.ReLU())
-    return nn.Sequential(
-        *layers, nn.Linear(([noise, *hidden])[-1], math.prod(shape)), nn.Unflatten(1, tuple(shape))
-    )
+    widths = [noise, *hidden]
+    layers = [part for pair in pairwise(widths) for part in (nn.Linear(*pair), nn.ReLU())]
+    return nn.Sequential(*layers, nn.Linear(widths[-1], math.prod(shape)), nn.Unflatten(1, tuple(shape)))
 
 
 class _Perceptrons(nn.Module):
@@ -194,10 +191,3 @@ class _Convolutions(nn.Module):
 
 def _make_critics(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
     return _Convolutions() if tuple(shape) == IMAGE else _Perceptrons([math.prod(shape), *hidden])
-
-
-def _layers(widths: Sequence[int], activation: nn.Module) -> list[nn.Module]:
-    layers: list[nn.Module] = []
-    for width, following in pairwise(widths):
-        layers += [nn.Linear(width, following), activation]
-    return layers

@@ -18,8 +18,6 @@ from drpu.ratios.base import RatioLearner, ScoreLearner
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-__all__ = ["NetworkRatio", "NetworkScore", "from_ratio"]
-
 
 class NetworkRatio(RatioLearner):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
@@ -39,6 +37,11 @@ class NetworkRatio(RatioLearner):
         network for images of shape (n, height, width) or (n, channels, height, width).
         ``"auto"`` uses the residual network, with 16 channels in its first layer, for images with
         sides of at least 16 pixels, and the perceptron for all other rows.
+    effort : {"low", "medium", "high"}, optional
+        A level of cost and accuracy of ``resnet9``, each about twice as slow as the one before. It sets
+        ``hidden``, ``epochs``, ``batch_size``, ``learning_rate``, ``teachers``, ``students``, ``refresh`` and
+        ``mixup``, for named changes of images also ``average_views``, and on a GPU ``dtype``. An option
+        that you set yourself to another value than its default is kept.
     augment : str or callable, optional
         Random changes of training rows that do not change their class. One or more of ``"shift"``,
         ``"crop"``, ``"flip"``, ``"cutout"`` and ``"affine"``, joined by hyphens, as in
@@ -98,6 +101,10 @@ class NetworkRatio(RatioLearner):
         How many times students are trained. The students of one round are the teachers of the next.
     students : int, default=1
         Networks in each round. Scores are computed from the mean output of those of the last round.
+    refresh : int, default=0
+        Epochs after which students replace the weights by their own mean ratio while they train, again
+        and again; 0 keeps the weights. All networks but the last students then train for at most 20
+        epochs, or 1,500 steps if these are more.
     mixup : bool, default=False
         Train students on random averages of two rows and of their weights.
     accumulate_gradients : bool, default=False
@@ -140,6 +147,7 @@ class NetworkRatio(RatioLearner):
         module: nn.Module | Callable[[], nn.Module] | None = None,
         *,
         network: str = "auto",
+        effort: str | None = None,
         augment: str | Callable[[Tensor], Tensor] | None = None,
         average_views: bool = False,
         generator: str = "bkl",
@@ -160,6 +168,7 @@ class NetworkRatio(RatioLearner):
         teachers: int = 0,
         rounds: int = 1,
         students: int = 1,
+        refresh: int = 0,
         mixup: bool = False,
         accumulate_gradients: bool = False,
         device: Any = "auto",
@@ -169,6 +178,7 @@ class NetworkRatio(RatioLearner):
     ) -> None:
         self.module = module
         self.network = network
+        self.effort = effort
         self.augment = augment
         self.average_views = average_views
         self.generator = generator
@@ -189,6 +199,7 @@ class NetworkRatio(RatioLearner):
         self.teachers = teachers
         self.rounds = rounds
         self.students = students
+        self.refresh = refresh
         self.mixup = mixup
         self.accumulate_gradients = accumulate_gradients
         self.device = device
@@ -199,9 +210,12 @@ class NetworkRatio(RatioLearner):
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> NetworkFunction:
         """The density ratio of samples whose rows and weights have been checked by the caller."""
         require("torch", extra="torch", for_="NetworkRatio")
-        from drpu.networks.fit import check_options, fit_ratio
+        from drpu.networks.fit import check_options, fit_ratio, with_effort
         from drpu.networks.teaching import fit_in_rounds
 
+        if self.effort is not None:
+            made = with_effort(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
+            return made.fit_checked(pair, holdout)
         options = check_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
         if check_integer("teachers", self.teachers, low=0):
             if self.head == "bounded" and self.bound is None:
@@ -209,68 +223,20 @@ class NetworkRatio(RatioLearner):
                     "bound must be given with head='bounded' and teachers: a student has no alpha."
                 )
             return fit_in_rounds(self, pair, holdout)
-        if (self.rounds, self.students, bool(self.mixup)) != (1, 1, False):
+        if (self.rounds, self.students, self.refresh, bool(self.mixup)) != (1, 1, 0, False):
             raise ParameterError(
-                "rounds, students and mixup must be left at their defaults without teachers, because they "
-                "apply to students: set teachers=3, for example."
+                "rounds, students, refresh and mixup must be left at their defaults without teachers, as "
+                "they apply to students: set teachers=3, for example."
             )
         return fit_ratio(options, pair, holdout)
 
 
-class NetworkScore(ScoreLearner):
+class NetworkScore(NetworkRatio, ScoreLearner):
     """Score from a neural network, trained for an objective by paired batches.
 
-    The classifiers of nnPU, PUa and VPU use it. The parameters are those of :class:`drpu.NetworkRatio`,
-    without those that only a density ratio has.
+    The classifiers of nnPU, PUa and VPU use it. The parameters are those of :class:`drpu.NetworkRatio`; those
+    that only a density ratio has must keep their defaults.
     """
-
-    accepts_sparse: ClassVar[bool] = False
-    accepts_nd: ClassVar[bool] = True
-
-    def __init__(
-        self,
-        module: nn.Module | Callable[[], nn.Module] | None = None,
-        *,
-        network: str = "auto",
-        augment: str | Callable[[Tensor], Tensor] | None = None,
-        average_views: bool = False,
-        hidden: Sequence[int] | None = None,
-        epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float = 3e-3,
-        optimizer: str = "adamw",
-        betas: tuple[float, float] = (0.9, 0.999),
-        weight_decay: float = 1.0,
-        decay: str = "cosine",
-        ema: float | None = 0.99,
-        early_stopping: bool = True,
-        holdout: float = 0.2,
-        accumulate_gradients: bool = False,
-        device: Any = "auto",
-        dtype: str = "float32",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.module = module
-        self.network = network
-        self.augment = augment
-        self.average_views = average_views
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.betas = betas
-        self.weight_decay = weight_decay
-        self.decay = decay
-        self.ema = ema
-        self.early_stopping = early_stopping
-        self.holdout = holdout
-        self.accumulate_gradients = accumulate_gradients
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
 
     def fit_score(self, pair: SamplePair, objective: PUObjective) -> NetworkFunction:
         """The score that minimises the objective for checked samples."""
@@ -281,14 +247,16 @@ class NetworkScore(ScoreLearner):
         return fit_score(options, pair, objective)
 
 
-_RATIO_ONLY = ("alpha", "bound", "generator", "head", "teachers", "rounds", "students", "mixup")
+_RATIO_ONLY = (
+    "alpha", "bound", "effort", "generator", "head", "teachers", "rounds", "students", "refresh", "mixup",
+)  # fmt: skip
 
 
 def from_ratio(learner: NetworkRatio) -> NetworkScore:
     """A learner of scores with the options of ``learner``; those of ratios only must have their defaults."""
     params, plain = learner.get_params(deep=False), NetworkRatio().get_params(deep=False)
     for name in _RATIO_ONLY:
-        if params.pop(name) != plain[name]:
+        if params[name] != plain[name]:
             raise ParameterError(
                 f"{name} must be left at its default in this model: it belongs to density ratios, "
                 "and this network has another objective."

@@ -22,15 +22,11 @@ from drpu.exceptions import ParameterError
 from drpu.networks.augment import Augment
 from drpu.networks.device import Recorded, precision, private_random
 
-__all__ = [
-    "Batch", "Criterion", "Forward", "Loss", "Outcome", "Pool", "Settings", "Stack", "Training",
-    "TrainingRows", "as_floats", "count_steps", "rate_factors", "rows_at_once",
-]  # fmt: skip
-
 BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
 HALVE_EVERY = 20  # epochs between two halvings under decay="step", as in the paper
 ALIGNED = 64  # on a GPU, parameters start at multiples of 256 bytes, which kernels require
 SCORING_ROWS = 16_384  # rows times networks in one scoring call
+SCORING_PIXELS = 2**22  # pixels in one scoring call on a GPU, about 4 GiB with 64 channels
 SCORING_NUMBERS = 2**21  # numbers in one scoring call on a CPU, to limit memory
 
 
@@ -193,7 +189,7 @@ def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
     if len(shape) == 1:
         return SCORING_ROWS
     if device.type != "cpu":
-        return SCORING_ROWS // 4
+        return max(16, min(SCORING_ROWS // 4, SCORING_PIXELS // max(1, math.prod(shape[-2:]))))
     return min(SCORING_ROWS, max(64, SCORING_NUMBERS // max(1, math.prod(shape))))
 
 

@@ -20,11 +20,6 @@ from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import precision, private_random
 from drpu.networks.loop import as_floats, rows_at_once
 
-__all__ = [
-    "LEAST_SIDE", "WIDTH", "Ensemble", "MakesModule", "ResNet9", "Residual", "image_shape", "make_module",
-    "make_network", "outputs", "perceptron",
-]  # fmt: skip
-
 MakesModule: TypeAlias = nn.Module | Callable[[], nn.Module]
 
 
@@ -102,7 +97,8 @@ class ResNet9(nn.Module):
         images = rows.unsqueeze(1) if rows.ndim == 3 else rows
         images = (images - self.mean[:, None, None]) / self.spread[:, None, None]
         if images.is_cuda:
-            images = images.contiguous(memory_format=torch.channels_last)
+            # a copy: with one channel `contiguous` would leave the strides, and all layers, channels first
+            images = images.clone(memory_format=torch.channels_last)
         features = self.layers(images).amax((2, 3))
         with torch.autocast(rows.device.type, enabled=False):
             output: Tensor = self.last(features.to(self.last.weight.dtype))

@@ -17,8 +17,6 @@ from drpu.core.bregman import Generator, Risk, bregman_risk, nonnegative_bregman
 from drpu.core.risks import PUObjective, ShiftedRisk, VariationalRisk, mixup_penalty
 from drpu.networks.loop import Batch, Criterion, Forward, Loss
 
-__all__ = ["START", "Aim", "RatioObjective", "log_ratio_of", "on_outputs", "ratio_of", "score_aim"]
-
 # The output at which the ratio is 1, which is its mean over unlabeled rows: the initial output.
 START = {
     "softplus": math.log(math.e - 1), "relu": 1.0, "identity": 1.0, "exp": 0.0, "bounded": 0.0, "score": 0.0,

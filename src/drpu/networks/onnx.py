@@ -18,8 +18,6 @@ from drpu.networks.function import NetworkFunction
 from drpu.networks.modules import Ensemble, ResNet9, image_shape
 from drpu.networks.objectives import LOW
 
-__all__ = ["network_output", "network_scores"]
-
 
 def network_scores(graph: Graph, function: NetworkFunction, X: str) -> str:
     """The scores of a network, of shape (rows, 1)."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
+import torch
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
@@ -15,16 +17,17 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray
 from drpu.core.tails import ScoreTails
 from drpu.core.teaching import mean_log_ratio, teaching_weights
-from drpu.networks.fit import Network, check_options, fit_networks, network_seed
+from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
+from drpu.networks.loop import Training, count_steps
+from drpu.networks.objectives import log_ratio_of
 from drpu.ratios.splits import TrainAndHeld, hold_out
-
-__all__ = ["fit_in_rounds", "student_weights"]
 
 ENOUGH = 25  # with fewer held-out positives a calibration would be too noisy
 TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # values for the teachers in turn, with alpha="auto"
 STACKED = 3_000_000  # most network weights that are trained at a time
+TEACHING_EPOCHS, TEACHING_STEPS = 20, 1500  # enough for networks whose weights are replaced by refresh
 
 
 def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkFunction:
@@ -33,10 +36,12 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     The mean ratio of the teachers, calibrated on rows kept out, gives each unlabeled row its weight
     as a positive, see :func:`drpu.core.teaching.teaching_weights`; labelled rows get
     the largest weight. Students are trained with these weights, and each further round uses the
-    students before it as teachers. Only the scores of a network are kept once its round is over.
+    students before it as teachers. With ``refresh`` students also replace the weights by their own mean
+    ratio while they train. Only the scores of a network are kept once its round is over.
     """
     rounds = check_integer("rounds", learner.rounds, low=1)
     students = check_integer("students", learner.students, low=1)
+    check_integer("refresh", learner.refresh, low=0)
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
@@ -44,9 +49,9 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     with progress_bar("networks", show=learner.verbose > 0):
         scores = trial.score(trial.teach(seeds[: learner.teachers]))
         for number in range(rounds):
-            first = learner.teachers + number * students
-            fitted = trial.learn(seeds[first : first + students], scores)
-            if number + 1 == rounds:
+            first, last = learner.teachers + number * students, number + 1 == rounds
+            fitted = trial.learn(seeds[first : first + students], scores, last=last)
+            if last:
                 networks = list(fitted)
             else:
                 scores = trial.score(fitted)
@@ -73,11 +78,16 @@ class _Rounds:
         networks = [Network(network_seed(s), alphas[i % len(alphas)]) for i, s in enumerate(seeds)]
         yield from self._fit(networks, np.where(self.labelled, self.weight, 0), shared=False)
 
-    def learn(self, seeds: Sequence[int], scores: Sequence[FloatArray]) -> Iterator[NetworkFunction]:
+    def learn(
+        self, seeds: Sequence[int], scores: Sequence[FloatArray], *, last: bool
+    ) -> Iterator[NetworkFunction]:
         """Networks that learn from all rows, weighted by the scores of others."""
-        as_positive = self.weight * np.concatenate(student_weights(self.split, *scores))
         networks = [Network(network_seed(seed), 0.0) for seed in seeds]
-        yield from self._fit(networks, as_positive, shared=True)
+        yield from self._fit(networks, self._as_positive(scores), shared=True, last=last)
+
+    def _as_positive(self, scores: Sequence[FloatArray]) -> FloatArray:
+        """Weights of all training rows as positives."""
+        return np.asarray(self.weight * np.concatenate(student_weights(self.split, *scores)))
 
     def score(self, networks: Iterable[NetworkFunction]) -> list[FloatArray]:
         """Log of the mean ratio of networks, for the unlabeled rows and for both kinds of held-out rows."""
@@ -87,22 +97,59 @@ class _Rounds:
         return [mean_log_ratio(each) for each in zip(*found, strict=True)]
 
     def _fit(
-        self, networks: Sequence[Network], positive_weight: FloatArray, *, shared: bool
+        self,
+        networks: Sequence[Network],
+        positive_weight: FloatArray,
+        *,
+        shared: bool,
+        last: bool = False,
     ) -> Iterator[NetworkFunction]:
-        """Fitted networks, one after the other: first one alone, then as many as :func:`_at_once` says."""
+        """Fitted networks, one after the other; those that refresh weights are trained all at once.
+
+        The others are trained first one alone, then as many as :func:`_at_once` says.
+        """
         changes = {"alpha": 0.0, "verbose": 0, "random_state": 0, "mixup": self.learner.mixup and shared}
         learner = clone(self.learner).set_params(**changes)
         options = check_options(learner, self.rows.shape[1:], len(self.rows))
+        if self.learner.refresh and not last:
+            options = _shortened(options, len(self.rows))
         unlabeled_weight = np.where(self.labelled, 0, self.weight)
         sample = SamplePair(Sample(self.rows, positive_weight), Sample(self.rows, unlabeled_weight))
-        at_once = 1
+        refreshed = shared and self.held is not None and self.learner.refresh > 0
+        on_epoch = partial(self._refresh, options) if refreshed else None
+        at_once = len(networks) if refreshed else 1
         while networks:
             group, networks = networks[:at_once], networks[at_once:]
             with part(len(group) / self.total):
-                fitted = list(fit_networks(options, sample, self.held, group, shared=shared))
+                fitted = fit_networks(options, sample, self.held, group, shared=shared, on_epoch=on_epoch)
             for network in fitted:
                 at_once = _at_once(network)
                 yield network
+
+    def _refresh(self, options: Options, training: Training, epoch: int) -> None:
+        """Weight the rows by the mean ratio of the networks in training, every ``refresh`` epochs."""
+        positive = training.rows.positive
+        if epoch % self.learner.refresh or epoch == training.settings.epochs:
+            return
+        assert training.holdout is not None
+        assert positive.weight is not None
+        bound = torch.tensor(options.bound_of(0.0), dtype=torch.float64)
+        outputs = (training.score(pool).cpu() for pool in (positive, *training.holdout))
+        own, *held = (
+            mean_log_ratio(list(log_ratio_of(options.head, each, bound).numpy())) for each in outputs
+        )
+        used = self.weight > 0  # the other rows are not in the pool
+        scores = np.zeros(len(self.rows))
+        scores[used] = own
+        weight = self._as_positive([scores[~self.labelled], *held])[used]
+        positive.weight.copy_(torch.as_tensor(weight))
+
+
+def _shortened(options: Options, n_rows: int) -> Options:
+    """The options with the epochs of networks that only give the first weights."""
+    settings = options.settings
+    enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // count_steps(n_rows, settings.batch_size)))
+    return replace(options, settings=replace(settings, epochs=min(settings.epochs, enough)))
 
 
 def student_weights(

@@ -27,8 +27,6 @@ from drpu.ratios.fourier import FourierRatio, LinearRatio
 from drpu.ratios.splits import TrainAndHeld, hold_out
 from drpu.tables.encoder import Indicators
 
-__all__ = ["AutoRatio", "Evidence", "FoldSettings", "Size", "Weights", "stack"]
-
 FEW = 10  # with fewer positives trees would overfit
 ENOUGH = 1000  # members are weighted from this number of positives on
 WIDE = 1000  # sparse rows with more columns get a linear fit only

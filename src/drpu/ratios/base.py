@@ -14,8 +14,6 @@ from drpu.core.risks import PUObjective
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import Accepts, Function, read_rows
 
-__all__ = ["RatioLearner", "ScoreLearner"]
-
 
 class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     """A way to learn a density ratio p(x | positive) / p(x | unlabeled) from the two samples.

@@ -25,10 +25,6 @@ from drpu.functions.trees import BoostedFunction, Trees, category_columns, categ
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import TrainAndHeld, hold_out
 
-__all__ = [
-    "BoostedRatio", "BoostedRisk", "BregmanLoss", "Derivatives", "LogLoss", "holdout_risk",
-]  # fmt: skip
-
 _FAR = 50.0  # log-ratios are clipped here in holdout risks
 
 _SHRINKAGE = {"lsif": 300.0, "ukl": 50.0, "bkl": 20.0}

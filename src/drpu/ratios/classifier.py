@@ -21,8 +21,6 @@ from drpu.functions.estimators import EstimatorFunction, kept_values, log_odds
 from drpu.ratios.base import RatioLearner
 from drpu.tables.frames import FrameRows, native_rows
 
-__all__ = ["ClassifierRatio"]
-
 
 @dataclass(eq=False, repr=False)
 class ClassifierRatio(RatioLearner):

@@ -23,11 +23,6 @@ from drpu.ratios.crossfit import resolve_holdout
 from drpu.tables.encoder import TableEncoder, fixed_cells
 from drpu.tables.values import is_missing
 
-__all__ = [
-    "MOST_LABELS", "FrameFit", "FrameLearner", "Part", "Plan", "Ranges", "RowsOnCluster",
-    "engine_of", "feature_columns", "held_out_tails", "refuse_frame", "settle_split",
-]  # fmt: skip
-
 MOST_LEVELS = 100_000  # held-out positives whose scores are kept; of more, a random sample
 MOST_LABELS = 100  # a column with more values than this is not a label
 Counts = list[tuple[Any, int]]  # values of a column with their numbers of rows

@@ -22,8 +22,6 @@ from drpu.functions.folds import Blend, Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import Positions, draw_splits, run_jobs, threads_of_one_fit
 
-__all__ = ["Known", "cross_fit", "held_scores", "resolve_holdout", "tails_of"]
-
 FEWEST_TO_SPLIT = 4  # with fewer positives, a fold would leave at most two for training
 FEW_TO_SPLIT = 100  # with fewer positives there are ten folds
 MOST_TO_FOLD = 2000  # with more positives a single split is enough

@@ -14,8 +14,6 @@ from drpu._samples import SamplePair
 from drpu.functions.trees import ForestFunction, Trees, category_columns, category_settings, pair_rows
 from drpu.ratios.base import RatioLearner
 
-__all__ = ["ForestRatio"]
-
 
 @dataclass(eq=False, repr=False)
 class ForestRatio(RatioLearner):

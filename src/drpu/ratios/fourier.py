@@ -23,8 +23,6 @@ from drpu.functions.features import (
 )
 from drpu.ratios.base import RatioLearner
 
-__all__ = ["FourierRatio", "LinearRatio"]
-
 _MOST_ROWS = 20_000  # rows of either sample that are fitted at a time: their features are large
 _MOST_FITS = 8  # fits to other rows, whose coefficients are averaged
 _EXACT_ROWS = 10_000  # the fit is computed in float64 up to this number of rows

@@ -27,8 +27,6 @@ from drpu.functions.features import (
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import hold_out
 
-__all__ = ["KernelRatio"]
-
 _SIZES = {"features": 300, "centroids": 100, "rows": 300}
 _WIDTHS = (0.15, 0.25, 0.4, 0.65, 1.0, 1.6)  # times the median distance of two rows
 _RIDGES = tuple(10.0 ** np.arange(-3.0, 1.25, 0.5))  # times the mean variance of a feature

@@ -18,8 +18,6 @@ from drpu.exceptions import ParameterError
 from drpu.functions.features import Basis, Design, LinearFunction, Scaling, design, median_distance
 from drpu.ratios.base import ScoreLearner
 
-__all__ = ["KernelScore", "LinearScore", "choose_ridge", "descend", "fit_margin"]
-
 MOST_STEPS = 300
 FOLDS = 5
 MOST_TO_FOLD = 10_000  # with more rows a single split replaces the folds

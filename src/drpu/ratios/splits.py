@@ -19,16 +19,6 @@ from drpu._progress import Step
 from drpu._samples import SamplePair
 from drpu._typing import IntArray
 
-__all__ = [
-    "MIN_HELD",
-    "Positions",
-    "TrainAndHeld",
-    "draw_splits",
-    "hold_out",
-    "run_jobs",
-    "threads_of_one_fit",
-]
-
 MIN_HELD = 5  # with fewer rows of either kind a holdout risk is mostly noise
 
 

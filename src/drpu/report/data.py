@@ -25,8 +25,6 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
 from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
 
-__all__ = ["ReportData", "RowList", "collect"]
-
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 LISTED = 1000  # most rows in the list of rows to check
 REASONS = 3  # columns that are named for and against a row
@@ -66,6 +64,7 @@ class ReportData:
     groups: GroupPriors | None = None
     listed: RowList | None = None  # the rows to check, if there are new rows
     caught: tuple[DRPUWarning, ...] = ()  # warnings during the adaptation
+    suspects: Mapping[str, Any] | None = None  # columns of labels that may be wrong
 
     @cached_property
     def fitted(self) -> FittedRatio:
@@ -219,9 +218,10 @@ def collect(
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
         scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
-        current = classifier.adapt(scored, cost=cost, level=level, audit=audit)
+        by_group = audit if isinstance(audit, Mapping) else None
+        current = classifier.adapt(scored, cost=cost, level=level, audit=None if by_group else audit)
         if values is not None:
-            groups = current.adapt_by(scored, by=values, level=level, budget=budget)
+            groups = current.adapt_by(scored, by=values, level=level, budget=budget, audit=by_group)
             member = group_members(current, scored, values)[1]
         within_budget = _with_budget(current, budget, scored)
     # what is said about groups replaces what is said about all rows together

@@ -8,7 +8,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from html import escape
 from importlib.resources import files
@@ -24,8 +24,6 @@ from drpu.report import texts
 from drpu.report.data import ReportData, collect
 from drpu.report.whatif import whatif_json
 
-__all__ = ["FIGURES", "PageFigure", "render_report", "write_report"]
-
 
 class ReportOptions(TypedDict, total=False):
     """Options of a report; see :func:`render_report`."""
@@ -38,6 +36,7 @@ class ReportOptions(TypedDict, total=False):
     audit: Any
     budget: float | None
     beside: Mapping[str, Any] | None
+    suspects: Mapping[str, Any] | None
 
 
 def write_report(
@@ -76,14 +75,16 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
         Column or values to group the new rows by; see ``adapt_by``.
     by_name : str, optional
         Heading of the groups; the name of the column when left out.
-    audit : Audit, optional
-        True labels of some of the new rows; see ``plan_audit``.
+    audit : Audit or mapping of Audit, optional
+        True labels of some of the new rows, or of rows of each group; see ``plan_audit``.
     budget : int or float, optional
         Rows that can be checked, or their share as a float up to 1; see ``at_budget``. Without new
         rows, a number of rows is one of 10,000.
     beside : mapping of str to array-like, optional
         Columns to show beside the rows to check, such as ``{"id": ids}``: one value for each new row. The
         page has no other values of rows.
+    suspects : mapping of str to sequence, optional
+        Columns of ``suspects(classifier, X, y).to_columns()``: labels that may be wrong.
 
     Returns
     -------
@@ -109,10 +110,12 @@ def _page(
     *,
     title: str = "drpu report",
     by_name: str | None = None,
+    suspects: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> tuple[ReportData, str]:
     jinja2 = require("jinja2", extra="report", for_="the report page")
-    data, by = collect(classifier, X, **options), by_name or options.get("by")
+    data = replace(collect(classifier, X, **options), suspects=suspects)
+    by = by_name or options.get("by")
     markup = jinja2.filters.Markup
     css, js = _text("page.css"), _text("page.js")
     environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)

@@ -16,27 +16,6 @@ if TYPE_CHECKING:
     from drpu.core.prior.estimate import PriorEstimate
     from drpu.report.data import ReportData
 
-__all__ = [
-    "backtest_text",
-    "cards",
-    "cautions",
-    "expectations",
-    "facts",
-    "figure_text",
-    "lead",
-    "lift_text",
-    "number",
-    "period_sentences",
-    "prior_text",
-    "rows_csv",
-    "rows_table",
-    "scenario_text",
-    "share",
-    "share_range",
-    "tables",
-    "value_text",
-]
-
 FIGURES = {
     "flagged": "rows that are flagged",
     "precision": "flagged rows that are positive",
@@ -191,7 +170,8 @@ def _how_sure(data: ReportData) -> tuple[str, str, str]:
 
 def _what_to_do(data: ReportData) -> tuple[str, str, str]:
     question = "What to do?"
-    if data.other_shift:
+    shifted = [group.shift == "other" for group in data.periods] or [data.other_shift]
+    if all(shifted):
         sentence = "More than the share of positives has changed. Find out why before the labels are used."
         return question, "check the data", sentence
     if data.listed is not None and data.groups is not None:
@@ -270,6 +250,11 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
             (note.column or "rows", note.text(command_line=True)) for note in data.fitted.notes
         ]
         yield "The training table", "", TextTable(("column", "what was found"), found)
+    if data.suspects is not None:
+        cells = [[_cell(cell) for cell in column] for column in data.suspects.values()]
+        listed: list[Any] = list(zip(*cells, strict=True))[:LISTED]
+        note = "Labels that may be wrong, the most suspicious first, and copies of labelled rows."
+        yield "Suspicious labels", note, TextTable(tuple(data.suspects), listed)
     moved = getattr(data.current, "moved_columns_", ())
     if moved:
         rows: list[Any] = [(shift.name, share(shift.misfit), f"{shift.p_value:.1g}") for shift in moved]
@@ -326,6 +311,11 @@ def backtest_text(data: ReportData) -> str:
         f"{data.past.slope:.2f} of it is believed; readings were wrong by a factor of "
         f"{math.exp(data.past.spread):.2f} (one standard deviation of the log-odds)."
     )
+
+
+def _cell(value: Any) -> str:
+    missing = value is None or value != value
+    return "" if missing else f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
 def _factor(move: float) -> str:

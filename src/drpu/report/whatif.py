@@ -30,8 +30,6 @@ from drpu.core.performance import Decision, DecisionRates, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.report.data import ReportData
 
-__all__ = ["CLOSE", "EXACT", "FIGURES", "LEVELS", "whatif_json", "whatif_tables"]
-
 LEVELS = 250
 EXACT, CLOSE = 1e-4, 0.02
 DIGITS = 5  # of the numbers in the tables

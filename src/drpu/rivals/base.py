@@ -35,8 +35,6 @@ from drpu.functions.base import Function
 from drpu.networks.generative import ClassGenerators
 from drpu.ratios.base import ScoreLearner
 
-__all__ = ["PURival", "PosteriorRival", "RivalRecord", "ScoredRival"]
-
 
 @dataclass(eq=False, repr=False, kw_only=True)
 class Parameters:

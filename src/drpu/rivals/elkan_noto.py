@@ -20,8 +20,6 @@ from drpu.ratios.classifier import ClassifierRatio
 from drpu.ratios.crossfit import cross_fit, resolve_holdout
 from drpu.rivals.base import PosteriorRival
 
-__all__ = ["ElkanNotoClassifier"]
-
 FOLDS = 5  # largest number of folds
 
 

@@ -21,8 +21,6 @@ from drpu.functions.base import Accepts
 from drpu.networks.generative import ClassGenerators, Game
 from drpu.rivals.base import ScoredRival
 
-__all__ = ["GenPUClassifier"]
-
 MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": fewer steps for few rows, to avoid overfitting
 LARGEST_BATCH = 128
 RIDGE = 1e-3  # of the named models; it cannot be chosen on generated rows

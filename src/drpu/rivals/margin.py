@@ -13,8 +13,6 @@ from drpu.exceptions import ParameterError
 from drpu.ratios.scores import LinearScore, fit_margin
 from drpu.rivals.base import ScoredRival
 
-__all__ = ["PULDClassifier"]
-
 
 @dataclass(eq=False, repr=False)
 class PULDClassifier(ScoredRival):

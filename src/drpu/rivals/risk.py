@@ -20,8 +20,6 @@ from drpu.exceptions import ParameterError, PriorError
 from drpu.ratios.base import ScoreLearner
 from drpu.rivals.base import ScoredRival
 
-__all__ = ["NNPUClassifier", "PUaClassifier", "UPUClassifier"]
-
 # Training options of the default network of nnPU and PUa. The correction already prevents the overfitting
 # that early stopping is for, the unbiased risk on a few hundred held-out positives is too noisy to choose
 # an epoch, and a strong weight decay works better.

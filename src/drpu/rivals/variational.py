@@ -20,8 +20,6 @@ from drpu.exceptions import ParameterError
 from drpu.networks.learner import NetworkScore
 from drpu.rivals.base import PosteriorRival, ScoredRival
 
-__all__ = ["VPUClassifier"]
-
 # Training options of the default network: the betas of the published method, a low learning rate.
 NETWORK = {"learning_rate": 3e-4, "betas": (0.5, 0.99)}
 

@@ -21,20 +21,6 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 from drpu.tables.frames import collected, columns_named, warn_of_extra
 
-__all__ = [
-    "OUTPUTS",
-    "Picked",
-    "check_files",
-    "column_names",
-    "count_batches",
-    "is_table",
-    "open_parquet",
-    "pick",
-    "score_batches",
-    "wanted_columns",
-    "warn_of_ignored",
-]
-
 OUTPUTS = ("label", "probability", "ratio", "score")  # names of the output columns
 
 

@@ -13,8 +13,6 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
-__all__ = ["count", "score"]
-
 FAN = 16  # counts added in one task, so that no worker holds the counts of all partitions
 
 

@@ -19,8 +19,6 @@ from drpu.ratios.clusters import MOST_LABELS, Counts, Part, Plan
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
 
-__all__ = ["TreeTraining", "fold_of", "one_at_a_time", "pieces", "worker_addresses"]
-
 MOST_SORTED = 50_000  # rows of a part that are sorted for quantiles
 
 Survey = tuple[Counts, TableSummary]

@@ -23,8 +23,6 @@ from drpu.tables.encoder import TableEncoder
 from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import DATE, NUMBER
 
-__all__ = ["DaskBoosted"]
-
 ATTEMPTS = 3  # to train trees, after a worker was lost
 FAN = 16  # results added in one task
 

@@ -25,8 +25,6 @@ from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.values import DATE, NUMBER
 
-__all__ = ["SparkBoosted"]
-
 FLAG, FOLD, WEIGHT, MASS = (f"__drpu_{name}" for name in ("flag", "fold", "weight", "mass"))
 UNITS = 2**24  # steps of the unit interval that a hash is mapped to
 NEAR = 0.01  # difference of the shares of neighbouring quantiles

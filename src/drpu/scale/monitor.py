@@ -29,9 +29,6 @@ from drpu.core.tails import ScoreTails, TailsRecord
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 
-__all__ = ["PriorMonitor", "PriorReading"]
-
-
 # One lock for all monitors, because a monitor with its own lock could not be pickled.
 _LOCK = threading.RLock()
 if hasattr(os, "register_at_fork"):

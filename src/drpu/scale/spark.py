@@ -13,8 +13,6 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
-__all__ = ["add_up", "count", "score", "share", "wall_clock"]
-
 TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # types of labels; other labels are strings
 DEPTH = 2  # levels of the tree in which executors add counts before the driver adds the rest
 

@@ -40,19 +40,6 @@ from drpu.tables.values import (
     unusable,
 )
 
-__all__ = [
-    "FIRST",
-    "LEFT_OUT",
-    "MISSING",
-    "OTHER",
-    "CategoryColumn",
-    "ColumnPlan",
-    "DateColumn",
-    "LeftOutColumn",
-    "NumberColumn",
-    "string_shares",
-]
-
 # Codes of a missing value, of rare and unseen levels, and of the most frequent level.
 MISSING, OTHER, FIRST = 0, 1, 2
 LEFT_OUT = "left out"

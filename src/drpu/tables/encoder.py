@@ -28,8 +28,6 @@ from drpu.tables.frames import Frame, aligned, columns_named
 from drpu.tables.summaries import ColumnSummary, TableSummary
 from drpu.tables.text import TextColumn
 
-__all__ = ["COLUMN_TYPES", "MOST_INDICATORS", "Indicators", "TableEncoder", "fixed_cells"]
-
 # A column is of the first type that recognises it.
 COLUMN_TYPES: tuple[type[ColumnPlan], ...] = (
     LeftOutColumn,

@@ -18,20 +18,6 @@ from drpu._typing import IntArray
 from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, warn
 from drpu.tables.values import as_bytes
 
-__all__ = [
-    "Frame",
-    "FrameRows",
-    "aligned",
-    "collected",
-    "columns_named",
-    "is_frame",
-    "native_rows",
-    "read_frame",
-    "stack_frames",
-    "take_frame",
-    "warn_of_extra",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Frame:

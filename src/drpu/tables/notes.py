@@ -16,8 +16,6 @@ from drpu.tables.columns import FIRST, MISSING, CategoryColumn, LeftOutColumn
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.text import TextColumn
 
-__all__ = ["MOST_NOTES", "Note", "list_of_notes", "table_notes"]
-
 FEWEST = 20  # minimum number of labelled rows, and of unlabeled ones
 GIVES_AWAY = 0.998  # AUC of one column that no honest column reaches if a few unlabeled rows are positive
 MOST_ROWS = 20_000  # rows of a class that are ranked or compared in pairs

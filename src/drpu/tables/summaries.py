@@ -33,8 +33,6 @@ from drpu.tables.values import (
     numeric,
 )
 
-__all__ = ["FEWEST", "MOST", "ColumnSummary", "TableSummary", "summarize"]
-
 FEWEST = 20  # with fewer values, "all are different" is no sign of an identifier
 MOST = 2**14  # different values of a summary; for columns with more, it is approximate
 

@@ -22,8 +22,6 @@ from drpu.tables.columns import ColumnPlan, string_shares
 from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import different, hash_of, is_missing_cell, level_name
 
-__all__ = ["TEXT", "TextColumn"]
-
 TEXT = "text"
 SHARE = 0.5  # minimum number of different strings per row; strings that are repeated more often are levels
 BUCKETS = 2**20  # range of the hashes of words

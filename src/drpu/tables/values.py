@@ -16,30 +16,6 @@ import numpy as np
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataTypeError
 
-__all__ = [
-    "CATEGORY",
-    "DATE",
-    "NULL_WORDS",
-    "NUMBER",
-    "READERS",
-    "VALUES",
-    "as_bytes",
-    "common_name",
-    "days",
-    "declared_kind",
-    "different",
-    "hash_of",
-    "is_missing",
-    "is_missing_cell",
-    "is_plain",
-    "is_whole",
-    "level_name",
-    "mapped",
-    "missing",
-    "numeric",
-    "unusable",
-]
-
 NUMBER, DATE, CATEGORY = "number", "date", "category"
 VALUES = "values"  # the type does not determine the kind of a column, so its values do
 

@@ -11,8 +11,6 @@ from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved,
 from drpu.cli.show import Result, about, by_group, decision_lines, standing
 from drpu.report.texts import SHIFTS, prior_text
 
-__all__ = ["adapt"]
-
 
 def adapt(
     saved: Saved,

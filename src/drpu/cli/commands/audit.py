@@ -23,8 +23,6 @@ from drpu.cli.options import (
 from drpu.cli.show import Result, about, standing
 from drpu.report.texts import figure_text, number, share
 
-__all__ = ["audit", "evaluate", "suspects"]
-
 _FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
 
 

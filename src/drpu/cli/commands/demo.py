@@ -12,8 +12,6 @@ import typer
 from drpu.cli.options import Output
 from drpu.cli.show import Result
 
-__all__ = ["demo"]
-
 
 def demo(
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the files.")] = Path("demo"),

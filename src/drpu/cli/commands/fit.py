@@ -14,8 +14,6 @@ from drpu.cli.show import Result, about, decision_lines, learnt, size, standing,
 from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning, heard
 from drpu.report.texts import prior_text, scenario_text
 
-__all__ = ["fit"]
-
 _SAID = ("case-control", "left-out", "text")  # notes that no warning repeats
 
 

@@ -11,8 +11,6 @@ from drpu.cli.options import Saved, option
 from drpu.cli.show import Result, about, decision_lines, learnt, position, size, standing, table_lines
 from drpu.report.texts import prior_text, scenario_text
 
-__all__ = ["inspect", "verify"]
-
 
 def inspect(
     saved: Saved,

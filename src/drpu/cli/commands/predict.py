@@ -10,8 +10,6 @@ from drpu.cli.options import By, Data, Decision, Formulas, Keep, Level, Output, 
 from drpu.cli.show import Result, about, by_group, standing
 from drpu.report.texts import prior_text, share
 
-__all__ = ["predict"]
-
 EXPLAINED = 10_000  # of more rows only the flagged ones are explained, which takes longer than labels
 
 

@@ -10,8 +10,6 @@ from drpu.cli.options import Answers, By, Level, Reading, Saved
 from drpu.cli.show import PRIOR_HEAD, Result, about, prior_cells
 from drpu.report.texts import share
 
-__all__ = ["prior"]
-
 
 def prior(
     saved: Saved,

@@ -10,8 +10,6 @@ import typer
 from drpu.cli.options import Answers, By, Decision, Level, Reading, Saved, names, option
 from drpu.cli.show import Result, about, size, standing
 
-__all__ = ["report"]
-
 
 def report(
     saved: Saved,
@@ -22,6 +20,7 @@ def report(
     beside: Annotated[
         str | None, option(help="Columns to show beside the rows to check: id,amount; none if left out.")
     ] = None,
+    suspects: Annotated[str | None, option(help="File that drpu suspects wrote, for the page.")] = None,
     *,
     level: Level = 0.95,
     decision: Decision,
@@ -38,14 +37,14 @@ def report(
 
     drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
 
-    drpu report fraud.drpu --cost 0.9 --out fraud.html
+    drpu report fraud.drpu --cost 0.9 --suspects check.csv --out fraud.html
     """
     from drpu.cli.tables import check_out
     from drpu.report import write_report
 
     if data is None and not (by is None and answers.audit is None and beside is None):
         raise typer.BadParameter("--by, --audit and --beside need new rows: give a file with them.")
-    check_out(out, [saved.artifact, data, answers.audit])
+    check_out(out, [saved.artifact, data, answers.audit, suspects])
     cost = decision.stated
     classifier, X, groups, audit, columns = saved.load(), None, None, None, None
     if data is not None:
@@ -53,12 +52,13 @@ def report(
         columns = {name: loaded.column(name) for name in names(beside)} if beside else None
         groups = None if by is None else loaded.groups(by)
         X = reading.scored(classifier, loaded, used=[by, *names(beside)], mixed=by is None)
-        audit = answers.read(classifier, X, reading)
+        audit = answers.read(classifier, X, reading, by=groups, either=True)
     heading = saved.artifact.name if data is None else f"{saved.artifact.stem} on {Path(data).stem}"
     with about(data or saved.artifact):
         at = write_report(
             classifier, X, out, cost=cost, level=level, title=title or heading, by=groups, by_name=by,
             audit=audit, budget=decision.checked, beside=columns,
+            suspects=None if suspects is None else reading.read(suspects).columns("drpu_"),
         )  # fmt: skip
     written = out.stat().st_size
     return Result(

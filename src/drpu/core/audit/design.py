@@ -26,23 +26,6 @@ from drpu.core.calibration import fit_plateau, normal_scores
 from drpu.core.limits.exact import Figure, exact_limit
 from drpu.core.tails import ScoreTails
 
-__all__ = [
-    "Figure",
-    "Growth",
-    "Strata",
-    "both_tails",
-    "carried_prior",
-    "carry_share",
-    "combine_figures",
-    "draw_rows",
-    "expected_width",
-    "likeliest_shares",
-    "make_strata",
-    "negative_growth",
-    "settled_growth",
-    "stratified_share",
-]
-
 _GRID = 4096  # number of steps in the range of the weighted sum
 _NEAR, _FAR = 3.0, 30.0  # multipliers, as inverse hyperbolic sines: a usual value, and one for shares of 0
 

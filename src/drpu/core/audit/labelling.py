@@ -23,18 +23,6 @@ from scipy.special import betaincinv, expit, ndtri
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.limits.exact import Figure
 
-__all__ = [
-    "FEWEST_KNOWN",
-    "LabellingRates",
-    "Sensitivity",
-    "answer_weights",
-    "inverse_weights",
-    "labelling_rates",
-    "negative_share",
-    "ranking",
-    "sensitivity",
-]
-
 _LEAST = 1e-3  # rates below it would give single rows weights that no estimate survives
 FEWEST_KNOWN = 10  # with fewer known negatives, or labelled positives, the second score is not used
 _SHARES = np.linspace(0, 1, 11)

@@ -28,19 +28,6 @@ from drpu.core.audit.design import stratified_share
 from drpu.core.audit.results import Answers
 from drpu.core.limits.exact import Figure
 
-__all__ = [
-    "TRAINED",
-    "DesignedSample",
-    "LogOddsMap",
-    "Population",
-    "assisted_share",
-    "bounded_log_odds",
-    "continued_map",
-    "fit_map",
-    "join_samples",
-    "recalibrate",
-]
-
 INTERCEPT_SPREAD = 3.0  # standard deviation of the intercept about the centre
 SLOPE_SPREAD = 0.5  # relative standard deviation of the slope about the centre
 MEMORY = 0.5  # largest weight of the answers of the last period beside those of the current one

@@ -14,16 +14,6 @@ from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.tails import ScoreTails
 
-__all__ = [
-    "Answers",
-    "Evaluation",
-    "FairnessTest",
-    "evaluate_answers",
-    "fairness_test",
-    "more_precise",
-    "positive_ranks",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Answers:

@@ -20,8 +20,6 @@ from drpu.core.calibration import normal_scores
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = ["DESIGN", "ENOUGH", "Evidence", "evidence_of", "slide", "youden_index"]
-
 DESIGN = 0.95  # level at which purity is assessed, for limits of any level
 ENOUGH = 0.55  # smallest Youden index with which a prior counts as identified by the score alone
 _LOWERED = (0.1, 0.5)  # indices between which the lower limit grows from 0 to its full size

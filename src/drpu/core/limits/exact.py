@@ -9,8 +9,6 @@ from scipy.special import betaincinv
 
 from drpu._typing import FloatArray
 
-__all__ = ["Figure", "exact_limit", "exact_limits", "exact_limits_of"]
-
 _ROUNDING = 1e-9  # counts of weighted rows are sums of floats
 
 

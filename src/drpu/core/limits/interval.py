@@ -36,8 +36,6 @@ from drpu.core.shift.matching import (
 )
 from drpu.core.tails import ScoreTails
 
-__all__ = ["Limits", "exact_limits", "largest_growth", "ratio_limits", "shift_limits"]
-
 FEW_ROWS = 100  # with fewer new rows, binomial limits at one threshold replace matching
 # Range of thresholds below the deciding one that `low` uses: larger with weak separation.
 _REACH = ((0.6, 4.0), (0.45, 8.0), (0.0, 16.0))

@@ -34,19 +34,6 @@ from drpu.core.limits.interval import Limits, largest_growth, ratio_limits, shif
 from drpu.core.prior.mixture import adaptive
 from drpu.core.tails import ScoreTails
 
-__all__ = [
-    "EXPECTED_ERROR",
-    "SPREAD",
-    "USUAL_PRIORS",
-    "CentralPrior",
-    "PriorDistribution",
-    "central_prior",
-    "later_limits",
-    "prior_distribution",
-    "reading_spread",
-    "saturation",
-]
-
 USUAL_PRIORS = (0.8, 3.4)  # parameters of a Beta distribution
 SPREAD = (1.34, 1.68, 1.0)  # without a signal; decrease with its strength; multiple of 1/sqrt(positives)
 EXPECTED_ERROR = 0.062  # largest expected error of a reading that counts as identified by a weak score

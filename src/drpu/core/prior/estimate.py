@@ -21,16 +21,6 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError, PriorError, SeparationWarning
 from drpu.exceptions import warn as give_warning
 
-__all__ = [
-    "METHODS",
-    "PriorEstimate",
-    "PriorMethod",
-    "as_prior",
-    "estimate_prior",
-    "prior_from_tails",
-    "warn_if_not_identified",
-]
-
 PriorMethod: TypeAlias = str | Callable[[ScoreTails], float]
 
 METHODS = ("auto", *PROPORTIONS, "blended", *SHIFTS)

@@ -26,9 +26,6 @@ from drpu._typing import FloatArray
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError
 
-__all__ = ["GroupPrior", "GroupPriors", "GroupReading", "between_groups", "joint_level", "shrink"]
-
-
 DIFFERENT = 0.001  # below this p-value groups have different priors
 
 

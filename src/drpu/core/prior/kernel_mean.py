@@ -21,16 +21,6 @@ from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning, warn
 
-__all__ = [
-    "Dense",
-    "KernelMeanPrior",
-    "LowRank",
-    "Quadratic",
-    "distance_bounds",
-    "nearest",
-    "pivoted_cholesky",
-]
-
 
 class Quadratic(Protocol):
     """A kernel matrix K with products, and with solves of K plus a diagonal."""

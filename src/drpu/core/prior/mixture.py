@@ -19,24 +19,6 @@ from drpu.core.limits.evidence import plateau_profile, slide
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning, warn
 
-__all__ = [
-    "FEWEST",
-    "PROPORTIONS",
-    "STEP",
-    "Curve",
-    "TailRatio",
-    "adaptive",
-    "best_bin",
-    "combined",
-    "dedpul",
-    "grid",
-    "infimum",
-    "last_levels",
-    "plateau",
-    "ranks",
-    "scott",
-]
-
 STEP = math.log(2) / 4  # thresholds keep n 2^(-1/4), n 2^(-1/2), ... positives
 FEWEST = 5  # with fewer positives there are no limits
 _DESIGN = 0.025  # the deciding threshold is chosen at 95 % for every level, so that limits are nested

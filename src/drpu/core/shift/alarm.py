@@ -16,8 +16,6 @@ from drpu.core.limits.exact import exact_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
-__all__ = ["PriorAlarm"]
-
 _SPACING = 500.0  # rows between the starts of two tests, so that earlier rows do not hide a late change
 _STRENGTH = 20.0  # weight of the mixture over alternatives, in rows
 _QUANTILES = 25  # thresholds to choose from
@@ -34,17 +32,6 @@ class PriorAlarm:
     The share of rows with a score above one threshold is compared with its share at the prior in use. If
     the prior does not change and rows are independent, the alarm is ever raised with probability at most
     ``alpha``, for any number of updates.
-
-    Parameters
-    ----------
-    reference : ScoreTails
-        Held-out positives, and the unlabeled training rows counted over them.
-    growth : tuple of three floats
-        The expected ratio of the share of negatives in the stream to that among those unlabeled rows:
-        smallest, estimated and largest value. All are 1 if the stream should have the prior of the
-        unlabeled rows.
-    alpha : float, default=0.05
-        Probability of a false alarm over the whole stream.
 
     Notes
     -----
@@ -90,7 +77,19 @@ class PriorAlarm:
         *,
         alpha: float = 0.05,
     ) -> Self:
-        """The alarm for a stream in which the share of negatives has grown by ``growth``."""
+        """The alarm for a stream in which the share of negatives has grown by ``growth``.
+
+        Parameters
+        ----------
+        reference : ScoreTails
+            Held-out positives, and the unlabeled training rows counted over them.
+        growth : tuple of three floats
+            The expected ratio of the share of negatives in the stream to that among those unlabeled rows:
+            smallest, estimated and largest value. All are 1 if the stream should have the prior of the
+            unlabeled rows.
+        alpha : float, default=0.05
+            Probability of a false alarm over the whole stream.
+        """
         check_fraction("alpha", alpha)
         return cls(alpha, *_watched(reference, growth, alpha / 5))
 

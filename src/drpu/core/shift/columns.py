@@ -21,23 +21,6 @@ from drpu.core.diagnostics import MixtureFit
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError
 
-__all__ = [
-    "MOST_COLUMNS",
-    "NEIGHBOURS",
-    "RANGES",
-    "RANGE_SHARES",
-    "RARE",
-    "Cells",
-    "ColumnProfile",
-    "ColumnShift",
-    "column_quantiles",
-    "column_shifts",
-    "count_columns",
-    "mean_of_neighbours",
-    "profile_columns",
-    "range_limits",
-]
-
 RANGES = 12  # ranges of values per column, besides one for missing values
 RANGE_SHARES = tuple(k / (RANGES // 2) for k in range(1, RANGES // 2))  # shares of the quantiles
 MOST_ROWS = 200_000  # of larger samples every k-th row is used

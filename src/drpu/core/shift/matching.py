@@ -16,21 +16,6 @@ from drpu.core.decision import ratio_posterior
 from drpu.core.limits.exact import exact_limits
 from drpu.core.tails import ScoreTails
 
-__all__ = [
-    "SHIFTS",
-    "Match",
-    "binomial_growth",
-    "efficient",
-    "em",
-    "em_on_ratios",
-    "match_negatives",
-    "match_samples",
-    "matching",
-    "score_limits",
-    "shares",
-    "tail_covariance",
-]
-
 
 @dataclass(frozen=True, slots=True)
 class Match:

@@ -36,31 +36,6 @@ from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError
 
-__all__ = [
-    "OTHER_SHIFT",
-    "POOLED",
-    "Arrived",
-    "Backtest",
-    "BacktestPlan",
-    "Evidence",
-    "LabelCount",
-    "PastPeriod",
-    "PeriodDecision",
-    "Pooled",
-    "Reading",
-    "backtest_of",
-    "combine",
-    "decide",
-    "labelled_reading",
-    "labels_move",
-    "late_periods",
-    "mean_probability",
-    "odds_move",
-    "ordered_periods",
-    "plan_backtest",
-    "what_moved",
-]
-
 Moved: TypeAlias = Literal["prior", "other"]
 Kind: TypeAlias = Literal["guarded", "matched"]
 
