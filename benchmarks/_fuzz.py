@@ -123,6 +123,11 @@ def _fitted() -> dict[str, Any]:
     fitted["periods"] = DRPUClassifier(kernel, scenario="single-sample", **options).fit(
         X, y, periods=np.random.default_rng(3).integers(0, 4, len(y))
     )
+    away = np.random.default_rng(4).normal(-2, 1, size=(60, COLUMNS))
+    labels = np.concatenate([y, np.full(60, -1)])
+    fitted["negatives"] = DRPUClassifier(kernel, **options).fit(
+        np.vstack([X, away]), labels, negative_label=-1
+    )
     table = _joined(_table(60, 1.0, 0), _table(240, 0.2, 1))
     labels = np.repeat([1, 0], [60, 240])
     fitted["table"] = DRPUClassifier(BoostedRatio(n_rounds=3), **options).fit(table, labels)

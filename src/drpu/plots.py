@@ -709,7 +709,7 @@ class BacktestDisplay(Display):
             ax.plot(at[~used] - 0.1, seen[~used], "x", color=DECISION, label="not used")
         ax.set_xticks(at, [_short_name(period.name) for period in periods], rotation=30, ha="right")
         ax.set_ylabel("odds of a positive, by a factor of")
-        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(move):.2g}")
+        ax.yaxis.set_major_formatter(lambda move, _: f"{math.exp(min(move, 700)):.2g}")
         ax.legend(frameon=False)
 
 

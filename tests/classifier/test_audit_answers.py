@@ -209,6 +209,21 @@ def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
         assert again[group.name].prior.value == pytest.approx(group.prior.value, rel=1e-9)
 
 
+def test_groups_of_a_table_are_read_from_a_file():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=900), "kind": rng.choice(["x", "y", "z"], 900)})
+    truth = rng.random(900) < np.where(frame["kind"] == "x", 0.6, 0.2)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DRPUWarning)
+        clf = DRPUClassifier("boosted", random_state=0).fit(frame, truth & (rng.random(900) < 0.4))
+        frame["month"] = np.repeat([1, 2, 3], 300)
+        plans = clf.plan_audit_by(frame, by="month", n=20, random_state=0)
+        columns = plans.to_columns() | {LABEL: ["yes" if truth[row] else "no" for row in plans.rows]}
+        found = clf.adapt_by(frame, by="month", audit=audits_by_group(clf, frame, columns, by="month"))
+    assert [group.shift for group in found] == ["answers"] * 3
+
+
 def test_a_group_without_answers_keeps_its_reading(audit_clf, audit_data, plans, months):
     labels = audit_data.test_labels[plans.rows].astype(object)
     labels[60:] = None

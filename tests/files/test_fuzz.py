@@ -16,7 +16,7 @@ EDITS = 12
 KINDS = [
     "adapted", "audited", "auto", "boosted", "bregman", "budget", "centroids", "elkan-noto", "features",
     "forest", "forest of others", "fourier", "generators", "indicators", "kernel score", "linear score",
-    "logistic", "monitor", "network", "network score", "periods", "pipeline", "plan", "table",
+    "logistic", "monitor", "negatives", "network", "network score", "periods", "pipeline", "plan", "table",
 ]  # fmt: skip
 
 

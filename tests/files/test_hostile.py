@@ -105,6 +105,30 @@ def test_many_columns_that_agree_with_each_other_make_nothing_large(n, data, tmp
             back.predict(data.unlabeled)
 
 
+@pytest.mark.parametrize(
+    ("place", "value"),
+    [
+        ("fitted.tails.n_positive", 1e-100),
+        ("fitted.train_prior.level", 1e-100),
+        ("prior.level", 1e-100),
+        ("rows", 0),
+    ],
+)
+def test_numbers_that_no_data_have_are_refused(place, value, clf, data, tmp_path):
+    path = tmp_path / "a.drpu"
+    save(clf.adapt(data.unlabeled), path)
+    manifest, parts = unpacked(path.read_bytes())
+    *way, last = place.split(".")
+    fields = manifest["tree"]["fields"]
+    for name in way:
+        fields = fields[name]["fields"]
+    assert fields[last] != value
+    fields[last] = value
+    path.write_bytes(repacked(manifest, parts))
+    with pytest.raises(ArtifactError, match=last):
+        load(path)
+
+
 # -- archives of estimators ----------------------------------------------------------------------
 
 

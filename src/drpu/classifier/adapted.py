@@ -251,7 +251,7 @@ class AdaptedRecord(RatioRecord):
 
     prior: PriorEstimate
     cost: Annotated[float, Number(0, 1)] | Amounts
-    rows: Annotated[float, Number(0)] | None
+    rows: Annotated[float, Number(above=0)] | None
     budget: tuple[_Unbounded, _Unbounded] | None  # log-ratio and score of the threshold of a budget
     shift: Literal["prior", "other", "none", "answers"]
     labels_at: Annotated[float, Number(0, 1)] | None

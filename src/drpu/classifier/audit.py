@@ -39,7 +39,11 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
             if array.ndim != 1:
                 raise LabelError(f"{name} must have one dimension, got shape {array.shape}.")
             values = array.tolist()
-    return [value.item() if isinstance(value, np.generic) else value for value in values]
+    found = [value.item() if isinstance(value, np.generic) else value for value in values]
+    for value in found:
+        if isinstance(value, (list, dict, set, np.ndarray)):
+            raise LabelError(f"{name} must hold one value for each row, got {value!r:.100}.")
+    return found
 
 
 def read_answers(

@@ -132,7 +132,8 @@ def audits_by_group(
     tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
     if not any(not is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
-    scored, known, found = score_once(classifier, X), {_text(name): k for k, name in enumerate(names)}, {}
+    scored, found = score_once(classifier, X, checked=True), {}
+    known = {_text(name): k for k, name in enumerate(names)}
     groups = [token.group or "" for token in tokens]
     strange = [group for group in groups if group not in known]
     if strange:

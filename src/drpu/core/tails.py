@@ -388,7 +388,7 @@ class TailsRecord:
     levels: Annotated[FloatArray, Array("k", dtype="float64", finite=False)]
     positive_counts: Counts
     counts: Counts
-    n_positive: Annotated[float, Number(above=0, high=MOST)]
+    n_positive: Annotated[float, Number(0.5, MOST)]  # an effective number of rows is at least 1
     copies: Annotated[int, Whole(1, 2**31)]
     weight_squares: Annotated[float, Number(0, 1e300)]
     cluster_squares: Annotated[float, Number(0, 1e300)]

@@ -355,7 +355,7 @@ class MonitorRecord:
     labels: tuple[LabelCount | None, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None
-    level: Annotated[float, Number(0, 1)]
+    level: Annotated[float, Number(1e-6, 1)]
     alpha: Annotated[float, Number(0, 1)]
     alarm: PriorAlarm
 

@@ -79,8 +79,10 @@ class PriorEstimate:
                 f"a prior needs 0 <= low <= value <= high <= 1, "
                 f"got low={self.low!r}, value={self.value!r}, high={self.high!r}."
             )
-        if not 0 < self.level < 1:
-            raise PriorError(f"level must lie strictly between 0 and 1, got {self.level!r}.")
+        if not 1e-6 <= self.level < 1:
+            raise PriorError(
+                f"level must lie strictly between 0 and 1, and not below 1e-6, got {self.level!r}."
+            )
         if not isinstance(self.identified, bool):
             raise PriorError(f"identified must be True or False, got {self.identified!r}.")
 
