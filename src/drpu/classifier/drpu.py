@@ -425,9 +425,14 @@ class DRPUClassifier(RatioClassifier):
 
     def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
-        found = model.fit_frame(
-            frame, label, weight, self.holdout, lambda labels: read_labels(labels, self.pos_label, warn=False)
-        )
+        with progress_bar("fit", show=self.verbose > 0):
+            found = model.fit_frame(
+                frame,
+                label,
+                weight,
+                self.holdout,
+                lambda labels: read_labels(labels, self.pos_label, warn=False),
+            )
         if self.pos_label is None:
             warn_of_guess(found.classes, found.n_positive, found.n_unlabeled, stacklevel=4)
         warn_of_more_positives(found.n_positive, found.n_unlabeled)
