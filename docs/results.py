@@ -317,6 +317,36 @@ def months_by_table() -> str:
     return _table(["accuracy", *rules], lines, source)
 
 
+def month_aims() -> str:
+    """The aims for real periods and what was measured."""
+    source = _read("months")
+    words = {True: "reached", False: "missed", None: "not measured"}
+    lines = [
+        [
+            aim["what"],
+            "" if aim["value"] is None else f"{aim['value']:.3f}",
+            _bound(aim),
+            words[aim["reached"]],
+        ]
+        for aim in source["targets"]
+    ]
+    return _table(["", "measured", "aim", ""], lines, source)
+
+
+def _bound(aim: dict[str, Any]) -> str:
+    least, most = aim["least"], aim["most"]
+    return f"at least {least:g}" if most is None else f"at most {most:g}"
+
+
+def moving_months() -> str:
+    """Accuracy in months whose priors differ widely, means over tables."""
+    source = _read("months")
+    rates = source.get("moving", {})
+    rules = list(next(iter(rates.values()))["all"]) if rates else []
+    lines = [[rate, *(f"{tables['all'][rule]:.3f}" for rule in rules)] for rate, tables in rates.items()]
+    return _table(["labelled", *rules], lines, source)
+
+
 def _month_figures(found: dict[str, Any]) -> list[str]:
     error, holds = found["error"], found["cells_hold"]
     return [
@@ -325,6 +355,22 @@ def _month_figures(found: dict[str, Any]) -> list[str]:
         "" if holds is None else f"{holds:.0%}",
         f"{found['losing']:.0%}",
     ]
+
+
+def suspects() -> str:
+    """Planted wrong labels among the first suspects."""
+    source = _read("suspects")
+    ways = {"drpu": "drpu"} | {
+        f"cleanlab_{name}": f"cleanlab, {words}"
+        for name, words in (
+            ("logistic", "logistic regression"),
+            ("boosting", "gradient boosting"),
+            ("forest", "random forest"),
+        )
+    }
+    found = {name: part["found"] for name, part in source["sets"].items()} | {"mean": source["mean"]}
+    lines = [[name, *(f"{shares[way]:.0%}" for way in ways)] for name, shares in found.items()]
+    return _table(["table", *ways.values()], lines, source)
 
 
 def effort() -> str:
@@ -553,6 +599,7 @@ def _figure(value: float | None, form: str = ".3f") -> str:
 
 
 TABLES = {
+    "suspects": suspects,
     "central": central,
     "central_choice": central_choice,
     "central_curve": central_curve,
@@ -571,6 +618,8 @@ TABLES = {
     "mixed": mixed,
     "months": months,
     "months_by_table": months_by_table,
+    "month_aims": month_aims,
+    "moving_months": moving_months,
     "shift": shift,
     "teaching": teaching,
     "intervals": intervals,

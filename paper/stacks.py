@@ -145,12 +145,11 @@ def _fit(
         augment=options.augment,
     )
     if on_epoch is not None:
-        bound = torch.tensor([[options.bound_of(one.alpha)] for one in networks], device=device)
 
         def score(X: Any, index: Sequence[Index] | None = None) -> Floats:
             chosen = [np.arange(len(X))] * len(networks) if index is None else index
             output = training.score(pools.take(X, chosen))
-            return np.asarray(log_ratio_of(options.head, output, bound).cpu().numpy(), dtype=np.float64)
+            return np.asarray(log_ratio_of(options.head, output).cpu().numpy(), dtype=np.float64)
 
         training.on_epoch = lambda epoch: on_epoch(epoch, score)
     outcome = training.run()

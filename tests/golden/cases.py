@@ -414,7 +414,6 @@ NETWORKS = {
     "bkl": {"alpha": 0.3},
     "lsif relu": {"alpha": 0.3, "generator": "lsif", "head": "relu"},
     "ukl exp": {"alpha": 0.3, "generator": "ukl", "head": "exp"},
-    "bounded": {"alpha": 0.3, "head": "bounded"},
     "auto alpha": {"dtype": "float64"},
     "adam": {"alpha": 0.3, "optimizer": "adam", "ema": None, "decay": "step", "early_stopping": False},
     "accumulated": {"alpha": 0.3, "accumulate_gradients": True},
@@ -581,7 +580,7 @@ def onnx(options: Any) -> dict[str, Any]:
     return graph(fitted(**given | {"data": toy(*given.get("data", ()))}), toy().test)
 
 
-@settings({"perceptron": {}, "bounded": {"head": "bounded"}}, "torch", "onnx", "onnxruntime", network=True)
+@settings({"perceptron": {}}, "torch", "onnx", "onnxruntime", network=True)
 def onnx_network(options: Any) -> dict[str, Any]:
     return graph(fitted(NetworkRatio(**SMALL | {"alpha": 0.3} | options), holdout=2), toy().test)
 

@@ -47,7 +47,6 @@ def user_net() -> nn.Module:
 
 CASES = {
     "perceptron": fitted,
-    "bounded": lambda: fitted(head="bounded"),
     "float64": lambda: fitted(dtype="float64"),
     "students": lambda: fitted(teachers=1, students=2),
     "images": lambda: of_images(augment="flip", average_views=True),
@@ -76,7 +75,7 @@ def test_files_keep_the_scores_and_the_facts(function):
     again = written(function)
     assert_array_equal(again.log_ratio(rows_of(function)), function.log_ratio(rows_of(function)))
     assert_array_equal(again.history["risk"], function.history["risk"])
-    facts = [(f.alpha, f.best_epoch, f.head, f.bound, f.members, f.describe()) for f in (again, function)]
+    facts = [(f.alpha, f.best_epoch, f.head, f.members, f.describe()) for f in (again, function)]
     assert facts[0] == facts[1]
 
 
@@ -164,7 +163,6 @@ def test_a_file_that_names_a_huge_network_is_refused_before_it_is_made(changes, 
         ({"network": "module"}, "scaling must be given"),
         ({"scaling": None}, "scaling must be given"),
         ({"input_shape": (4,)}, "shape of a row"),
-        ({"bound": 2.0}, "bound must be given"),
         ({"input_shape": (2**13, 2**13)}, "at most"),
     ],
 )

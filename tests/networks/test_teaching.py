@@ -143,8 +143,6 @@ def test_teachers_are_counted(teachers):
 def test_options_that_exclude_teachers_raise():
     from drpu import NNPUClassifier
 
-    with pytest.raises(ParameterError, match="bound must be given"):
-        taught(head="bounded").fit_ratio(DATA.positive, DATA.unlabeled)
     with pytest.raises(ParameterError, match="teachers must be left at its default"):
         NNPUClassifier(taught(), prior=0.4).fit_pu(DATA.positive, DATA.unlabeled)
 

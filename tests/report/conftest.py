@@ -27,3 +27,19 @@ def single(data):
 @pytest.fixture(scope="session")
 def page(classifier, data):
     return render_report(classifier, data.test, title="June <b> & July")
+
+
+@pytest.fixture(scope="session")
+def june_page(classifier, data):
+    return render_report(classifier, data.test)
+
+
+@pytest.fixture(scope="session")
+def costly_page(classifier, data):
+    return render_report(classifier, data.test, cost=0.6)
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages without their figures, whose drawing takes most of the time."""
+    monkeypatch.setattr("drpu.report.page.as_svg", lambda figure, data: "")

@@ -83,6 +83,7 @@ def test_the_page_is_small_and_contains_no_rows(page, data):
     assert f"{data.test[0, 0]:.6f}" not in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_page_without_new_rows_speaks_of_training_only(classifier):
     page = render_report(classifier)
     assert "in training was" in page
@@ -97,6 +98,7 @@ def test_every_chart_has_a_title_and_a_description(page):
         assert re.search(r"<title id=.*?>.+</title><desc id=.*?>.+</desc>", chart)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_few_positives_are_explained():
     data = make_gaussian_pu(40, 300, prior=0.5, separation=4, random_state=0)
     with pytest.warns(FewPositivesWarning):
@@ -104,6 +106,7 @@ def test_few_positives_are_explained():
     assert "Only 40 positives were held out" in render_report(clf)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_another_kind_of_shift_is_explained(classifier, data):
     with pytest.warns(ShiftWarning):
         page = render_report(classifier, 0.3 * data.test)
@@ -111,6 +114,7 @@ def test_another_kind_of_shift_is_explained(classifier, data):
     assert "more than the prior has changed" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_columns_that_moved_are_named(data):
     X, y = data.X_y()
     clf = DRPUClassifier("classifier", random_state=0).fit(pd.DataFrame(X, columns=["<amount>", "km"]), y)
@@ -132,6 +136,7 @@ def test_the_page_leads_with_how_many_how_sure_and_what_to_do(page, classifier, 
     assert "ccuracy" not in head
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_prior_that_is_not_identified_is_a_bound(classifier):
     bound = PriorEstimate(0.3, 0.1, 0.71, 0.95, "matching", identified=False, upper=0.52)
     page = render_report(classifier.at_prior(bound))
@@ -149,6 +154,7 @@ def test_nothing_but_the_page_itself_may_run(page):
     assert not re.search(r"<[^>]* style=", page)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_period_has_a_sentence_with_its_decision(classifier, data):
     months = np.repeat(["may", "june"], 300)
     page = render_report(classifier, data.test, by=months, by_name="month")
@@ -167,6 +173,7 @@ def test_every_period_has_a_sentence_with_its_decision(classifier, data):
     assert counts == [40, 40]
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_rows_to_check_are_listed_with_reasons_and_a_download(data):
     X, y = data.X_y()
     frame = pd.DataFrame(X, columns=["<amount>", "km"])
@@ -207,6 +214,7 @@ def test_values_beside_the_rows_must_fit_them(classifier, data):
         render_report(classifier, data.test, beside={"id": [1, 2, 3]})
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_caution_is_not_repeated(classifier, data):
     with pytest.warns(ShiftWarning):
         page = render_report(classifier, 0.3 * data.test, by=np.repeat(["may", "june"], 300))
@@ -229,10 +237,12 @@ def test_long_names_of_groups_keep_both_ends(classifier, data):
     assert '<th scope="row">branch number 2</th>' in page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_one_row_is_called_a_row(classifier, data):
     assert "<b>check the top row</b>" in render_report(classifier, data.test, budget=1)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_writing_returns_the_classifier_of_the_page(classifier, data, tmp_path):
     path = tmp_path / "june.html"
     june = write_report(classifier, data.test, path, cost=0.8)

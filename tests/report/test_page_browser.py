@@ -75,8 +75,8 @@ def assert_page_says(tab, classifier):
         assert_allclose([shown(tab, name), *shown_range(tab, name)], [value, least, most], atol=EXACT)
 
 
-def test_sliders_move_the_numbers_to_what_python_gives(open_page, classifier, data):
-    tab = open_page(render_report(classifier, data.test, cost=0.6))
+def test_sliders_move_the_numbers_to_what_python_gives(open_page, classifier, data, costly_page):
+    tab = open_page(costly_page)
     assert_page_says(tab, classifier.adapt(data.test, cost=0.6))
     for prior, cost in ((0.05, 0.5), (0.75, 0.13), (0.0, 0.5), (1.0, 0.5)):
         slide(tab, "prior", prior)
@@ -85,8 +85,8 @@ def test_sliders_move_the_numbers_to_what_python_gives(open_page, classifier, da
     assert tab.complaints == []
 
 
-def test_marks_move_with_the_numbers(open_page, classifier, data):
-    tab = open_page(render_report(classifier, data.test))
+def test_marks_move_with_the_numbers(open_page, june_page):
+    tab = open_page(june_page)
     marks = ("scores-cut", "roc-cut", "gain-cut", "gain-checked", "outlook-cut")
 
     def places():
@@ -103,8 +103,8 @@ def test_marks_move_with_the_numbers(open_page, classifier, data):
     assert_allclose(places(), before, atol=0.01)
 
 
-def test_numbers_can_be_typed_and_put_back(open_page, classifier, data):
-    tab = open_page(render_report(classifier, data.test))
+def test_numbers_can_be_typed_and_put_back(open_page, classifier, data, june_page):
+    tab = open_page(june_page)
     tab.fill("#prior-number", "0.0123")
     assert_page_says(tab, classifier.at_prior(0.0123))
     tab.click("#as-found")
@@ -162,8 +162,8 @@ def test_the_confusion_table_holds_whole_rows_that_add_up(open_page, page):
             assert int(low) <= count <= int(high)
 
 
-def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data):
-    tab = open_page(render_report(classifier, data.test))
+def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data, june_page):
+    tab = open_page(june_page)
     low, high = classifier.adapt(data.test).expected_range()
     words = tab.inner_text("#range-precision")
     assert words == f"{100 * low.precision:.1f}% to {100 * high.precision:.1f}%"
@@ -176,8 +176,8 @@ def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data):
         assert least <= value <= most, name
 
 
-def test_the_number_really_flagged_is_counted(open_page, classifier, data, monkeypatch):
-    tab = open_page(render_report(classifier, data.test))
+def test_the_number_really_flagged_is_counted(open_page, classifier, data, monkeypatch, june_page):
+    tab = open_page(june_page)
     assert shown(tab, "reallyFlagged") == (classifier.adapt(data.test).predict(data.test) == 1).sum()
     monkeypatch.setattr("drpu.report.whatif.NEW_ROWS", 200)  # then the page has some of the rows
     tab = open_page(render_report(classifier, data.test))
@@ -230,8 +230,8 @@ def test_costs_are_explained(open_page, classifier):
         assert tab.inner_text("#cost-words") == words
 
 
-def test_the_keyboard_is_enough(open_page, classifier, data):
-    tab = open_page(render_report(classifier, data.test))
+def test_the_keyboard_is_enough(open_page, june_page):
+    tab = open_page(june_page)
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.hasAttribute('download')")
     tab.keyboard.press("Tab")
@@ -308,7 +308,7 @@ def test_the_list_of_rows_is_downloaded(open_page, full_page):
     with tab.expect_download() as download:
         tab.click("a[download]")
     lines = Path(download.value.path()).read_text().splitlines()
-    assert len(lines) == 41
+    assert len(lines) == 81  # 40 rows of each of two branches, and the names
     assert lines[0].endswith("identifier,amount")
 
 

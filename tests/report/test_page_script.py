@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import quickjs
 
-from drpu.report import render_report
 from drpu.report.whatif import EXACT, FIGURES
 
 SCRIPT = files("drpu.report").joinpath("page.js").read_text()
@@ -81,8 +80,8 @@ class Page:
 
 
 @pytest.fixture
-def tab(classifier, data):
-    return Page(render_report(classifier, data.test, cost=0.6))
+def tab(costly_page):
+    return Page(costly_page)
 
 
 def test_controls_move_the_numbers_to_what_python_gives(tab, classifier, data):

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import json
+import sys
 
 import numpy as np
 import pytest
 from cluster_checks import COLUMNS, assert_like_a_local_fit, assert_needs_no_cluster, make_rows
 from numpy.testing import assert_allclose
 
-from drpu import DRPUClassifier, PriorMonitor, SparkBoosted
+from drpu import DRPUClassifier, PriorMonitor, SparkBoosted, make_gaussian_pu
 from drpu.exceptions import ClusterError, DataError, DataTypeError, LabelError, ParameterError
 from drpu.functions.trees import BoostedFunction, trees_from_xgboost
+from drpu.scale.spark import plain_errors
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:PySpark does not yet fully support pandas", "ignore:.*sklearn.utils.deprecation:FutureWarning"
@@ -108,3 +110,34 @@ def test_trees_of_xgboost_score_as_xgboost_does():
     state["learner"]["learner_model_param"]["base_score"] = "[2.5E-1]"
     with pytest.raises(ClusterError, match="base_score"):
         trees_from_xgboost(json.dumps(state).encode(), 4)
+
+
+def test_executors_without_the_package_are_named_in_one_line(spark, tmp_path, monkeypatch):
+    bare = tmp_path / "python"  # as a Python outside of the environment of the driver
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')
+    bare.chmod(0o755)
+    data = make_gaussian_pu(120, 300, prior=0.4, separation=3, random_state=0)
+    clf = DRPUClassifier("kernel", random_state=0).fit(*data.X_y())
+    frame = spark.createDataFrame([(float(x),) for x in data.unlabeled[:, 0]], ["x0"])
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(bare))
+    with pytest.raises(ClusterError, match=r"executors has no module '\w+': .*PYSPARK_PYTHON") as raised:
+        clf.count(frame)
+    assert "\n" not in str(raised.value)
+    assert raised.value.__suppress_context__
+
+
+def test_a_missing_package_of_xgboost_and_other_errors():
+    with pytest.raises(ClusterError, match="has no module 'xgboost'"), plain_errors():
+        raise ClusterError("XGBoost failed on the Spark cluster: ... No module named 'xgboost' ...")
+    with pytest.raises(ZeroDivisionError), plain_errors():
+        raise ZeroDivisionError
+
+
+def test_a_fit_is_quiet(frame, capfd):
+    capfd.readouterr()
+    model = SparkBoosted(n_rounds=3, key="id", n_workers=2)
+    DRPUClassifier(model, holdout=0.2, scenario="single-sample", random_state=0).fit(frame, "label")
+    out, err = capfd.readouterr()
+    assert "[0]" not in out + err
+    assert "XGBoost-PySpark" not in err
+    assert "Stage" not in err

@@ -43,7 +43,7 @@ HIDDEN = (100, 100)  # widths of the perceptron
 CHANNELS, AUTO_CHANNELS = (64,), (16,)  # of resnet9 if requested, and by default, for training on a CPU
 NETWORKS = ("auto", "perceptron", "resnet9")
 IMAGE_SIDE = 16  # smallest side of images for which convolutions are the default
-HEADS = ("softplus", "relu", "identity", "exp", "bounded")
+HEADS = ("softplus", "relu", "identity", "exp")
 OPTIMIZERS = ("adamw", "adam")
 DECAYS = ("cosine", "step", "constant")
 
@@ -71,7 +71,6 @@ class Options:
     views: str | None
     generator: str
     head: str
-    bound: float | None
     alphas: tuple[float, ...]
     share: float
     least_steps: int
@@ -83,12 +82,6 @@ class Options:
     def place(self) -> tuple[torch.device, torch.dtype]:
         """Device and type of the weights."""
         return pick_device(self.device), weight_dtype(self.settings.dtype)
-
-    def bound_of(self, alpha: float) -> float:
-        """The largest ratio of a bounded head: no ratio exceeds one over the prior, nor one over alpha."""
-        if self.bound is not None:
-            return self.bound
-        return 1 / alpha if alpha > 0 else np.inf
 
     def start(self, seed: int, rows: Rows) -> nn.Module:
         """An untrained network; a residual network of this library is standardised by the rows."""
@@ -150,9 +143,7 @@ def ratio_aim(options: Options, networks: Sequence[Network]) -> Aim:
     """The aim of density ratios, with a strength of the correction for each network."""
     device, _ = options.place
     alpha = torch.tensor([network.alpha for network in networks], dtype=torch.float64, device=device)
-    bound = [options.bound_of(network.alpha) for network in networks]
-    bounds = torch.tensor(bound, dtype=torch.float64, device=device)[:, None]
-    objective = RatioObjective(get_generator(options.generator), options.head, alpha, bounds)
+    objective = RatioObjective(get_generator(options.generator), options.head, alpha)
     return Aim(on_outputs(objective.risk), objective.criterion)
 
 
@@ -171,7 +162,6 @@ def make_function(
         weights={name: value.cpu().numpy() for name, value in state.items()},
         scaling=scaling,
         head=options.head,  # type: ignore[arg-type]
-        bound=options.bound_of(alpha) if options.head == "bounded" else None,
         views=options.views,
         dtype=options.settings.dtype,  # type: ignore[arg-type]
         alpha=None if options.head == "score" else alpha,
@@ -302,7 +292,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
     if learner.module is not None and learner.hidden is not None:
         raise ParameterError("hidden must be None with a module: it shapes the default network.")
     views = _views(learner)
-    alphas, bound = _alphas(learner), _bound(learner, head)
+    alphas = _alphas(learner)
     share = check_fraction("holdout", learner.holdout)
     auto = isinstance(learner.epochs, str) and check_choice("epochs", learner.epochs, ["auto"]) == "auto"
     name = _network(learner, shape)
@@ -315,7 +305,6 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         views=views,
         generator=generator,
         head=head,
-        bound=bound,
         alphas=alphas,
         share=share,
         least_steps=min(LEAST_STEPS, STEPS_A_ROW * n_unlabeled) if auto else 0,
@@ -392,16 +381,6 @@ def _alphas(learner: NetworkRatio) -> tuple[float, ...]:
         check_choice("alpha", learner.alpha, ["auto"])
         return ALPHAS
     return (check_prior("alpha", learner.alpha),)
-
-
-def _bound(learner: NetworkRatio, head: str) -> float | None:
-    if head != "bounded":
-        if learner.bound is not None:
-            raise ParameterError(f"bound must be None with head={head!r}: only head='bounded' has one.")
-        return None
-    if learner.bound is None and not isinstance(learner.alpha, str) and learner.alpha == 0:
-        raise ParameterError("bound must be given with head='bounded' and alpha=0, which bounds nothing.")
-    return None if learner.bound is None else check_real("bound", learner.bound, low=1)
 
 
 def _views(learner: NetworkRatio) -> str | None:

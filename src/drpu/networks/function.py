@@ -49,8 +49,6 @@ class NetworkFunction(Function):
         Of the columns, for a perceptron.
     head : str
         From the output to the log-ratio; ``"score"`` leaves it as it is.
-    bound : float or None
-        Largest ratio of the head ``"bounded"``.
     views : str or None
         Names of changes of images, over which outputs are averaged.
     dtype : str
@@ -79,8 +77,7 @@ class NetworkFunction(Function):
     input_shape: Annotated[tuple[Size, ...], Items(1, 4)]
     weights: Weights
     scaling: Scaling | None
-    head: Literal["softplus", "relu", "identity", "exp", "bounded", "score"]
-    bound: Annotated[float, Number(above=0)] | None
+    head: Literal["softplus", "relu", "identity", "exp", "score"]
     views: Annotated[str, Text(most=100)] | None
     dtype: Literal["float32", "tf32", "bfloat16", "float64"]
     alpha: Annotated[float, Number(0, 1)] | None
@@ -98,8 +95,6 @@ class NetworkFunction(Function):
             raise DataError(
                 f"scaling must have the shape of a row, {self.input_shape}, got {self.scaling.shift.shape}."
             )
-        if (self.bound is not None) is not (self.head == "bounded"):
-            raise DataError("bound must be given for the head 'bounded', and for no other head.")
         if self.network != "module":
             shapes = weight_shapes(self.network, self.input_shape, self.widths, self.members)
             check_weights(self.weights, shapes)
@@ -174,8 +169,7 @@ class NetworkFunction(Function):
         from drpu.networks.objectives import log_ratio_of
 
         output = torch.as_tensor(outputs(module, X, scaling=self.scaling, views=self.views, dtype=dtype))
-        bound = torch.tensor(self.bound or np.inf, dtype=torch.float64)
-        return np.asarray(log_ratio_of(self.head, output, bound).numpy(), dtype=np.float64)
+        return np.asarray(log_ratio_of(self.head, output).numpy(), dtype=np.float64)
 
     def _on_cpu(self) -> bool:
         from drpu.networks.device import pick_device

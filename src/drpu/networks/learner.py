@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 
+@dataclass(eq=False, repr=False)
 class NetworkRatio(RatioLearner):
     r"""Density ratio from a neural network, trained on the non-negative Bregman risk.
 
@@ -58,11 +60,9 @@ class NetworkRatio(RatioLearner):
         in [0, prior]. ``"auto"`` trains five networks at once, with values from 0.05
         to 0.6, and keeps the one with the lowest holdout risk; when there are too
         few rows to hold some out it is 0.3.
-    head : {"softplus", "relu", "identity", "exp", "bounded"}, default="softplus"
+    head : {"softplus", "relu", "identity", "exp"}, default="softplus"
         Function from the network's output to a ratio. ``relu`` and ``identity``, which is cut at zero
         after training only, need the ``lsif`` generator, because the others allow no ratio of zero.
-    bound : float, optional
-        Largest ratio of the ``bounded`` head; ``1 / alpha`` by default.
     hidden : tuple of int, optional
         Widths of the perceptron's layers, (100, 100) when not given. For ``resnet9`` one number, the
         channels of its first layer: (64,) when not given, which makes 6.6 million weights.
@@ -142,70 +142,36 @@ class NetworkRatio(RatioLearner):
     accepts_nd: ClassVar[bool] = True
     uses_holdout: ClassVar[bool] = True
 
-    def __init__(
-        self,
-        module: nn.Module | Callable[[], nn.Module] | None = None,
-        *,
-        network: str = "auto",
-        effort: str | None = None,
-        augment: str | Callable[[Tensor], Tensor] | None = None,
-        average_views: bool = False,
-        generator: str = "bkl",
-        alpha: float | str = "auto",
-        head: str = "softplus",
-        bound: float | None = None,
-        hidden: Sequence[int] | None = None,
-        epochs: int | str = "auto",
-        batch_size: int | str = "auto",
-        learning_rate: float = 3e-3,
-        optimizer: str = "adamw",
-        betas: tuple[float, float] = (0.9, 0.999),
-        weight_decay: float = 1.0,
-        decay: str = "cosine",
-        ema: float | None = 0.99,
-        early_stopping: bool = True,
-        holdout: float = 0.2,
-        teachers: int = 0,
-        rounds: int = 1,
-        students: int = 1,
-        refresh: int = 0,
-        mixup: bool = False,
-        accumulate_gradients: bool = False,
-        device: Any = "auto",
-        dtype: str = "float32",
-        random_state: int | np.random.RandomState | None = None,
-        verbose: int = 0,
-    ) -> None:
-        self.module = module
-        self.network = network
-        self.effort = effort
-        self.augment = augment
-        self.average_views = average_views
-        self.generator = generator
-        self.alpha = alpha
-        self.head = head
-        self.bound = bound
-        self.hidden = hidden
-        self.epochs = epochs
-        self.batch_size = batch_size
-        self.learning_rate = learning_rate
-        self.optimizer = optimizer
-        self.betas = betas
-        self.weight_decay = weight_decay
-        self.decay = decay
-        self.ema = ema
-        self.early_stopping = early_stopping
-        self.holdout = holdout
-        self.teachers = teachers
-        self.rounds = rounds
-        self.students = students
-        self.refresh = refresh
-        self.mixup = mixup
-        self.accumulate_gradients = accumulate_gradients
-        self.device = device
-        self.dtype = dtype
-        self.random_state = random_state
-        self.verbose = verbose
+    module: nn.Module | Callable[[], nn.Module] | None = None
+    _: KW_ONLY
+    network: str = "auto"
+    effort: str | None = None
+    augment: str | Callable[[Tensor], Tensor] | None = None
+    average_views: bool = False
+    generator: str = "bkl"
+    alpha: float | str = "auto"
+    head: str = "softplus"
+    hidden: Sequence[int] | None = None
+    epochs: int | str = "auto"
+    batch_size: int | str = "auto"
+    learning_rate: float = 3e-3
+    optimizer: str = "adamw"
+    betas: tuple[float, float] = (0.9, 0.999)
+    weight_decay: float = 1.0
+    decay: str = "cosine"
+    ema: float | None = 0.99
+    early_stopping: bool = True
+    holdout: float = 0.2
+    teachers: int = 0
+    rounds: int = 1
+    students: int = 1
+    refresh: int = 0
+    mixup: bool = False
+    accumulate_gradients: bool = False
+    device: Any = "auto"
+    dtype: str = "float32"
+    random_state: int | np.random.RandomState | None = None
+    verbose: int = 0
 
     def fit_checked(self, pair: SamplePair, holdout: SamplePair | None = None) -> NetworkFunction:
         """The density ratio of samples whose rows and weights have been checked by the caller."""
@@ -218,10 +184,6 @@ class NetworkRatio(RatioLearner):
             return made.fit_checked(pair, holdout)
         options = check_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
         if check_integer("teachers", self.teachers, low=0):
-            if self.head == "bounded" and self.bound is None:
-                raise ParameterError(
-                    "bound must be given with head='bounded' and teachers: a student has no alpha."
-                )
             return fit_in_rounds(self, pair, holdout)
         if (self.rounds, self.students, self.refresh, bool(self.mixup)) != (1, 1, 0, False):
             raise ParameterError(
@@ -248,7 +210,7 @@ class NetworkScore(NetworkRatio, ScoreLearner):
 
 
 _RATIO_ONLY = (
-    "alpha", "bound", "effort", "generator", "head", "teachers", "rounds", "students", "refresh", "mixup",
+    "alpha", "effort", "generator", "head", "teachers", "rounds", "students", "refresh", "mixup",
 )  # fmt: skip
 
 

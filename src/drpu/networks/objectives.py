@@ -19,7 +19,7 @@ from drpu.networks.loop import Batch, Criterion, Forward, Loss
 
 # The output at which the ratio is 1, which is its mean over unlabeled rows: the initial output.
 START = {
-    "softplus": math.log(math.e - 1), "relu": 1.0, "identity": 1.0, "exp": 0.0, "bounded": 0.0, "score": 0.0,
+    "softplus": math.log(math.e - 1), "relu": 1.0, "identity": 1.0, "exp": 0.0, "score": 0.0,
 }  # fmt: skip
 LOW = -15.0  # below this output log softplus is computed by its series
 QUANTILES = 4096  # size of the table of Beta quantiles
@@ -27,8 +27,8 @@ QUANTILES = 4096  # size of the table of Beta quantiles
 Objective: TypeAlias = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Risk]
 
 
-def ratio_of(head: str, output: Tensor, bound: Tensor) -> Tensor:
-    """The ratio that a head makes of outputs; only ``bounded`` uses ``bound``, which broadcasts."""
+def ratio_of(head: str, output: Tensor) -> Tensor:
+    """The ratio that a head makes of outputs."""
     match head:
         case "softplus":
             return F.softplus(output)
@@ -36,13 +36,11 @@ def ratio_of(head: str, output: Tensor, bound: Tensor) -> Tensor:
             return F.relu(output)
         case "exp":
             return output.exp()
-        case "bounded":
-            return bound.to(output) * torch.sigmoid(output)
         case _:  # the identity, for modules that are linear in their weights
             return output
 
 
-def log_ratio_of(head: str, output: Tensor, bound: Tensor) -> Tensor:
+def log_ratio_of(head: str, output: Tensor) -> Tensor:
     """The logarithm of the ratio, computed so that small ratios keep their order; outputs for a score."""
     match head:
         case "softplus":  # log softplus(g) = g - exp(g) / 2 + ...: no logarithm of a tiny number far below 0
@@ -50,8 +48,6 @@ def log_ratio_of(head: str, output: Tensor, bound: Tensor) -> Tensor:
             return torch.where(output < LOW, output - output.clamp(max=0).exp() / 2, upper)
         case "relu" | "identity":  # outputs below 0 are ratios of 0
             return F.relu(output).log()
-        case "bounded":
-            return bound.to(output).log() + F.logsigmoid(output)
         case _:
             return output
 
@@ -63,7 +59,6 @@ class RatioObjective:
     generator: Generator
     head: str  # from outputs to ratios
     alpha: Tensor  # strength of the correction
-    bound: Tensor  # largest ratio of a bounded head
 
     def risk(
         self,
@@ -92,7 +87,7 @@ class RatioObjective:
     def _link(self, output: Tensor) -> Tensor:
         # LSIF uses ratios, the other generators use log-ratios.
         link = ratio_of if self.generator.name == "lsif" else log_ratio_of
-        return link(self.head, output, self.bound)
+        return link(self.head, output)
 
     def _options(self, positive_weight: Tensor | None, unlabeled_weight: Tensor | None) -> dict[str, Any]:
         weights = {"positive_weight": positive_weight, "unlabeled_weight": unlabeled_weight}

@@ -12,7 +12,7 @@ from torch import nn
 
 from drpu.exceptions import ArtifactError
 from drpu.functions.features import CLIP
-from drpu.functions.onnx import Graph, onnx_log_softplus, onnx_softplus
+from drpu.functions.onnx import Graph, onnx_log_softplus
 from drpu.networks.augment import test_views
 from drpu.networks.function import NetworkFunction
 from drpu.networks.modules import Ensemble, ResNet9, image_shape
@@ -25,8 +25,6 @@ def network_scores(graph: Graph, function: NetworkFunction, X: str) -> str:
     match function.head:
         case "softplus":
             return onnx_log_softplus(graph, x, LOW)
-        case "bounded":
-            return op("Sub", float(np.log(function.bound or np.inf)), onnx_softplus(graph, op("Neg", x)))
         case "relu" | "identity":
             return op("Log", op("Max", x, [[0.0]]))
         case _:

@@ -133,11 +133,8 @@ class _Rounds:
             return
         assert training.holdout is not None
         assert positive.weight is not None
-        bound = torch.tensor(options.bound_of(0.0), dtype=torch.float64)
         outputs = (training.score(pool).cpu() for pool in (positive, *training.holdout))
-        own, *held = (
-            mean_log_ratio(list(log_ratio_of(options.head, each, bound).numpy())) for each in outputs
-        )
+        own, *held = (mean_log_ratio(list(log_ratio_of(options.head, each).numpy())) for each in outputs)
         used = self.weight > 0  # the other rows are not in the pool
         scores = np.zeros(len(self.rows))
         scores[used] = own

@@ -12,6 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.utils import check_random_state
 
 from drpu._checks import check_integer, check_real
+from drpu._progress import part, progress
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import MOST_COLUMNS, Cells, range_limits
 from drpu.core.tails import ScoreTails
@@ -174,7 +175,8 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
                 f"got {type(label).__name__} and {type(weight).__name__}."
             )
         self._check_parameters()
-        found, table = self.survey(frame, label, weight)
+        with part(0.1):
+            found, table = self.survey(frame, label, weight)
         labels, sizes = _merged(found, label)
         positive, classes = read_labels(labels)
         n_positive = int(sizes[positive].sum())
@@ -182,9 +184,12 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
         plan = Plan(table, label, weight, self.key, labels[positive], held, self.salt())
         with self.rows(frame, plan) as rows:
             folds = 1 if isinstance(held, float) else int(held)
-            counts, mass = rows.totals(folds)
-            functions = [_train(rows, fold, mass) for fold in range(folds)]
-            tails = held_out_tails(rows, functions)
+            with part(0.1):
+                counts, mass = rows.totals(folds)
+            with part(0.6):
+                functions = [_train(rows, fold, mass) for fold in progress(range(folds), total=folds)]
+            with part(0.1):
+                tails = held_out_tails(rows, functions)
             ranges = _ranges(rows)
         n_u, n_p = (int(n) for n in counts.sum(axis=0))
         total = mass.sum(axis=0)

@@ -18,8 +18,8 @@ from drpu.core.shift.columns import NEIGHBOURS, RANGE_SHARES, Cells, count_colum
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ClusterError, DataTypeError
 from drpu.functions.trees import BoostedFunction, Trees, trees_from_xgboost
-from drpu.ratios.clusters import MOST_LABELS, Counts, FrameLearner, Plan, feature_columns
-from drpu.scale.spark import add_up, share, wall_clock
+from drpu.ratios.clusters import MOST_LABELS, Counts, FrameFit, FrameLearner, Plan, feature_columns
+from drpu.scale.spark import add_up, plain_errors, quiet, share, wall_clock
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import ColumnSummary, TableSummary
@@ -74,6 +74,11 @@ class SparkBoosted(FrameLearner):
     min_mass: float = 5.0
     n_workers: int | None = None
 
+    def fit_frame(self, frame: Any, *arguments: Any) -> FrameFit:  # noqa: D102
+        quiet(frame)
+        with plain_errors():
+            return super().fit_frame(frame, *arguments)
+
     def survey(self, frame: Any, label: str, weight: str | None) -> tuple[Counts, TableEncoder]:  # noqa: D102
         require("xgboost", extra="spark", for_="SparkBoosted")
         require("pyarrow", extra="data", for_="SparkBoosted")
@@ -108,6 +113,7 @@ class SparkBoosted(FrameLearner):
             "repartition_random_shuffle": True,  # training fails on partitions that are sorted by label
             "missing": float("nan"),
             "verbosity": 0,
+            "verbose": False,  # a line for each round
         }
 
     def _check_parameters(self) -> None:

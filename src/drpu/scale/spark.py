@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import logging
 import pickle
+import re
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from drpu._optional import require
 from drpu.classifier.base import RatioClassifier
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError
+from drpu.exceptions import ClusterError, DataError, MissingExtraError
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
 
 TYPES = {"i": "long", "u": "long", "f": "double", "b": "boolean"}  # types of labels; other labels are strings
@@ -33,8 +37,39 @@ def count(
             if part.n:
                 yield shared.value.count(part.rows, sample_weight=part.weight)
 
-    total: ScoreTails = add_up(frame.select(*kept), counts, classifier.fitted_.no_counts())
+    with plain_errors():
+        total: ScoreTails = add_up(frame.select(*kept), counts, classifier.fitted_.no_counts())
     return total
+
+
+@contextmanager
+def plain_errors() -> Iterator[None]:
+    """Say in one line what to do if the Python of the executors lacks a package; Spark says it in forty."""
+    try:
+        yield
+    except MissingExtraError:
+        raise
+    except Exception as error:  # any error of Spark, of the connection to it, or of XGBoost
+        missing = re.search(r"No module named '([\w.]+)'", str(error))
+        if missing is None:
+            raise
+        raise ClusterError(
+            f"the Python of the Spark executors has no module {missing[1]!r}: before the session starts, set "
+            "the environment variable PYSPARK_PYTHON to a Python that has drpu on every machine, on a single "
+            f"machine to {sys.executable}."
+        ) from None
+
+
+def quiet(frame: Any) -> None:
+    """Switch off the messages of XGBoost, unless the user has set their level, and Spark's own bar."""
+    for name in ("XGBoost-PySpark", "SparkXGBClassifier"):
+        logger = logging.getLogger(name)
+        if logger.level == logging.NOTSET:
+            logger.setLevel(logging.WARNING)
+    with suppress(Exception):  # no public function switches it off in a running session
+        bar = frame.sparkSession.sparkContext._jsc.sc().progressBar()
+        if bar.isDefined():
+            bar.get().stop()
 
 
 class _Here:
