@@ -553,6 +553,17 @@ def central_trade() -> str:
     return _table([*head, "identified, of those within 0.03", "error where identified"], lines, source)
 
 
+def central_windows() -> str:
+    """Accuracy in the period after a window, with labels as trained."""
+    source = _read("central")
+    names = ("accuracy_before", "accuracy", "accuracy_known", "majority")
+    lines = [
+        [table.replace("_", " "), *(f"{p[k]:.1%}" for k in names)]
+        for table, p in source["default"]["windows"].items()
+    ]
+    return _table(["table", "before", "now", "training prior known", "majority class"], lines, source)
+
+
 def halves() -> str:
     """Errors of the covariance of two halves of the columns, beside the rules of the library."""
     source = _read("halves")
@@ -593,6 +604,7 @@ TABLES = {
     "central_choice": central_choice,
     "central_curve": central_curve,
     "central_trade": central_trade,
+    "central_windows": central_windows,
     "halves": halves,
     "rare": rare,
     "answers": answers,
