@@ -41,6 +41,7 @@ from drpu.exceptions import DRPUWarning
 
 NEAR, FAR = 0.03, 0.10
 FEWEST = 10  # fits of a table for which its own coverage is shown
+COMMAND = "python -m benchmarks.central --cache CACHE --quick-cache QUICK"
 HALF = 0.35  # weight of fits at a prior of 0.5, which is nobody's own prior, in the choice of constants
 
 Row = dict[str, Any]
@@ -423,7 +424,7 @@ def main() -> None:
             print(t, {k: round(v, 3) for k, v in part.items() if v is not None})
     content["curve"] = curve()
     if not options.dry:
-        print("wrote", write_results("central", "python -m benchmarks.central --cache CACHE", **content))
+        print("wrote", write_results("central", COMMAND, **content))
 
 
 if __name__ == "__main__":

@@ -317,6 +317,36 @@ def months_by_table() -> str:
     return _table(["accuracy", *rules], lines, source)
 
 
+def month_aims() -> str:
+    """The aims for real periods and what was measured."""
+    source = _read("months")
+    words = {True: "reached", False: "missed", None: "not measured"}
+    lines = [
+        [
+            aim["what"],
+            "" if aim["value"] is None else f"{aim['value']:.3f}",
+            _bound(aim),
+            words[aim["reached"]],
+        ]
+        for aim in source["targets"]
+    ]
+    return _table(["", "measured", "aim", ""], lines, source)
+
+
+def _bound(aim: dict[str, Any]) -> str:
+    least, most = aim["least"], aim["most"]
+    return f"at least {least:g}" if most is None else f"at most {most:g}"
+
+
+def moving_months() -> str:
+    """Accuracy in months whose priors differ widely, means over tables."""
+    source = _read("months")
+    rates = source.get("moving", {})
+    rules = list(next(iter(rates.values()))["all"]) if rates else []
+    lines = [[rate, *(f"{tables['all'][rule]:.3f}" for rule in rules)] for rate, tables in rates.items()]
+    return _table(["labelled", *rules], lines, source)
+
+
 def _month_figures(found: dict[str, Any]) -> list[str]:
     error, holds = found["error"], found["cells_hold"]
     return [
@@ -523,6 +553,17 @@ def central_trade() -> str:
     return _table([*head, "identified, of those within 0.03", "error where identified"], lines, source)
 
 
+def central_windows() -> str:
+    """Accuracy in the period after a window, with labels as trained."""
+    source = _read("central")
+    names = ("accuracy_before", "accuracy", "accuracy_known", "majority")
+    lines = [
+        [table.replace("_", " "), *(f"{p[k]:.1%}" for k in names)]
+        for table, p in source["default"]["windows"].items()
+    ]
+    return _table(["table", "before", "now", "training prior known", "majority class"], lines, source)
+
+
 def halves() -> str:
     """Errors of the covariance of two halves of the columns, beside the rules of the library."""
     source = _read("halves")
@@ -563,6 +604,7 @@ TABLES = {
     "central_choice": central_choice,
     "central_curve": central_curve,
     "central_trade": central_trade,
+    "central_windows": central_windows,
     "halves": halves,
     "rare": rare,
     "answers": answers,
@@ -576,6 +618,8 @@ TABLES = {
     "mixed": mixed,
     "months": months,
     "months_by_table": months_by_table,
+    "month_aims": month_aims,
+    "moving_months": moving_months,
     "shift": shift,
     "teaching": teaching,
     "intervals": intervals,

@@ -110,6 +110,7 @@ def test_periods_with_other_priors_are_not_adapted_to_at_once_without_a_word(run
     with pytest.warns(MixedPeriodsWarning, match="adapt_by"):
         clf.adapt(mixed)
     clf.adapt(mixed[mixed["month"] == MONTHS[0]])  # one period: no warning
+    clf.predict(mixed)  # and periods are no strange column
     for words in ("adapt toy.drpu good.parquet", "predict toy.drpu good.parquet --adapt --out x.csv"):
         code, _, err = run(words)
         assert code == 0

@@ -113,7 +113,7 @@ def test_a_budget_decides_before_a_cost(run):
     assert "the budget; the cost is used for expected costs only" in out
 
 
-def test_advice_about_values_in_a_file_works_where_it_is_given(run, folder):
+def test_tables_with_categories_are_evaluated_and_advice_about_their_values_works(run, folder):
     rng = np.random.default_rng(0)
     X, y = make_gaussian_pu(200, 600, prior=0.5, separation=4, random_state=0).X_y()
     levels = rng.choice(["web", "desk"], len(X))
@@ -127,15 +127,27 @@ def test_advice_about_values_in_a_file_works_where_it_is_given(run, folder):
     code, _, err = run(f"adapt ways.drpu ways-june.csv --out june.drpu {advice}")
     assert code == 0
     assert "[kept-values]" not in err
-
-
-@pytest.mark.parametrize("line", ["evaluate ways.drpu true-ways.csv --label truth"])
-def test_tables_with_categories_are_evaluated(run, folder, line):
-    table = pa.csv.read_csv(folder / "ways.csv")
     pa.csv.write_csv(table.rename_columns(["a", "way", "truth"]), folder / "true-ways.csv")
-    found = answer(run(f"{line} --json"))["evaluation"]
+    found = answer(run("evaluate ways.drpu true-ways.csv --label truth --json"))["evaluation"]
     assert found["n"] == 800
     assert 0 < found["accuracy"]["value"] <= 1
+
+
+def test_a_backtest_is_shown_at_fit_by_inspect_and_in_json(run, folder):
+    rng = np.random.default_rng(0)
+    month, positive = np.repeat([1, 2, 3, 4], 400), rng.random(1600) < 0.3
+    labels = (positive & (rng.random(1600) < 0.4)).astype(int)
+    columns = {"a": rng.normal(3.0 * positive), "month": month, "y": labels}
+    pa.csv.write_csv(pa.table(columns), folder / "past.csv")
+    words = "fit past.csv --label y --period month --scenario single-sample --model kernel --out past.drpu"
+    code, out, err = run(words)
+    assert code == 0, err
+    found = answer(run("inspect past.drpu --json"))
+    assert found["period"] == "month"
+    n = len(found["backtest"]["periods"])
+    assert n >= 2
+    for text in (out, run("inspect past.drpu")[1]):
+        assert f"{n}. Each period was read by a fit" in text
 
 
 @pytest.fixture(scope="module")

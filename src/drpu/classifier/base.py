@@ -21,7 +21,13 @@ from drpu.classifier.budget import budget_depth, budget_threshold, share_for_pre
 from drpu.classifier.explain import Reasons, contribution_table, reasons_of
 from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
-from drpu.classifier.groups import evaluations_by_group, plans_by_group, priors_by_group, with_one_period
+from drpu.classifier.groups import (
+    evaluations_by_group,
+    plans_by_group,
+    priors_by_group,
+    with_one_period,
+    without_period,
+)
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, PUClassifier, Record, Reduction, try_rows
 from drpu.classifier.validation import check_rows
@@ -169,8 +175,8 @@ class RatioClassifier(PUClassifier):
         return self._checked().log_ratio(self._checked_rows(X))
 
     def _checked_rows(self, X: Rows) -> Rows:
-        """Rows in the form that the model accepts."""
-        return check_rows(self, X, model=self._checked().model)
+        """Rows in the form that the model accepts; the column of periods of training is none of it."""
+        return check_rows(self, without_period(self, X)[1], model=self._checked().model)
 
     def _checked(self) -> FittedRatio:
         self._check_fitted()

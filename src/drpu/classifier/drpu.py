@@ -133,6 +133,8 @@ class DRPUClassifier(RatioClassifier):
 
     Attributes
     ----------
+    labelling_rates_ : dict or None
+        Rate of labelling in each cell of the columns ``labelled_by``, as :class:`Figure` with limits.
     train_prior_ : PriorEstimate
         Prior of the training population.
     test_prior_, prior_ : PriorEstimate
@@ -192,12 +194,12 @@ class DRPUClassifier(RatioClassifier):
         sample_weight: Any = None,
         groups: Any = None,
         periods: Any = None,
-        label_delay: int = 0,
-        backtest: bool = True,
-        propensity: Any = None,
         negative_label: Any = None,
         audits: Any = None,
         labelled_by: Any = None,
+        propensity: Any = None,
+        label_delay: int = 0,
+        backtest: bool = True,
     ) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
 
@@ -221,15 +223,6 @@ class DRPUClassifier(RatioClassifier):
             a table, which is then no feature. Past periods are read by fits to the rows before them, and
             the labelled shares show how well (``backtest_``). Later, ``adapt`` believes its readings as far
             as they were right. Needs ``scenario="single-sample"`` and a constant labelling rate.
-        label_delay : int, default=0
-            Number of last periods whose labels are not complete yet.
-        backtest : bool, default=True
-            Whether to make the backtest, which costs at most six more fits.
-        propensity : array-like of shape (n,) or mapping, optional
-            Probability that a positive like each row is labelled, if positives are labelled at different,
-            known rates: one value per row, or a mapping from the values of the column ``labelled_by``, from
-            tuples of values if it names several. Labelled rows get weights in inverse proportion;
-            values of other rows are not used.
         negative_label : label, optional
             A third label, of rows that are known to be negative; rows with a missing label are unlabeled. The
             negatives are part of the population in a single sample and come beside it in a case-control
@@ -242,6 +235,15 @@ class DRPUClassifier(RatioClassifier):
             The columns that decide who gets labelled, such as a branch or a month; positions if ``X`` is an
             array. Their rates of labelling come from ``audits`` or from ``propensity``, and are in
             ``labelling_rates_`` with their limits.
+        propensity : array-like of shape (n,) or mapping, optional
+            Probability that a positive like each row is labelled, if positives are labelled at different,
+            known rates: one value per row, or a mapping from the values of the column ``labelled_by``, from
+            tuples of values if it names several. Labelled rows get weights in inverse proportion;
+            values of other rows are not used.
+        label_delay : int, default=0
+            Number of last periods whose labels are not complete yet.
+        backtest : bool, default=True
+            Whether to make the backtest, which costs at most six more fits.
 
         Returns
         -------

@@ -128,12 +128,19 @@ def _decided(
     return replace(group, classifier=there, flagged=flagged)
 
 
-def with_one_period(classifier: Any, X: Any) -> Any:
-    """``X``, scored and without the column of periods of training, if it has one; warns if priors differ."""
+def without_period(classifier: Any, X: Any) -> tuple[Any, Any]:
+    """The periods of the rows, if ``X`` has the column of periods of training, and the other columns."""
     by = classifier.fitted_.period
     if by is None or not is_frame(X) or by not in read_frame(X).names:
+        return None, X
+    return group_values(classifier, X, by)
+
+
+def with_one_period(classifier: Any, X: Any) -> Any:
+    """``X``, scored if it has the column of periods of training; warns if their priors differ."""
+    by, (values, X) = classifier.fitted_.period, without_period(classifier, X)
+    if values is None:
         return X
-    values, X = group_values(classifier, X, by)
     scored = score_once(classifier, X)
     if len(_distinct(values)[0]) > 1:
         with silent():

@@ -14,7 +14,7 @@ from typing import Any
 
 from drpu._progress import say_above
 from drpu.exceptions import DRPUError, DRPUWarning, ExtraColumnsWarning
-from drpu.report.texts import ONLY_PRIOR, figure_text, share, value_text
+from drpu.report.texts import ONLY_PRIOR, backtest_text, figure_text, share, value_text
 
 FIGURES = ("accuracy", "precision", "recall", "flagged", "cost")
 
@@ -93,6 +93,8 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "labelled_share": fitted.labelled_fraction,
         "scenario": "single-sample" if fitted.labelled_fraction > 0 else "case-control",
         "other_scenario_prior": fitted.in_other_scenario(),
+        "period": fitted.period,
+        "backtest": fitted.backtest,
         "notes": [asdict(note) | {"text": note.text(command_line=True)} for note in fitted.notes],
     }
 
@@ -104,6 +106,7 @@ def by_group(groups: Any, by: str) -> tuple[dict[str, Any], tuple[list[str], lis
         own = {
             name: getattr(group, name) for name in ("n", "flagged", "alone", "weight", "p_value", "warnings")
         }
+        own |= {"moved_columns": list(group.classifier.moved_columns_)}
         facts.append({"data": f"{by}={group.name}", "rows": own.pop("n")} | standing(group.classifier) | own)
         threshold = f"{group.classifier.threshold_:.3g}"
         cells = [
@@ -128,9 +131,10 @@ def prior_cells(found: Any) -> list[str]:
 
 
 def table_lines(values: dict[str, Any]) -> dict[str, str]:
-    """What was found in the training table, from :func:`learnt`."""
-    notes = values["notes"]
-    return {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
+    """What was found in the training table and in past periods, from :func:`learnt`."""
+    notes, past = values["notes"], values["backtest"]
+    lines = {} if past is None else {"past periods": f"{len(past.periods)}. {backtest_text(past)}"}
+    return lines | {"table" if k == 0 else f"table ({k + 1})": note["text"] for k, note in enumerate(notes)}
 
 
 PRIOR_SHIFT_ONLY = " (ranges that hold for a change of the prior only)"

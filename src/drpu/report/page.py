@@ -223,7 +223,7 @@ FIGURES = (
         "How well past periods would have been read",
         "",
         lambda data: plots.BacktestDisplay(data.past),
-        texts.backtest_text,
+        lambda data: texts.backtest_text(data.past),
         applies=lambda data: bool(data.past.periods),
     ),
     PageFigure("priors", "Shares of positives", "With their intervals.", _priors, _prior_limits),

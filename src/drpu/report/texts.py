@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from drpu.core.prior.estimate import PriorEstimate
+    from drpu.core.shift.periods import Backtest
     from drpu.report.data import ReportData
 
 FIGURES = {
@@ -291,7 +292,7 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
             for past in data.past.periods
         ]
         names = ("period", "rows", "labels", "move by the labels", "move as read")
-        note = f"Factors by which the odds of a positive moved. {backtest_text(data)}"
+        note = f"Factors by which the odds of a positive moved. {backtest_text(data.past)}"
         yield (
             "How well past periods would have been read",
             note,
@@ -304,12 +305,12 @@ def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:
         yield "What the audit changed", "", TextTable(("", "before the audit", "with the answers"), rows)
 
 
-def backtest_text(data: ReportData) -> str:
+def backtest_text(past: Backtest) -> str:
     """How far readings of past periods are believed."""
     return (
         "Each period was read by a fit to the rows before it. Where such a reading moves the log-odds by 1, "
-        f"{data.past.slope:.2f} of it is believed; readings were wrong by a factor of "
-        f"{math.exp(data.past.spread):.2f} (one standard deviation of the log-odds)."
+        f"{past.slope:.2f} of it is believed; readings were wrong by a factor of "
+        f"{math.exp(past.spread):.2f} (one standard deviation of the log-odds)."
     )
 
 

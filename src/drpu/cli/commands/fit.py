@@ -115,7 +115,7 @@ def fit(
             "threshold": f"ratio above {classifier.threshold_:.3g}",
         }
         | decision_lines(values)
-        | table_lines({"notes": [note for note in values["notes"] if note["code"] in _SAID]})
+        | table_lines(values | {"notes": [note for note in values["notes"] if note["code"] in _SAID]})
         | {"written": f"{out} ({size(written)}, no training rows)"}
         | _next_step(classifier, out, train if unlabeled is None else unlabeled),
     )
