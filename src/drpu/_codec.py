@@ -411,20 +411,18 @@ class _OneOf:
 
 @dataclass(frozen=True)
 class _Tuple:
-    """A tuple, with one rule for all items or one rule for each place."""
+    """A tuple, with a rule for each place; if it is ``endless``, one rule for all items."""
 
-    every: _Rule | None
-    each: tuple[_Rule, ...]
+    rules: tuple[_Rule, ...]
+    endless: bool
     items: Items
     tags: ClassVar[tuple[str, ...]] = ("list",)
 
     def convert(self, value: Any, walk: _Walk) -> Any:
         self.items.check(value, walk)
-        if self.every is not None:
-            found = walk.inside((i, self.every, item) for i, item in enumerate(value))
-        else:
-            walk.need(len(value) == len(self.each), f"of {len(self.each)} items", len(value))
-            found = walk.inside((i, rule, value[i]) for i, rule in enumerate(self.each))
+        rules = self.rules * len(value) if self.endless else self.rules
+        walk.need(len(value) == len(rules), f"of {len(rules)} items", len(value))
+        found = walk.inside(zip(range(len(value)), rules, value, strict=True))
         return found if walk.writes else tuple(found)
 
 
@@ -498,14 +496,8 @@ class _Either:
 
 # -- rules from annotations --------------------------------------------------------------------
 
-_DEFAULTS: dict[Any, Any] = {
-    float: Number(),
-    int: Whole(),
-    str: Text(),
-    bytes: Blob(),
-    tuple: Items(),
-    dict: Items(),
-}
+_DEFAULTS: dict[Any, Any] = {float: Number(), int: Whole(), str: Text(), bytes: Blob()}
+_DEFAULTS |= dict.fromkeys((tuple, dict), Items())
 
 
 def _rule(hint: Any) -> _Rule:
@@ -529,7 +521,7 @@ def _rule(hint: Any) -> _Rule:
         return _OneOf(tuple(dict.fromkeys(_TAGS[type(arg)] for arg in args)), args)
     if origin is tuple and args:
         endless = args[-1] is Ellipsis
-        return _Tuple(_rule(args[0]) if endless else None, () if endless else tuple(map(_rule, args)), given)
+        return _Tuple(tuple(map(_rule, args[:1] if endless else args)), endless, given)
     if origin is dict and args and args[0] is str:
         return _Dictionary(_rule(args[1]), given)
     if origin in (bool, NoneType):

@@ -129,6 +129,21 @@ def test_numbers_that_no_data_have_are_refused(place, value, clf, data, tmp_path
         load(path)
 
 
+def test_rows_of_an_audit_that_are_not_counted_are_refused(clf, tmp_path):
+    rows = np.random.default_rng(2).normal(0.5, 1.5, size=(120, 3))
+    answers = Audit.random(np.arange(40), (rows[:40, 0] > 1).astype(int))
+    save(clf.adapt(rows, audit=answers), tmp_path / "a.drpu")
+    manifest, parts = unpacked((tmp_path / "a.drpu").read_bytes())
+    arrays = {
+        name: array.copy() for name, array in safetensors.numpy.load(parts["arrays.safetensors"]).items()
+    }
+    arrays["fitted.anchor.tails.counts"][:] = 0
+    parts["arrays.safetensors"] = safetensors.numpy.save(arrays)
+    (tmp_path / "a.drpu").write_bytes(repacked(manifest, parts))
+    with pytest.raises(ArtifactError, match="anchor"):
+        load(tmp_path / "a.drpu")
+
+
 # -- archives of estimators ----------------------------------------------------------------------
 
 

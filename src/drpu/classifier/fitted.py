@@ -354,6 +354,10 @@ class AnchorRecord(Kept):
     prior: PriorEstimate
     moved: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not self.tails.counts.any():
+            raise DataError("the tails of an anchor must count its rows.")
+
     def anchor(self) -> Anchor:
         """The object of which this is the record."""
         return Anchor(self.tails.tails(), self.prior, self.moved)
