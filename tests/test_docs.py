@@ -148,6 +148,14 @@ def test_the_design_names_every_package_and_numbers_its_decisions():
         assert all(f"*{part}.*" in record for part in ("Context", "Choice", "Consequence")), record
 
 
+def test_the_search_of_the_site_works_in_pages_that_are_opened_as_files():
+    settings = (ROOT / "mkdocs.yml").read_text()
+    assert re.search(r"^  - offline\b", settings, re.M)  # the index is a script, too
+    (script,) = re.findall(r"polyfills: \[(.*)\]", settings)
+    assert "iframe-worker" in script  # otherwise the plugin loads a script of this name over the network
+    assert "window.Worker = " in (ROOT / "docs" / script).read_text()
+
+
 def test_result_tables_come_from_result_files():
     results = load_file("results")
     pages = [path.read_text() for path in sorted((ROOT / "docs").rglob("*.md"))]

@@ -83,17 +83,6 @@ def test_intervals_count_groups(toy):
     assert clf.tails_.n == pytest.approx(600)
 
 
-def test_groups_of_both_samples_are_matched_by_value(toy):
-    clf = DRPUClassifier("classifier", random_state=0)
-    clf.fit_pu(
-        toy.positive, toy.unlabeled, positive_groups=np.arange(150) // 3, unlabeled_groups=np.arange(600) // 3
-    )
-    assert clf.tails_.n_positive == pytest.approx(50)
-    assert clf.tails_.n == pytest.approx(200)
-    with pytest.raises(DataError, match="unlabeled_groups must be given too"):
-        clf.fit_pu(toy.positive, toy.unlabeled, positive_groups=np.arange(150))
-
-
 @pytest.mark.parametrize(
     ("groups", "message"),
     [

@@ -14,7 +14,13 @@ from drpu.functions.folds import Folds
 from drpu.report import render_report
 from drpu.report.whatif import EXACT, FIGURES
 
-CHROMIUM = os.environ.get("DRPU_CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser")
+CHROMIUM = (
+    os.environ.get("DRPU_CHROMIUM")
+    or shutil.which("chromium")
+    or shutil.which("chromium-browser")
+    # where "playwright install chromium" puts it
+    or next(map(str, Path.home().glob(".cache/ms-playwright/chromium-*/chrome-linux*/chrome")), None)
+)
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
 

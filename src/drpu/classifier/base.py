@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
-from drpu._checks import check_fraction, check_integer, check_real, check_weights
+from drpu._checks import check_choice, check_fraction, check_integer, check_real, check_weights
 from drpu._samples import n_rows
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
@@ -724,6 +724,7 @@ class RatioClassifier(PUClassifier):
         *,
         n: int | None = None,
         width: float | None = None,
+        purpose: str = "both",
         population: str = "auto",
         level: float = 0.95,
         random_state: Any = None,
@@ -743,6 +744,9 @@ class RatioClassifier(PUClassifier):
         width : float, optional
             Width that the interval of the prior should have: the smallest number of rows
             that is expected to reach it is planned.
+        purpose : {"both", "prior", "labels"}, default="both"
+            What the answers are for. On tables with real periods one design was the best for both, so the
+            same rows are chosen; ``width``, which is about the prior, cannot be given for ``"labels"``.
         population : {"auto", "new", "training", "unlabeled"}, default="auto"
             Where the rows come from. ``"new"``: from any time or place; the counts of their scores
             show how far the prior has changed since training. ``"training"``: new rows of the same
@@ -766,6 +770,9 @@ class RatioClassifier(PUClassifier):
         --------
         adapt : Accepts ``audit=plan.answer(labels)``.
         """
+        check_choice("purpose", purpose, ("both", "prior", "labels"))
+        if purpose == "labels" and width is not None:
+            raise ParameterError("width must be None with purpose='labels': it is about the prior; give n.")
         self._check_fitted()
         return plan_rows(
             self, X, n=n, width=width, population=population, level=level, random_state=random_state

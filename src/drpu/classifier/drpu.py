@@ -325,8 +325,6 @@ class DRPUClassifier(RatioClassifier):
         *,
         positive_weight: Any = None,
         unlabeled_weight: Any = None,
-        positive_groups: Any = None,
-        unlabeled_groups: Any = None,
     ) -> Self:
         """Fit the classifier to a positive and an unlabeled sample; labels are 1 and 0.
 
@@ -345,9 +343,6 @@ class DRPUClassifier(RatioClassifier):
             change the labelled fraction of the population.
         unlabeled_weight : array-like of shape (n_unlabeled,), optional
             Weights of the unlabeled rows.
-        positive_groups, unlabeled_groups : array-like, optional
-            Which rows depend on each other, as ``groups`` in :meth:`fit`; equal values in
-            both are one group.
 
         Returns
         -------
@@ -367,8 +362,6 @@ class DRPUClassifier(RatioClassifier):
             positive_weight,
             unlabeled_weight,
             model=model,
-            positive_groups=positive_groups,
-            unlabeled_groups=unlabeled_groups,
         )
         known = None
         if negative is not None:

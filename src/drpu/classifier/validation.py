@@ -278,8 +278,6 @@ def pair_pu(
     unlabeled_weight: Any,
     *,
     model: Accepts,
-    positive_groups: Any = None,
-    unlabeled_groups: Any = None,
 ) -> tuple[SamplePair, Classes]:
     """Positive and unlabeled samples that were passed separately; labels are 1 and 0.
 
@@ -295,8 +293,7 @@ def pair_pu(
     n = n_rows(positive)
     rows = stack_rows(positive, unlabeled)  # the same array type for both
     weights = _both_weights(n, n_rows(unlabeled), positive_weight, unlabeled_weight)
-    groups = _both_groups(n, n_rows(unlabeled), positive_groups, unlabeled_groups)
-    whole = Sample(rows, weights, groups)
+    whole = Sample(rows, weights)
     first = np.arange(len(whole)) < n
     return SamplePair(_some(whole, first), _some(whole, ~first)), np.array([0, 1])
 
@@ -311,25 +308,6 @@ def _both_weights(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: A
     ):
         parts.append(np.ones(n) if given is None else unit_weights(check_weights(name, given, n)))
     return np.concatenate(parts)
-
-
-def _both_groups(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> IntArray | None:
-    """Group numbers of all rows; the same value in both samples is the same group."""
-    if positive is None and unlabeled is None:
-        return None
-    if positive is None or unlabeled is None:
-        name = "positive_groups" if positive is None else "unlabeled_groups"
-        raise DataError(
-            f"{name} must be given too: the rows of a group can be in both samples. "
-            "Give a row without a group a value of its own."
-        )
-    parts = [column_or_1d(as_numpy(part)) for part in (positive, unlabeled)]
-    for name, part, n in zip(
-        ("positive_groups", "unlabeled_groups"), parts, (n_positive, n_unlabeled), strict=True
-    ):
-        if len(part) != n:
-            raise DataError(f"{name} must have one value per row, {n}, got {len(part)}.")
-    return read_groups("groups", np.concatenate(parts), n_positive + n_unlabeled)
 
 
 def read_groups(name: str, groups: Any, n: int) -> IntArray:
