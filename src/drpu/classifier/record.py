@@ -258,7 +258,7 @@ class LearntElsewhere(Kept):
     name: str
 
     def __repr__(self) -> str:
-        return f"<{self.name}, not kept in the file>"
+        return ascii(f"<{self.name}, not kept in the file>")[1:-1]  # a file may set the name
 
 
 # The learners of drpu, by the names of their classes.
