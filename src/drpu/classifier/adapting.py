@@ -44,7 +44,6 @@ def adapt_to_counts(
     cost: float | None,
     shift: str = "auto",
     arrived: Arrived | None = None,
-    stacklevel: int = 3,
 ) -> AdaptedClassifier:
     """The classifier for rows that have been counted."""
     check_choice("shift", shift, SHIFTS)
@@ -56,15 +55,13 @@ def adapt_to_counts(
         kept = replace(found, shift="none", labels_at=classifier._labels_at(), map=classifier._map())
         return classifier._adapted_at(classifier.test_prior_, cost=cost, findings=kept)
     if shift == "prior":
-        warn_of_other_shift(test, moved, done="prior", stacklevel=stacklevel)
+        warn_of_other_shift(test, moved, done="prior")
         warn_if_not_identified(adapted)
         return classifier._adapted_at(adapted, cost=cost, findings=found)
     if decision.late:
         warn_of_late_labels()
     if decision.moved == "other":
-        warn_of_other_shift(
-            test, moved, done="supported" if len(decision.sources) > 1 else "kept", stacklevel=stacklevel
-        )
+        warn_of_other_shift(test, moved, done="supported" if len(decision.sources) > 1 else "kept")
     else:
         warn_if_not_identified(decision.prior)
     if classifier.fitted_.anchor is not None:

@@ -324,7 +324,7 @@ def adapt_to_answers(
     in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
     only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
     if not only_prior:
-        warn_of_other_shift(test, moved, done="answers", stacklevel=4)
+        warn_of_other_shift(test, moved, done="answers")
     priors = audited_priors(parts, seen, fitted, level=level)
     warn_of_unfair_labels(priors.fairness)
     # Answers about rows with other changes say nothing about the training prior.

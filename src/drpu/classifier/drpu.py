@@ -427,7 +427,7 @@ class DRPUClassifier(RatioClassifier):
                 lambda labels: read_labels(labels, self.pos_label, warn=False),
             )
         if self.pos_label is None:
-            warn_of_guess(found.classes, found.n_positive, found.n_unlabeled, stacklevel=4)
+            warn_of_guess(found.classes, found.n_positive, found.n_unlabeled)
         warn_of_more_positives(found.n_positive, found.n_unlabeled)
         warn_of_few_positives(found.n_positive, split=True)
         self.n_features_in_, self.table_ = found.n_columns, found.table

@@ -86,11 +86,10 @@ _DONE = {
     "answers": "The answers were used for these rows only.",
 }
 _HELP = "Two things help: answers for 50 rows ({}), or a new fit with recent rows."
+_REFIT = "If this goes on, a new fit with recent rows helps."  # where there are answers
 
 
-def warn_of_other_shift(
-    test: MixtureTest, moved: Sequence[ColumnShift], *, done: str, stacklevel: int = 3
-) -> None:
+def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done: str) -> None:
     """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
     if test.p_value >= OTHER_SHIFT and not moved and (test.degrees or done == "prior"):
         return
@@ -113,5 +112,6 @@ def warn_of_other_shift(
     else:
         seen = f"{seen}: more than the prior has changed"
     kind = FewPositivesWarning if untested else ShiftWarning
-    advice, command = (_HELP.format(name) for name in ("plan_audit", "drpu audit"))
+    text = _REFIT if done == "answers" else _HELP
+    advice, command = (text.format(name) for name in ("plan_audit", "drpu audit"))
     warn(kind(f"{seen}.{columns} {_DONE[done]}", advice=advice, command=command))

@@ -73,7 +73,7 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     flags = np.asarray(labels == positive)
     classes = np.array([rest, positive], dtype=values.dtype)
     if warn and pos_label is None:
-        warn_of_guess(classes, int(flags.sum()), int((~flags).sum()), stacklevel=5)
+        warn_of_guess(classes, int(flags.sum()), int((~flags).sum()))
     return flags, classes
 
 
@@ -145,7 +145,7 @@ def _classes_with_gaps(present: np.ndarray[Any, Any], pos_label: Any, declared: 
     return np.array([0, 1], dtype=dtype) if label == 1 else np.array([np.nan, label], dtype=float)
 
 
-def warn_of_guess(classes: Classes, n_positive: int, n_rest: int, *, stacklevel: int = 3) -> None:
+def warn_of_guess(classes: Classes, n_positive: int, n_rest: int) -> None:
     """Warn that the positive one of two strings was guessed, unless the other one is blank or missing."""
     rest, positive = classes.tolist()
     if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
