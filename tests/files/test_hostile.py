@@ -45,6 +45,7 @@ from drpu import (
     make_gaussian_pu,
     save,
 )
+from drpu.classifier.record import LearntElsewhere
 from drpu.exceptions import ArtifactError, DRPUError
 from drpu.functions import estimators
 from drpu.functions.estimators import kept_values, read_estimators, write_estimators
@@ -290,6 +291,12 @@ def test_texts_of_files_and_tables_are_escaped_in_notebooks(text, clf, data, tmp
         assert tags <= {"p", "b", "table", "caption", "thead", "tbody", "tr", "th", "td", "br"}
         assert "<script" not in page
         assert "onerror=alert(1)>" not in page
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_texts_of_files_do_not_control_the_terminal(text, clf):
+    shown = [clf.at_prior(PriorEstimate(0.4, 0.3, 0.5, 0.95, text)), DRPUClassifier(LearntElsewhere(text))]
+    assert all(repr(each).replace("\n", "").isprintable() for each in shown)
 
 
 # -- threads -------------------------------------------------------------------------------------
