@@ -223,8 +223,7 @@ DRIFT = 1.2  # of the first column that has many values, inside both classes, as
 def moving_months(table: Table, rate: float, seed: int) -> Row:
     """Accuracy in the last months of a table made of rows drawn with wide priors and a drifting column."""
     rng = generator(table.name, "moving", rate, seed)
-    varied = [k for k in range(table.X.shape[1]) if len(np.unique(table.X[:, k])) > 10]
-    drift = rankdata(table.X[:, varied[0]]) / len(table.y)
+    drift = rankdata(table.X[:, varied_columns(table)[0]]) / len(table.y)
     months = []
     for k, prior in enumerate(rng.uniform(*WIDE, MOVING)):
         n = rng.binomial(MONTH_ROWS, prior)
@@ -247,6 +246,11 @@ def moving_months(table: Table, rate: float, seed: int) -> Row:
     return {name: float(np.mean(values)) for name, values in found.items()}
 
 
+def varied_columns(table: Table) -> list[int]:
+    """Columns with more than ten values, of which the first drifts."""
+    return [k for k in range(table.X.shape[1]) if len(np.unique(table.X[:, k])) > 10]
+
+
 def _moved_classifiers(clf: DRPUClassifier, X: Any, label: np.ndarray, prior: float) -> Row:
     plain = copy.copy(clf)
     plain.fitted_ = replace(clf.fitted_, backtest=None)
@@ -265,7 +269,7 @@ def moving_figures(folder: Path, rates: Iterable[float]) -> Row:
     """Mean accuracy over the tables of a folder with rows of numbers, and each table's own."""
     result: Row = {}
     for table, rate in itertools.product(read_tables(folder), rates):
-        if not sparse.issparse(table.X):
+        if not sparse.issparse(table.X) and varied_columns(table):
             result.setdefault(f"{rate:.0%}", {})[table.name] = moving_months(table, rate, 0)
     for tables in result.values():
         rules = next(iter(tables.values()))
