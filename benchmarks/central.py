@@ -401,6 +401,7 @@ def main() -> None:
             "usual_priors": central.USUAL_PRIORS,
             "spread": central.SPREAD,
             "expected_error": central.EXPECTED_ERROR,
+            "weak": central.WEAK,
         }
     }
     for name, cache in (("default", options.cache), ("quick", options.quick_cache)):

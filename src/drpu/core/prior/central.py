@@ -13,7 +13,8 @@ counts are one piece of evidence among three:
    prior. Their standard deviation decreases with the strength of the signal and the number of positives, and
    was measured on real tables (``python -m benchmarks.central``).
 
-The central value is the mean of the resulting distribution. A reading counts as identified if the score
+The central value is the mean of the resulting distribution; between the separations ``WEAK`` and the one that
+is enough it approaches the reading. A reading counts as identified if the score
 separates the classes well, and also with a weak score if its expected error under the same distribution is
 small, because there is little room below the upper limit.
 """
@@ -37,6 +38,7 @@ from drpu.core.tails import ScoreTails
 USUAL_PRIORS = (0.8, 3.4)  # parameters of a Beta distribution
 SPREAD = (1.34, 1.68, 1.0)  # without a signal; decrease with its strength; multiple of 1/sqrt(positives)
 EXPECTED_ERROR = 0.062  # largest expected error of a reading that counts as identified by a weak score
+WEAK = 0.35  # from this separation on the value moves from the mean of the distribution to the reading
 _LOG_ODDS = np.linspace(-7.0, 7.0, 141)
 
 
@@ -137,7 +139,9 @@ def central_prior(
     # The labelled rows are known to be positive, so that the reading refers to the others.
     error = found.error(upper) * (1 - (labelled_share or 0.0))
     if error > EXPECTED_ERROR and design.separation < ENOUGH:
-        value = min(found.mean, limits.high)
+        # near the strength that is enough, the value approaches the reading: there is no jump
+        near = min(max((design.separation - WEAK) / (ENOUGH - WEAK), 0.0), 1.0)
+        value = min(found.mean + near * (upper - found.mean), limits.high)
         upper = min(max(upper, value), limits.high)
         return CentralPrior(value, upper, replace(limits, low=0.0, identified=False))
     value = min(max(reading, limits.low), limits.high)
