@@ -1,6 +1,7 @@
 """The other PU methods in artifacts, pickles and pipelines."""
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -13,9 +14,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from drpu import ElkanNotoClassifier, PriorEstimate, load, save
+from drpu import ElkanNotoClassifier, PriorEstimate, UPUClassifier, load, save
 from drpu.classifier.record import LearntElsewhere
 from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.ratios.scores import KernelScore
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +77,13 @@ def test_parameters_are_searched_inside_a_pipeline(rival, toy):
     search = GridSearchCV(pipeline, {f"{step}__cost": [0.4, 0.6]}, cv=2, scoring="roc_auc").fit(X, y)
     assert search.predict(toy.test).shape == (len(toy.test),)
     assert np.isfinite(search.cv_results_["mean_test_score"]).all()
+
+
+@pytest.mark.parametrize("cost", ["a", (), 0.0, 2.0, None])
+def test_a_record_has_a_cost(toy, cost):
+    record = fitted(UPUClassifier(KernelScore(n_features=20), prior=0.4), toy).record()
+    with pytest.raises(ParameterError, match="cost must"):
+        replace(record, parameters=record.parameters | {"cost": cost})
 
 
 def test_rows_inside_a_classifier_are_not_saved_unasked(toy, tmp_path):

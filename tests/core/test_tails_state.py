@@ -69,6 +69,7 @@ def test_integers_of_any_width_are_counts():
         ({"positive_counts": np.array([1, 1, 1, 1])}, "positive_counts and n_positive of tails do not agree"),
         ({"positive_counts": np.array([0, 0, 0, 0])}, "positive_counts and n_positive of tails do not agree"),
         ({"n_positive": 5.0}, "positive_counts and n_positive of tails do not agree"),
+        ({"columns": np.array([1, 2**62])}, "must not have more rows than are counted"),
     ],
 )
 def test_counts_that_do_not_agree_are_no_record(damage, words):
@@ -84,7 +85,7 @@ def test_a_file_keeps_tails(make):
 
 
 @pytest.mark.parametrize(
-    "damage", [{"n_positive": 0.0}, {"copies": 0}, {"weight_squares": -1.0}, {"columns": np.array([3, -1])}]
+    "damage", [{"n_positive": 0.0}, {"copies": 0}, {"weight_squares": -1.0}, {"columns": np.array([1, -1])}]
 )
 def test_numbers_outside_of_their_rules_are_not_written(damage):
     record = ScoreTails(POSITIVE).update([0.1, 0.5], columns=np.array([1, 1])).record()

@@ -403,6 +403,8 @@ class TailsRecord:
             raise DataError("positive_counts and n_positive of tails do not agree.")
         if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
             raise DataError("counts and weight_squares of tails do not agree.")
+        if self.columns is not None and self.columns.max(initial=0) > float(self.counts.sum()):
+            raise DataError("the ranges of columns of tails must not have more rows than are counted.")
 
     def tails(self) -> ScoreTails:
         """The tails with these counts."""

@@ -206,6 +206,7 @@ class RivalRecord(Record):
     def __post_init__(self) -> None:
         cls = self._class()
         self.columns.check_model(self.model)
+        check_fraction("cost", self.parameters.get("cost"))
         if self.numbers.keys() != cls._numbers.keys() or self.priors.keys() != set(cls._priors):
             raise DataError(f"a fitted {self.name} must have its numbers and priors.")
         for name, (low, high) in cls._numbers.items():
