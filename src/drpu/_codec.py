@@ -166,6 +166,8 @@ class _Walk:
 
     def visit(self, rule: _Rule, value: Any) -> Any:
         """The result for one value, after its type has been compared with the rule."""
+        if self.writes and isinstance(rule, As):
+            value = rule.write(value)
         if isinstance(value, np.generic):
             value = value.item()
         tag = self.tag(value)
@@ -481,6 +483,20 @@ class _Object:
 
 
 @dataclass(frozen=True)
+class As:
+    """A value of another class: ``write`` makes the object of a kept class, and ``read`` the value again."""
+
+    kept: type[Any]
+    write: Callable[[Any], Any]
+    read: Callable[[Any], Any]
+    tags: ClassVar[tuple[str, ...]] = ("object",)
+
+    def convert(self, value: Any, walk: _Walk) -> Any:
+        found = _Object((self.kept,)).convert(value, walk)
+        return found if walk.writes else self.read(found)
+
+
+@dataclass(frozen=True)
 class _Either:
     """A value of one of several rules, which are told apart by the type in JSON."""
 
@@ -507,6 +523,8 @@ def _rule(hint: Any) -> _Rule:
         hint, given, *more = get_args(hint)
         if more:
             raise TypeError(f"one rule is allowed, got {given} and {more}")
+        if isinstance(given, As):
+            return given
     origin, args = get_origin(hint) or hint, get_args(hint)
     alias = getattr(origin, "__value__", None)  # newer versions of NumPy declare NDArray as a type alias
     origin = origin if alias is None else get_origin(alias) or alias

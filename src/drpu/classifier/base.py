@@ -20,7 +20,7 @@ from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
 from drpu.classifier.budget import budget_depth, budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.explain import Reasons, contribution_table, reasons_of
 from drpu.classifier.findings import NOTHING_FOUND, Findings
-from drpu.classifier.fitted import FittedRatio, FittedRecord, ScoredRows
+from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.groups import (
     evaluations_by_group,
     plans_by_group,
@@ -844,7 +844,7 @@ class RatioRecord(Record):
     """What a file keeps of a fitted or adapted classifier."""
 
     columns: Columns
-    fitted: FittedRecord
+    fitted: FittedRatio
 
     def __post_init__(self) -> None:
         self.columns.check_model(self.fitted.model)

@@ -511,7 +511,7 @@ class DRPUClassifier(RatioClassifier):
         # a prior that was computed by the user's own function is kept as a value
         prior = self.train_prior_ if callable(self.prior) else self.prior
         parameters = parameters_of(self, prior=prior)
-        return DRPURecord(Columns.of(self), self.fitted_.record(), parameters, given=self.model)
+        return DRPURecord(Columns.of(self), self.fitted_, parameters, given=self.model)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
@@ -588,7 +588,7 @@ class DRPURecord(RatioRecord):
     def classifier(self, module: Any = None) -> DRPUClassifier:
         """The fitted classifier; ``module`` makes the torch module of a custom network."""
         classifier = DRPUClassifier(**read_parameters(self.parameters))
-        classifier.fitted_ = self.fitted.fitted(module)
+        classifier.fitted_ = self.fitted.with_module(module)
         self.columns.set_on(classifier)
         return classifier
 

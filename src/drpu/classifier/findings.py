@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
+from drpu._codec import Items, NotKept, Number, kept
 from drpu.classifier.budget import BudgetThreshold
 from drpu.core.audit.recalibration import LogOddsMap
 from drpu.core.audit.results import Evaluation, FairnessTest
@@ -15,27 +16,23 @@ from drpu.core.shift.columns import ColumnShift
 Shift: TypeAlias = Literal["prior", "other", "none", "answers"]
 
 
+@kept("findings")
 @dataclass(frozen=True, slots=True)
 class Findings:
-    """Facts about the rows that a classifier was adapted to.
+    """Facts about the rows that a classifier was adapted to; tests and measurements are not kept in files."""
 
-    ``fairness_test``: Test that the labelled positives are a random sample of all positives.
-    ``before_audit``: Training and test prior without the answers.
-    ``shift``: What moved, and so what was done: everything was adapted to another prior; more moved, so
-    prior and labels moved only as far as there is support for it; nothing was done on request; answers
-    were used.
-    """
-
-    rows: float | None = None  # number of rows that the prior was estimated on
-    shift_test: MixtureTest | None = None  # test that only the prior has changed
-    moved_columns: tuple[ColumnShift, ...] = ()  # columns that changed more than a new prior explains
-    fairness_test: FairnessTest | None = None
-    evaluation: Evaluation | None = None  # performance measured on audited rows
-    before_audit: tuple[PriorEstimate, PriorEstimate] | None = None
+    rows: Annotated[float, Number(above=0)] | None = None  # number of rows that the prior was estimated on
+    shift_test: Annotated[MixtureTest | None, NotKept] = None
+    moved_columns: Annotated[tuple[ColumnShift, ...], NotKept] = ()
+    fairness_test: Annotated[FairnessTest | None, NotKept] = None
+    evaluation: Annotated[Evaluation | None, NotKept] = None
+    before_audit: Annotated[tuple[PriorEstimate, PriorEstimate] | None, NotKept] = None
     budget: BudgetThreshold | None = None  # the threshold of a budget, which replaces that of the cost
     shift: Shift = "prior"
-    labels_at: float | None = None  # prior at which labels are made, if it is not the prior of the rows
-    sources: tuple[str, ...] = ()  # what the prior is based on: the rows, the backtest, labels that arrived
+    # prior at which labels are made, if it is not the prior of the rows
+    labels_at: Annotated[float, Number(0, 1)] | None = None
+    # what the prior is based on: the rows, the backtest, labels that arrived
+    sources: Annotated[tuple[str, ...], Items(0, 10)] = ()
     map: LogOddsMap | None = None  # map of the trained log-odds that answers gave
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import numpy as np
 
 from drpu._checks import check_integer, check_scores, check_weights
-from drpu._codec import Array, Number, Whole, kept
+from drpu._codec import Array, As, Number, Whole, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import DataError
 
@@ -417,3 +417,6 @@ class TailsRecord:
             counts, self.weight_squares, self.cluster_squares, check_columns(self.columns)
         )
         return tails
+
+
+KeptTails = Annotated[ScoreTails, As(TailsRecord, ScoreTails.record, TailsRecord.tails)]

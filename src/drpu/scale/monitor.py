@@ -25,7 +25,7 @@ from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, LabelCount
-from drpu.core.tails import ScoreTails, TailsRecord
+from drpu.core.tails import KeptTails, ScoreTails
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 
@@ -251,7 +251,7 @@ class PriorMonitor:
             The file. It appears complete or not at all.
         """
         record = MonitorRecord(
-            tuple(batch.counts.record() for batch in self._batches),
+            tuple(batch.counts for batch in self._batches),
             tuple(batch.labels for batch in self._batches),
             self._seen,
             self.window,
@@ -286,7 +286,7 @@ class PriorMonitor:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
             for counts, labels in zip(record.batches, record.labels, strict=True):
-                batch = Batch(classifier._own_counts(counts.tails(), None), labels)
+                batch = Batch(classifier._own_counts(counts, None), labels)
                 monitor._batches, monitor.tails = monitor._pushed(batch)
         except DataError as error:
             raise ArtifactError(f"{os.fspath(path)!r} does not fit this classifier: {error}") from error
@@ -351,7 +351,7 @@ def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, fl
 class MonitorRecord:
     """What a file keeps of a :class:`PriorMonitor`."""
 
-    batches: tuple[TailsRecord, ...]
+    batches: tuple[KeptTails, ...]
     labels: tuple[LabelCount | None, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None
