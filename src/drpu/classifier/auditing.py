@@ -542,7 +542,7 @@ def rates_from_answers(
     positive = np.concatenate([one.answers.positive[kept] for one, kept in own])
     weight = np.concatenate([1 / one.chance[kept] for one, kept in own])
     found = labelling_rates(counts[0], counts[1], cell[at], positive, weight=weight)
-    return dict(zip(names, found.rates, strict=True))
+    return dict(zip(names, found, strict=True))
 
 
 def mark_of(fitted: FittedRatio) -> str:

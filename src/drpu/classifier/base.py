@@ -35,7 +35,7 @@ from drpu.core.audit.labelling import Sensitivity, sensitivity
 from drpu.core.audit.recalibration import MEMORY, LogOddsMap, bounded_log_odds
 from drpu.core.audit.results import Evaluation
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
-from drpu.core.diagnostics import Performance, threshold_limits
+from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import Decision, expect
 from drpu.core.prior.estimate import PriorEstimate, as_prior
@@ -230,12 +230,6 @@ class RatioClassifier(PUClassifier):
     def _made_by_counts(self) -> bool:
         """Whether the threshold on scores comes from a calibration on the training counts."""
         return self.fitted_.calibration is not None
-
-    @property
-    def threshold_interval_(self) -> tuple[float, float]:
-        """Smallest and largest threshold over the intervals of both priors."""
-        self._check_fitted()
-        return threshold_limits(self.fitted_.train_prior, self.test_prior_, cost=self.cost_)
 
     def uncertain(self, X: Rows) -> BoolArray:
         """Rows whose label changes within the interval of the current prior.
@@ -518,11 +512,6 @@ class RatioClassifier(PUClassifier):
         return reasons_of(self, X, check_integer("n", n, low=1))
 
     # -- adaptation
-
-    @property
-    def keeps_rows(self) -> bool:
-        """Whether the model contains training rows."""
-        return bool(self._checked().model.keeps)
 
     def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
         """Counts of the scores of rows, which :meth:`adapt` accepts in place of rows.
