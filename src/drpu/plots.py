@@ -56,7 +56,6 @@ def fitted_of(classifier: Any) -> FittedRatio:
     if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
         kind = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
-    classifier._check_fitted()
     return classifier.fitted_
 
 

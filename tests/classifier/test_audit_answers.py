@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
-from drpu.classifier.audit import read_answers
-from drpu.classifier.audit_file import DESIGN, GROUP, LABEL, ROW, audit_from_columns, audits_by_group
+from drpu.classifier.audit import DESIGN, GROUP, LABEL, ROW, read_answers
+from drpu.classifier.audit_file import audit_from_columns, audits_by_group
 from drpu.exceptions import (
     DataError,
     DataTypeError,

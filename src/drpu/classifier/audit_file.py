@@ -1,4 +1,4 @@
-"""An audit as columns of a file that people fill in.
+"""Audits that people filled in, read from the columns of a file.
 
 Each row of the file has the design by which it was chosen and a checksum. So a file can be sorted,
 filled in partly, shortened or extended by columns, and is still read correctly. A row whose position or
@@ -7,7 +7,6 @@ design was changed is refused.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,18 +16,23 @@ import numpy as np
 
 from drpu._typing import Rows
 from drpu.classifier.audit import (
+    DESIGN,
+    GROUP,
+    LABEL,
     POPULATIONS,
+    ROW,
     SEEN,
+    VERSION,
     Audit,
     AuditPart,
-    AuditPlan,
-    GroupPlans,
+    check_of,
     check_positions,
+    group_text,
     listed,
+    mean_scores,
     read_answers,
     warn_of_missing,
 )
-from drpu.classifier.auditing import mark_of
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.classifier.groups import group_members
@@ -36,45 +40,7 @@ from drpu.core.audit.results import Answers
 from drpu.exceptions import DataError, LabelError
 from drpu.tables.values import is_missing, is_missing_cell
 
-ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
-_VERSION = "1"
 _CLOSE = 1e-3  # scores of one row on two machines differ by less
-
-
-def design_columns(plan: AuditPlan | GroupPlans) -> dict[str, list[Any]]:
-    """Columns that a file of rows to label needs besides the rows themselves.
-
-    Returns
-    -------
-    columns : dict
-        ``drpu_row``: positions of the rows, in the order of ``plan.rows``; ``drpu_design``:
-        how each was chosen, with a checksum; ``drpu_group``: its group, if there are groups;
-        ``drpu_label``: None, to be filled in.
-
-    See Also
-    --------
-    audit_from_columns : Reads the filled-in file.
-    """
-    if isinstance(plan, AuditPlan):
-        return {ROW: plan.rows.tolist(), DESIGN: _tokens(plan, None), LABEL: [None] * plan.n}
-    return {
-        ROW: plan.rows.tolist(),
-        GROUP: [name for name, own in plan.items() for _ in range(own.n)],
-        DESIGN: [token for name, own in plan.items() for token in _tokens(own, name)],
-        LABEL: [None] * plan.n,
-    }
-
-
-def _tokens(plan: AuditPlan, group: Any) -> list[str]:
-    strata = "_".join(f"{n}of{rows}" for n, rows in zip(plan.strata.planned, plan.strata.rows, strict=True))
-    design = f"{_VERSION}-{plan.classifier}-{plan.population}-{strata}"
-    tokens = []
-    for row, stratum, score in zip(
-        plan.rows.tolist(), plan.stratum.tolist(), _score(plan.scores), strict=True
-    ):
-        body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
-        tokens.append(f"{body}-{_check(row, body, group)}")
-    return tokens
 
 
 def audit_from_columns(
@@ -133,7 +99,7 @@ def audits_by_group(
     if not any(not is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
     scored, found = score_once(classifier, X, checked=True), {}
-    known = {_text(name): k for k, name in enumerate(names)}
+    known = {group_text(name): k for k, name in enumerate(names)}
     groups = [token.group or "" for token in tokens]
     strange = [group for group in groups if group not in known]
     if strange:
@@ -162,7 +128,7 @@ def _read_tokens(columns: Mapping[str, Any], label: str) -> list[_Token]:
             )
     pairs = _pairs(columns[ROW], columns[DESIGN])
     groups = listed(columns[GROUP], GROUP) if GROUP in columns else [None] * len(pairs)
-    groups = [None if is_missing_cell(group) else _text(group) for group in groups]
+    groups = [None if is_missing_cell(group) else group_text(group) for group in groups]
     read = [_read_token(row, text, group) for (row, text), group in zip(pairs, groups, strict=True)]
     changed = [row for (row, _), token in zip(pairs, read, strict=True) if token is None]
     if changed:
@@ -189,7 +155,7 @@ def _audit(
     scores = scored.scores[rows]
     other = [
         token.row
-        for token, score in zip(tokens, _score(scores), strict=True)
+        for token, score in zip(tokens, mean_scores(scores), strict=True)
         if not math.isclose(token.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE)
     ]
     if other:
@@ -242,7 +208,7 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
     try:
         position = int(float(row))
         body, _, check = text.strip().rpartition("-")
-        if check != _check(position, body, group) or float(row) != position:
+        if check != check_of(position, body, group) or float(row) != position:
             return None
         version, classifier, population, strata, stratum, score = body.split("-", 5)
         pairs = [tuple(map(int, pair.split("of"))) for pair in strata.split("_")]
@@ -251,11 +217,11 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
         token = _Token(position, design, int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
-    return token if possible and version == _VERSION and population in (*POPULATIONS, *SEEN) else None
+    return token if possible and version == VERSION and population in (*POPULATIONS, *SEEN) else None
 
 
 def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: int) -> None:
-    if design.classifier != mark_of(classifier.fitted_):
+    if design.classifier != classifier.fitted_.mark:
         raise DataError(
             "the audit file was planned with another classifier: plan it with this one, or use the one that "
             "wrote the file."
@@ -264,22 +230,3 @@ def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: i
         raise DataError(
             f"the audit was planned on {sum(design.rows)} rows, got {n}: pass the rows of the plan."
         )
-
-
-def _score(scores: Any) -> list[float]:
-    """The mean score of each row, made finite, by which rows are recognised."""
-    values = np.clip(np.asarray(scores), -1e6, 1e6).mean(axis=1)
-    return [float(value) for value in values]
-
-
-def _text(group: Any) -> str:
-    """The name of a group as a file keeps it: numbers may come back as 3, 3.0 or "3"."""
-    try:
-        return f"{float(group):g}"
-    except (TypeError, ValueError):
-        return str(group).strip()
-
-
-def _check(row: int, body: str, group: Any) -> str:
-    own = "" if group is None else f"|{_text(group)}"
-    return hashlib.sha256(f"{row}|{body}{own}".encode()).hexdigest()[:8]

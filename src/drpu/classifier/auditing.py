@@ -21,7 +21,6 @@ from drpu.classifier.audit import (
     RandomPart,
     check_audit,
     check_positions,
-    classifier_mark,
     read_answers,
     warn_of_missing,
 )
@@ -75,23 +74,13 @@ _DOUBT = 4.0  # factor on the uncertainty of a prior that is not identified
 _BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedPriors:
-    """Priors from answers.
-
-    ``fairness``: Whether the labelled positives are distributed like the audited ones; None if the
-    audited rows were used in training, so that their scores cannot be compared.
-    """
-
-    train: PriorEstimate  # prior of the training population
-    own: PriorEstimate  # prior of the audited rows, from the answers about them alone
-    fairness: FairnessTest | None
-
-
 def audited_priors(
     parts: list[AuditPart], seen: ScoreTails, fitted: FittedRatio, *, level: float
-) -> AuditedPriors:
-    r"""Prior of the training population, from all ``parts``, and of the rows that ``seen`` counts.
+) -> tuple[PriorEstimate, PriorEstimate, FairnessTest | None]:
+    """Prior of the training population from all ``parts``, of the rows that ``seen`` counts, and a test.
+
+    The test compares labelled with audited positives; None if the audited rows were used in training, so
+    that their scores cannot be compared.
 
     A fifth of the error probability of the upper limit is reserved for the upper limit that
     labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
@@ -120,7 +109,7 @@ def audited_priors(
     half = half_an_answer([part.answers for part in parts])
     prior = with_labelled(_estimate(unlabeled, bounds[0], level, half), fitted.labelled_fraction)
     at = _estimate(own, bounds[1], level, half)
-    return AuditedPriors(prior if train else fitted.train_prior, at, fairness)
+    return prior if train else fitted.train_prior, at, fairness
 
 
 def half_an_answer(answers: list[Answers]) -> float:
@@ -282,7 +271,7 @@ def plan_rows(
         scores=scored.scores[chosen],
         counts=counts,
         classes=fitted.classes,
-        classifier=mark_of(fitted),
+        classifier=fitted.mark,
         population=population,
         expected_width=expected_width(strata, level, bound),
         level=level,
@@ -325,11 +314,11 @@ def adapt_to_answers(
     only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
     if not only_prior:
         warn_of_other_shift(test, moved, done="answers")
-    priors = audited_priors(parts, seen, fitted, level=level)
-    warn_of_unfair_labels(priors.fairness)
+    train, prior, fairness = audited_priors(parts, seen, fitted, level=level)
+    warn_of_unfair_labels(fairness)
     # Answers about rows with other changes say nothing about the training prior.
-    at = fitted.at_train_prior(priors.train) if only_prior else fitted
-    prior, found = priors.own, None
+    at = fitted.at_train_prior(train) if only_prior else fitted
+    found = None
     if not in_training:
         found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
         earlier = () if fitted.anchor is None else fitted.anchor.moved
@@ -339,7 +328,7 @@ def adapt_to_answers(
         rows=seen.n,
         shift_test=test,
         moved_columns=moved,
-        fairness_test=priors.fairness,
+        fairness_test=fairness,
         before_audit=(fitted.train_prior, rough),
         shift="answers",
         map=found,
@@ -357,7 +346,7 @@ def answered_prior(
     """The prior of rows from answers about them."""
     rows, seen, parts, own = _parts_of(classifier, X, check_audit(audit))
     if any(part.seen_in_training for part in own):
-        return audited_priors(parts, seen, classifier.fitted_, level=level).own
+        return audited_priors(parts, seen, classifier.fitted_, level=level)[1]
     return _recalibrated(classifier, classifier.fitted_, own, rows, seen, level=level, memory=MEMORY)[1]
 
 
@@ -545,11 +534,6 @@ def rates_from_answers(
     return dict(zip(names, found, strict=True))
 
 
-def mark_of(fitted: FittedRatio) -> str:
-    """Mark of the classifier that an audit belongs to; adapting and saving do not change it."""
-    return classifier_mark(fitted.tails, len(fitted.model.functions))
-
-
 def resolve_audit(
     classifier: RatioClassifier, audit: Audit, X: ScoredRows | None, seen: ScoreTails | None
 ) -> list[AuditPart]:
@@ -558,7 +542,7 @@ def resolve_audit(
     ``X`` are the rows that positions in a random sample refer to, ``seen`` the counts of the rows that it
     was drawn from.
     """
-    mark, parts = mark_of(classifier.fitted_), []
+    mark, parts = classifier.fitted_.mark, []
     for part in audit.parts:
         if isinstance(part, RandomPart):
             parts.append(_resolve_random(classifier, part, X, seen, mark))

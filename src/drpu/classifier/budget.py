@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
 
-def budget_depth(budget: float | None) -> dict[str, Any]:
-    """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise rows."""
-    if budget is None:
-        return {}
-    return {"share": budget} if isinstance(budget, float) and budget <= 1 else {"rows": budget}
+def budget_depth(budget: float, most: int | None = None) -> dict[str, Any]:
+    """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise ``most`` rows."""
+    if isinstance(budget, float) and budget <= 1:
+        return {"share": budget}
+    return {"rows": budget if most is None else min(budget, most)}
 
 
 Unbounded = Annotated[float, Number(-math.inf, math.inf)]

@@ -477,28 +477,23 @@ class DRPUClassifier(RatioClassifier):
     @property
     def backtest_(self) -> Backtest | None:
         """How well past periods would have been read; None without periods."""
-        self._check_fitted()
         return self.fitted_.backtest
 
     @property
     def model_(self) -> Folds:
         """The fitted models, one per fold."""
-        self._check_fitted()
         return self.fitted_.model
 
     @property
     def tails_(self) -> ScoreTails:
         """Held-out positive scores, and the unlabeled training rows counted over them."""
-        self._check_fitted()
         return self.fitted_.tails
 
     @property
     def test_prior_(self) -> PriorEstimate:
         """Prior of the rows to classify: ``test_prior`` if it was given, otherwise the training prior."""
-        self._check_fitted()
-        if self.test_prior is None:
-            return self.fitted_.train_prior
-        return as_prior("test_prior", self.test_prior)
+        train = self.fitted_.train_prior
+        return train if self.test_prior is None else as_prior("test_prior", self.test_prior)
 
     @property
     def cost_(self) -> float:
@@ -507,10 +502,9 @@ class DRPUClassifier(RatioClassifier):
 
     def record(self) -> DRPURecord:
         """What a file keeps of the fitted classifier."""
-        self._check_fitted()
+        train = self.train_prior_
         # a prior that was computed by the user's own function is kept as a value
-        prior = self.train_prior_ if callable(self.prior) else self.prior
-        parameters = parameters_of(self, prior=prior)
+        parameters = parameters_of(self, prior=train if callable(self.prior) else self.prior)
         return DRPURecord(Columns.of(self), self.fitted_, parameters, given=self.model)
 
     def _check_parameters(self) -> None:
@@ -572,7 +566,7 @@ class DRPUClassifier(RatioClassifier):
         # correct prior is 0, so accuracy is not meaningful.
         tags.classifier_tags.poor_score = True
         # a loaded classifier has a fitted model, and may have no learner
-        model = self.fitted_.model if hasattr(self, "fitted_") else resolve_model(self.model)
+        model = resolve_model(self.model) if self._fitted is None else self.fitted_.model
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
 

@@ -207,7 +207,6 @@ def suspects(
     >>> bool(suspects(clf, X, y).positions[0] == X[:, 0].argmin())
     True
     """
-    classifier._check_fitted()
     check_fraction("level", level)
     rows, flags = classifier._checked_rows(X), labelled_flags(y, classifier.classes_)
     if len(flags) != n_rows(rows):

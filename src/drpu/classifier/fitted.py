@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -294,6 +295,17 @@ class FittedRatio:
         return population_ratio(np.exp(scores), self.labelled_fraction)
 
     # -- files ---------------------------------------------------------------------
+
+    @property
+    def mark(self) -> str:
+        """A short text, equal for two classifiers only if equal scores give equal counts.
+
+        It names the classifier that an audit belongs to; adapting and saving do not change it.
+        """
+        digest = hashlib.sha256(np.ascontiguousarray(self.tails.levels, dtype="<f8").tobytes())
+        digest.update(np.ascontiguousarray(self.tails.positive_counts, dtype="<f8").tobytes())
+        digest.update(str(len(self.model.functions)).encode())
+        return digest.hexdigest()[:12]
 
     def with_module(self, module: Any) -> FittedRatio:
         """The same with the torch module of a custom network that ``module`` makes, unless it is None."""

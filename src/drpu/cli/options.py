@@ -197,7 +197,8 @@ class Answers:
 
         With ``either``, a file without groups is read as one audit.
         """
-        from drpu.classifier.audit_file import GROUP, audit_from_columns, audits_by_group
+        from drpu.classifier.audit import GROUP
+        from drpu.classifier.audit_file import audit_from_columns, audits_by_group
 
         if self.audit is None:
             return None

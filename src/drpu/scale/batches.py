@@ -11,6 +11,7 @@ from glob import glob
 from typing import Any
 
 import numpy as np
+from sklearn.utils.validation import check_is_fitted
 
 from drpu._checks import check_integer
 from drpu._optional import require
@@ -212,7 +213,7 @@ def _check_classifier(classifier: Any) -> None:
             f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
             "only their scores can be counted."
         )
-    classifier._check_fitted()
+    check_is_fitted(classifier)
 
 
 def _cluster(source: Any) -> Any:

@@ -146,7 +146,6 @@ class PriorMonitor:
                 f"classifier must be a DRPUClassifier or an AdaptedClassifier, "
                 f"got {type(classifier).__name__}."
             )
-        classifier._check_fitted()
         self.classifier = classifier
         self.window = None if window is None else check_integer("window", window, low=1)
         self.level = check_fraction("level", level)
