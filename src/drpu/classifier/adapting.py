@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,8 +48,7 @@ def adapt_to_counts(
     """The classifier for rows that have been counted."""
     check_choice("shift", shift, SHIFTS)
     warn_of_few_rows(seen.n, adapted)
-    read = read_counts(classifier.fitted_, seen, adapted, arrived=arrived)
-    test, moved, decision = read.test, read.moved_columns, read.decision
+    test, moved, decision = read_counts(classifier.fitted_, seen, adapted, arrived)
     found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
     if shift == "none":
         kept = replace(found, shift="none", labels_at=classifier._labels_at(), map=classifier._map())
@@ -69,22 +68,20 @@ def adapt_to_counts(
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
 
 
-@dataclass(frozen=True, slots=True)
-class CountsReading:
-    """What counts of new rows show: both tests, and the decision that follows from them."""
-
-    test: MixtureTest
-    moved_columns: tuple[ColumnShift, ...]
-    decision: PeriodDecision
+def tested(
+    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate
+) -> tuple[MixtureTest, tuple[ColumnShift, ...], Evidence]:
+    """Both tests of what moved, and what the rows show; ``adapted`` is the prior if only the prior moved."""
+    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, adapted)
+    return test, moved, evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
 
 
 def read_counts(
-    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, *, arrived: Arrived | None = None
-) -> CountsReading:
-    """The one place that decides what moved; ``adapted`` is the prior if only the prior did."""
-    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, adapted)
-    evidence = evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
-    return CountsReading(test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived))
+    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, arrived: Arrived | None = None
+) -> tuple[MixtureTest, tuple[ColumnShift, ...], PeriodDecision]:
+    """Both tests, and the decision that follows from them, the past and labels that arrived."""
+    test, moved, evidence = tested(fitted, seen, adapted)
+    return test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived)
 
 
 def _decided(found: Findings, decision: PeriodDecision, classifier: RatioClassifier) -> Findings:

@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.classifier.adapting import tested
 from drpu.classifier.audit import (
     POPULATIONS,
     Audit,
@@ -57,10 +58,8 @@ from drpu.core.audit.results import (
     positive_ranks,
 )
 from drpu.core.decision import ratio_posterior
-from drpu.core.diagnostics import mixture_test
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
-from drpu.core.shift.periods import what_moved
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError, warn
 from drpu.ratios.crossfit import Known
@@ -309,9 +308,9 @@ def adapt_to_answers(
     check_real("memory", memory, low=0.0, high=1.0)
     rows, seen, parts, own = _parts_of(classifier, X, audit)
     rough = fitted.prior_of(seen, level=level)
-    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
+    test, moved, shown = tested(fitted, seen, rough)
     in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
-    only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
+    only_prior = in_training or shown.moved == "prior"
     if not only_prior:
         warn_of_other_shift(test, moved, done="answers")
     train, prior, fairness = audited_priors(parts, seen, fitted, level=level)

@@ -15,10 +15,9 @@ from drpu._checks import check_integer
 from drpu._progress import progress
 from drpu._samples import is_sparse
 from drpu._typing import BoolArray
-from drpu.classifier.adapting import evidence_of
+from drpu.classifier.adapting import tested
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.validation import read_labels
-from drpu.core.diagnostics import mixture_test
 from drpu.core.shift.periods import (
     FEWEST_LABELS,
     Backtest,
@@ -28,7 +27,6 @@ from drpu.core.shift.periods import (
     labelled_reading,
     late_periods,
     plan_backtest,
-    what_moved,
 )
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import BacktestWarning, DataError, ParameterError, silent, warn
@@ -131,9 +129,7 @@ def past_period(
 ) -> PastPeriod:
     """A past period, from a fit to rows before it, counts of its rows, and labels of both, its own first."""
     prior = fitted.prior_of(seen)
-    test, moved = mixture_test(seen, fitted.tails), fitted.moved_columns(seen, prior)
-    shown = evidence_of(fitted, seen, prior, what_moved(test.p_value, test.degrees, moved))
-    now, before = labels
+    shown, (now, before) = tested(fitted, seen, prior)[2], labels
     reading = labelled_reading(now, before, fitted.train_prior.value)
     return PastPeriod(
         name,

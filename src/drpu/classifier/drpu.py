@@ -47,12 +47,11 @@ from drpu.classifier.validation import (
     weigh_labelled,
     with_categories,
 )
-from drpu.core.calibration import Calibration, calibrate
+from drpu.core.calibration import calibrate
 from drpu.core.decision import check_cost
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
 from drpu.core.prior.mixture import PROPORTIONS
-from drpu.core.shift.columns import ColumnProfile
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
@@ -71,19 +70,6 @@ from drpu.tables.notes import Note, table_notes
 TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
-
-
-@dataclass(frozen=True, slots=True)
-class Learnt:
-    """What a fit in memory or on a cluster learns before the prior is estimated."""
-
-    folds: Folds
-    tails: ScoreTails
-    classes: Classes
-    labelled_fraction: float
-    columns: tuple[ColumnProfile, ...]
-    sizes: tuple[int, int] = (0, 0)
-    notes: tuple[Note, ...] = ()
 
 
 @dataclass(eq=False, repr=False)
@@ -403,18 +389,19 @@ class DRPUClassifier(RatioClassifier):
             n_jobs=self.n_jobs,
             known=known,
         )
+        tails = tails_of(held)
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
-        learnt = Learnt(
-            folds,
-            tails_of(held),
-            classes,
-            pair.labelled_fraction,
-            profiles_of(self, *samples),
-            (len(pair.positive), len(pair.unlabeled)),
-            notes,
-        )
-        return self._settle(learnt, pair, rng, prior)
+        facts = {
+            "training": TrainingMark.of(*samples),
+            "columns": profiles_of(self, *samples),
+            "sizes": (len(pair.positive), len(pair.unlabeled)),
+            "notes": notes,
+        }
+        fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
+        if prior is None or self.prior != "auto":
+            prior = self._resolve_prior(tails, fraction, pair, rng)
+        return self._settle(folds, tails, classes, prior, fraction=fraction, **facts)
 
     def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
@@ -436,42 +423,33 @@ class DRPUClassifier(RatioClassifier):
             self.feature_names_in_ = np.array(names, dtype=object)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
-        columns = profiles_of_ranges(self, found.ranges)
-        sizes = found.n_positive, found.n_unlabeled
-        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns, sizes)
-        return self._settle(learnt, None, check_random_state(self.random_state))
+        fraction = found.labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = self._resolve_prior(found.tails, fraction, None, check_random_state(self.random_state))
+        facts = {
+            "columns": profiles_of_ranges(self, found.ranges),
+            "sizes": (found.n_positive, found.n_unlabeled),
+        }
+        return self._settle(found.folds, found.tails, found.classes, prior, fraction=fraction, **facts)
 
     def _settle(
         self,
-        learnt: Learnt,
-        pair: SamplePair | None,
-        rng: np.random.RandomState,
-        answered: PriorEstimate | None = None,
+        folds: Folds,
+        tails: ScoreTails,
+        classes: Classes,
+        prior: PriorEstimate,
+        *,
+        fraction: float,
+        **facts: Any,
     ) -> Self:
-        """Estimate the prior, unless answers give it, and the calibration from held-out rows.
-
-        A cluster has no ``pair``.
-        """
-        fraction = learnt.labelled_fraction if self.scenario == "single-sample" else 0.0
-        if answered is not None and isinstance(self.prior, str) and self.prior == "auto":
-            prior = answered
-        else:
-            prior = self._resolve_prior(learnt.tails, fraction, pair, rng)
-        warn_of_alpha(learnt.folds, without_labelled(prior, fraction))
+        """Keep what was learnt, with a calibration from held-out rows; ``facts`` are about the rows."""
+        unlabeled = without_labelled(prior, fraction)
+        warn_of_alpha(folds, unlabeled)
         if self.verbose:
-            inform(f"{learnt.folds.describe()}; training prior {prior} ({prior.method})")
-        self.fitted_ = FittedRatio(
-            learnt.folds,
-            self._calibration(learnt.tails, prior, fraction) if self.calibrate else None,
-            learnt.tails,
-            prior,
-            fraction,
-            learnt.classes,
-            training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
-            columns=learnt.columns,
-            sizes=learnt.sizes,
-            notes=learnt.notes,
-        )
+            inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
+        calibration = None
+        if self.calibrate:
+            calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
+        self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, classes, **facts)
         return self
 
     @property
@@ -554,10 +532,6 @@ class DRPUClassifier(RatioClassifier):
                 )
             )
         return prior
-
-    def _calibration(self, tails: ScoreTails, prior: PriorEstimate, fraction: float) -> Calibration:
-        unlabeled_prior = without_labelled(prior, fraction).value
-        return calibrate(tails, unlabeled_prior, labelled_share=fraction)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()

@@ -91,9 +91,8 @@ def priors_by_group(
         p_value = math.nan if there.shift_test_ is None else there.shift_test_.p_value
         error = sampling_error(fitted, part.counts, there, own)
         readings.append(GroupReading(name, len(part), there.prior_, error, p_value, there.shift_))
-    found = shrink(
-        readings, read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior, level
-    )
+    decision = read_counts(fitted, whole, fitted.prior_of(whole, level=level))[2]
+    found = shrink(readings, decision.prior, level)
     if audit:
         answered = {
             name: answered_prior(classifier, parts[names.index(name)], own, each)
@@ -249,16 +248,15 @@ def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any]
     if not isinstance(by, str):
         values = _flat("by", by)
         return values, X
-    names = list(X.column_names if hasattr(X, "column_names") else getattr(X, "columns", []))
+    table = nw.from_native(X, eager_only=True, pass_through=True)
+    names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:
-        shown = ", ".join(map(str, names[:12])) or "no names"
+        shown = ", ".join(names[:12]) or "no names"
         raise DataError(f"by must be a column of X, or one value per row, got {by!r}; X has {shown}.")
-    values = _flat("by", X.column(by) if hasattr(X, "column_names") else X[by])
+    values = _flat("by", table[by].to_native())
     if by in list(getattr(classifier, "feature_names_in_", names)):
         return values, X
-    if hasattr(X, "drop_columns"):  # Arrow
-        return values, X.drop_columns([by])
-    return values, X.drop(columns=[by]) if hasattr(X, "iloc") else X.drop(by)
+    return values, table.drop(by).to_native()
 
 
 def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:

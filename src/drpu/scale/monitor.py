@@ -207,19 +207,19 @@ class PriorMonitor:
         alarm = self.alarm.updated(batch.counts)
         fitted = self.classifier.fitted_
         matched = fitted.prior_of(tails, level=self.level)
-        read = read_counts(fitted, tails, matched, arrived=self._arrived(batches))
-        prior = read.decision.prior
+        test, columns, decision = read_counts(fitted, tails, matched, self._arrived(batches))
+        prior = decision.prior
         reading = PriorReading(
             when=self._seen + 1 if when is None else when,
             n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
-            shift=read.test,
+            shift=test,
             alarm=alarm.raised,
-            moved_columns=read.moved_columns,
-            what_moved=read.decision.moved,
-            labels_at=read.decision.labels_at,
-            sources=read.decision.sources,
+            moved_columns=columns,
+            what_moved=decision.moved,
+            labels_at=decision.labels_at,
+            sources=decision.sources,
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
