@@ -428,7 +428,7 @@ def _training_part(
     n, unlabeled = len(labelled), np.flatnonzero(~labelled)
     if isinstance(part, RandomPart):
         answered, positive = read_answers(list(part.labels), classes)
-        answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
+        answers = Answers.random(positive)
         if not part.positions:
             return TrainingAnswers(answers, np.flatnonzero(answered), part.rows)
         planned = n if other is None else len(other)
@@ -574,8 +574,8 @@ def _resolve_random(
     else:
         rows = check_rows(classifier, part.rows, model=fitted.model, name="rows")
         scores = fitted.model.scores(take_rows(rows, answered))
-    answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
-    return AuditPart(answers, scores, fitted.no_counts() if seen is None else seen, mark, population)
+    counts = fitted.no_counts() if seen is None else seen
+    return AuditPart(Answers.random(positive), scores, counts, mark, population)
 
 
 def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:

@@ -78,7 +78,7 @@ def run_backtest(
     settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
     done = Parallel(n_jobs=jobs, return_as="generator")(
-        delayed(_read_quietly)(settings, *part) for part in work
+        delayed(_read_period)(settings, *part) for part in work
     )
     past = [period for period in progress(done, total=len(work)) if period is not None]
     if sum(period.used for period in past) < FEWEST_PERIODS:
@@ -106,12 +106,6 @@ def _rows(X: Any, index: Any) -> Any:
     return X[index] if is_sparse(X) else as_numpy(X)[index]
 
 
-def _read_quietly(*arguments: Any) -> PastPeriod | None:
-    """The period, without warnings about a fit that nobody uses for predictions."""
-    with silent():
-        return _read_period(*arguments)
-
-
 def _read_period(
     settings: DRPUClassifier, rows: tuple[Any, Any], labelled: BoolArray, number: Any, t: int, name: str
 ) -> PastPeriod | None:
@@ -119,9 +113,10 @@ def _read_period(
     before, now = labelled[(number >= 0) & (number < t)], labelled[number == t]
     if before.all() or not before.any():
         return None
-    fitted = settings.fit(rows[0], before.astype(int), backtest=False).fitted_
     counts = [LabelCount(float(part.sum()), float(len(part))) for part in (now, before)]
-    return past_period(name, fitted, settings.count(rows[1]), (counts[0], counts[1]))
+    with silent():  # nobody uses this fit for predictions
+        fitted = settings.fit(rows[0], before.astype(int), backtest=False).fitted_
+        return past_period(name, fitted, settings.count(rows[1]), (counts[0], counts[1]))
 
 
 def past_period(

@@ -121,23 +121,6 @@ class DRPUClassifier(RatioClassifier):
     ----------
     labelling_rates_ : dict or None
         Rate of labelling in each cell of the columns ``labelled_by``, as :class:`Figure` with limits.
-    train_prior_ : PriorEstimate
-        Prior of the training population.
-    test_prior_, prior_ : PriorEstimate
-        Prior that :meth:`predict` uses: ``test_prior`` if it was given, otherwise the training
-        prior. ``prior_`` is the shorthand.
-    cost_ : float
-        False-positive cost.
-    threshold_ : float
-        Ratio above which a row is flagged.
-    classes_ : ndarray of shape (2,)
-        The labels, the positive one last.
-    model_ : Folds
-        The fitted models, one per fold.
-    tails_ : ScoreTails
-        Held-out positive scores, and the unlabeled training rows counted over them.
-    fitted_ : FittedRatio
-        The stored part of training, without rows.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray

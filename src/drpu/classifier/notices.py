@@ -9,7 +9,6 @@ from typing import Any
 
 from drpu.classifier.profiles import OTHER_SHIFT
 from drpu.core.audit.labelling import FEWEST_KNOWN
-from drpu.core.budget import Budget
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
@@ -132,7 +131,7 @@ def adapted_html(classifier: Any) -> str:
         "cost": escape(str(classifier.cost_)),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }
-    rows |= _expected(classifier) if classifier.budget_ is None else _budget(classifier.budget_)
+    rows |= _expected(classifier) if classifier.budget_ is None else {"budget": str(classifier.budget_)}
     warnings = _warnings(classifier)
     if warnings:
         rows["warnings"] = "<br>".join(map(escape, warnings))
@@ -155,17 +154,6 @@ def _expected(classifier: Any) -> dict[str, str]:
             else f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
         )
     return rows
-
-
-def _budget(budget: Budget) -> dict[str, str]:
-    """Expected result of checking the rows of a budget, which replaces that of the threshold by cost."""
-    number = "" if budget.rows is None else f"{budget.rows:,} rows, "
-    rows = {"budget": f"{number}{budget.share:.2%} of all"}
-    for name in ("precision", "recall"):
-        figure = getattr(budget, name)
-        rows[f"expected {name}"] = f"{figure.value:.1%} ({figure.low:.1%} to {figure.high:.1%})"
-    lift = budget.lift
-    return rows | {"expected lift": f"{lift.value:.3g} ({lift.low:.3g} to {lift.high:.3g})"}
 
 
 def _warnings(classifier: Any) -> list[str]:

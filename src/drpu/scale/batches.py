@@ -11,7 +11,6 @@ from glob import glob
 from typing import Any
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from drpu._checks import check_integer
 from drpu._optional import require
@@ -213,7 +212,7 @@ def _check_classifier(classifier: Any) -> None:
             f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
             "only their scores can be counted."
         )
-    check_is_fitted(classifier)
+    _ = classifier.fitted_  # raises if it is not fitted
 
 
 def _cluster(source: Any) -> Any:
