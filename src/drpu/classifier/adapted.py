@@ -8,8 +8,8 @@ from typing import Annotated, Any, Self
 import numpy as np
 
 from drpu._codec import Number, kept
+from drpu.classifier.adapting import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.base import RatioClassifier, RatioRecord
-from drpu.classifier.findings import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import adapted_html
 from drpu.classifier.record import Amounts, Columns, plain_cost

@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
-from drpu.classifier.adapting import tested
+from drpu.classifier.adapting import Findings, tested
 from drpu.classifier.audit import (
     POPULATIONS,
     Audit,
@@ -25,9 +25,8 @@ from drpu.classifier.audit import (
     read_answers,
     warn_of_missing,
 )
-from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
-from drpu.classifier.profiles import warn_of_other_shift
+from drpu.classifier.notices import warn_of_other_shift
 from drpu.classifier.validation import Classes, check_rows
 from drpu.core.audit.design import (
     Growth,

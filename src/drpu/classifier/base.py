@@ -11,12 +11,11 @@ import numpy as np
 from drpu._checks import check_choice, check_fraction, check_weights
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map
+from drpu.classifier.adapting import NOTHING_FOUND, Findings, adapt_to_counts, arrived_labels, moved_map
 from drpu.classifier.audit import Audit, AuditPlan, GroupPlans, check_audit
 from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
 from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.decisions import RatioDecisions
-from drpu.classifier.findings import NOTHING_FOUND, Findings
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
 from drpu.classifier.groups import (
     evaluations_by_group,

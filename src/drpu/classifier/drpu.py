@@ -14,6 +14,7 @@ from drpu._codec import NotKept, kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, Rows
+from drpu.classifier.adapting import count_labels, run_backtest, without_periods
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.auditing import (
     TrainingAnswers,
@@ -23,13 +24,11 @@ from drpu.classifier.auditing import (
     rates_from_answers,
     training_answers,
 )
-from drpu.classifier.backtest import count_labels, run_backtest, without_periods
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
-from drpu.classifier.profiles import profiles_of, profiles_of_ranges
 from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
@@ -52,6 +51,7 @@ from drpu.core.decision import check_cost
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
 from drpu.core.prior.mixture import PROPORTIONS
+from drpu.core.shift.columns import ColumnProfile, profile_columns
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
@@ -63,8 +63,9 @@ from drpu.exceptions import (
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
-from drpu.ratios.clusters import FrameLearner
+from drpu.ratios.clusters import FrameLearner, Ranges
 from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
+from drpu.tables.encoder import fixed_cells
 from drpu.tables.notes import Note, table_notes
 
 TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
@@ -526,6 +527,33 @@ class DRPUClassifier(RatioClassifier):
         model = resolve_model(self.model) if self._fitted is None else self.fitted_.model
         tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
         return tags
+
+
+def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
+    """Profiles of the two samples; none for sparse rows, images and tables that the model reads itself."""
+    if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
+        return ()
+    n = positive.shape[1]
+    return profile_columns(positive, unlabeled, _column_names(estimator, n), fixed_cells(estimator.table_, n))
+
+
+def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
+    """Profiles of rows that were counted on a cluster."""
+    if ranges is None:
+        return ()
+    ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
+    counts = [np.split(part.astype(np.float64), ends) for part in (ranges.positive, ranges.unlabeled)]
+    names = _column_names(estimator, len(ranges.cells))
+    return tuple(ColumnProfile(*column) for column in zip(names, ranges.cells, *counts, strict=True))
+
+
+def _column_names(estimator: Any, n: int) -> list[str]:
+    """Names of the columns of the encoded rows."""
+    table = getattr(estimator, "table_", None)
+    names = list(getattr(estimator, "feature_names_in_", []))
+    if table is not None:
+        names = [plan.name for plan in table.sources]  # a category may have several
+    return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
 
 
 @kept("DRPUClassifier")

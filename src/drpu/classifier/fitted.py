@@ -13,14 +13,13 @@ from drpu._codec import As, Items, NotKept, Number, Text, Whole, kept
 from drpu._samples import n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
-from drpu.classifier.profiles import count_in_ranges, moved_columns
 from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.reduction import Coarsening, coarsen
-from drpu.core.shift.columns import ColumnProfile, ColumnShift
+from drpu.core.shift.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
 from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
 from drpu.core.tails import KeptTails, ScoreTails
 from drpu.exceptions import DataError, ParameterError
@@ -211,7 +210,9 @@ class FittedRatio:
         If the rows of the scores are given as ``rows``, their columns are counted, too.
         """
         tails = self.no_counts() if tails is None else tails
-        columns = count_in_ranges(self.columns, rows) if weight is None else None
+        columns = None
+        if self.columns and weight is None and isinstance(rows, np.ndarray) and rows.ndim == 2:
+            columns = count_columns([profile.cells for profile in self.columns], rows)
         weight = None if weight is None else np.repeat(weight, tails.copies)
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
@@ -260,11 +261,11 @@ class FittedRatio:
     def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
         """Columns of the rows counted in ``tails`` that moved more than their ``prior`` explains."""
         if self.anchor is None or self.anchor.tails.columns is None:
-            return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
+            return moved_columns(self.columns, tails.columns, self.unlabeled_prior, prior)
         ends = np.cumsum([profile.cells.n for profile in self.columns])[:-1]
         counts = np.split(self.anchor.tails.columns.astype(np.float64), ends)
         profiles = [replace(p, unlabeled=own) for p, own in zip(self.columns, counts, strict=True)]
-        found = moved_columns(profiles, tails, self.anchor.prior, prior)
+        found = moved_columns(profiles, tails.columns, self.anchor.prior, prior)
         return tuple(shift for shift in found if shift.name not in self.anchor.moved)
 
     @property

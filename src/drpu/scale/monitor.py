@@ -16,9 +16,8 @@ from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.adapting import labels_of_training, read_counts
+from drpu.classifier.adapting import Findings, labels_of_training, read_counts
 from drpu.classifier.base import RatioClassifier
-from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate

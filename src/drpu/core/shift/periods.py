@@ -34,12 +34,12 @@ from scipy.special import expit, logit, ndtri
 from drpu._codec import Kept, Number, Whole, kept
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.columns import OTHER_SHIFT
 from drpu.exceptions import DataError
 
 Moved: TypeAlias = Literal["prior", "other"]
 Kind: TypeAlias = Literal["guarded", "matched"]
 
-OTHER_SHIFT = 0.001  # below this p-value of the test of the scores more than the prior moved
 MOST_PERIODS = 6  # of a backtest
 FEWEST_LABELS = 10  # before a period that is read
 FEWEST_ROWS = 30  # in a period that is read
