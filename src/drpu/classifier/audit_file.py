@@ -44,9 +44,9 @@ _CLOSE = 1e-3  # scores of one row on two machines differ by less
 
 
 def audit_from_columns(
-    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, label: str = LABEL
-) -> Audit:
-    """The audit in a filled-in file.
+    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, by: Any = None, label: str = LABEL
+) -> Any:
+    """The audit in a filled-in file, or that of each group.
 
     Parameters
     ----------
@@ -55,17 +55,22 @@ def audit_from_columns(
     X : rows of shape (N, d)
         The rows that the audit was planned on, in their order at that time.
     columns : mapping from name to array-like
-        The columns of the file: ``drpu_row``, ``drpu_design`` and the labels. Values may be
-        strings. Rows of the file may be in any order, and some may be missing.
+        The columns of the file: ``drpu_row``, ``drpu_design``, the labels and, if it was planned in groups,
+        ``drpu_group``. Values may be strings. Rows of the file may be in any order, and some may be missing.
+    by : str or array-like of shape (N,), optional
+        The groups of the rows, as they were planned.
     label : str, default="drpu_label"
         Name of the column with the answers: yes and no, 1 and 0, true and false, or values of
         ``classes_``; an empty field means: no answer.
 
     Returns
     -------
-    audit : Audit
-        For ``classifier.adapt(X, audit=...)``.
+    audit : Audit, or dict of Audit
+        For ``classifier.adapt(X, audit=...)``. With groups, a dictionary by the names of the groups for
+        ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
     """
+    if by is not None:
+        return _by_group(classifier, X, columns, by, label)
     if any(not is_missing_cell(name) for name in columns.get(GROUP, ())):
         raise DataError(
             f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, by=... in "
@@ -75,28 +80,14 @@ def audit_from_columns(
     return _audit(classifier, score_once(classifier, X), tokens, labels, label)
 
 
-def audits_by_group(
-    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, by: Any, label: str = LABEL
+def _by_group(
+    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], by: Any, label: str
 ) -> dict[Any, Audit]:
-    """The audit of each group in a filled-in file that was planned in groups.
-
-    Parameters
-    ----------
-    classifier, X, columns, label
-        As in :func:`audit_from_columns`; ``columns`` has ``drpu_group``, too.
-    by : str or array-like of shape (N,)
-        The groups of the rows, as they were planned.
-
-    Returns
-    -------
-    audits : dict
-        For ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
-    """
     if GROUP not in columns:
         raise DataError(f"the audit file must have a column {GROUP!r}: plan the audit with the same groups.")
     names, member, X = group_members(classifier, X, by)
     tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
-    if not any(not is_missing_cell(value) for value in labels):
+    if all(is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
     scored, found = score_once(classifier, X, checked=True), {}
     known = {group_text(name): k for k, name in enumerate(names)}

@@ -5,13 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 from scipy.special import expit, logit
 from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
-from drpu.classifier.explain import Reasons, contribution_table, reasons_of
+from drpu.classifier.explain import REST, Reasons, column_names, column_parts, reasons_of
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.groups import without_period
 from drpu.classifier.record import PUClassifier
@@ -25,6 +26,7 @@ from drpu.core.performance import Decision, expect
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import ParameterError
 from drpu.functions.base import LOG_LIMIT
+from drpu.tables.frames import is_frame, read_frame
 
 
 class RatioDecisions(PUClassifier):
@@ -303,7 +305,16 @@ class RatioDecisions(PUClassifier):
         >>> clf.contributions(X[:3]).shape
         (3, 2)
         """
-        return contribution_table(self, X)
+        parts = column_parts(self, X)
+        if not is_frame(X):
+            return parts
+        source = read_frame(X).columns
+        columns = dict(zip([*column_names(self, parts), REST], parts.T, strict=True))
+        table = nw.from_dict(columns, backend=source.implementation).to_native()
+        index = nw.maybe_get_index(source)
+        if index is not None:  # frames of pandas
+            table.index = index
+        return table
 
     def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
         """The columns that speak most for and against each row, from :meth:`contributions`.

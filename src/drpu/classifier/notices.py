@@ -191,24 +191,15 @@ def _expected(classifier: Any) -> dict[str, str]:
     rows = {}
     for name in ("flagged", "precision", "recall"):
         value, least, most = (float(getattr(part, name)) for part in (now, low, high))
-        rows[f"expected {name}"] = (
-            "cannot be computed: no row is flagged"
-            if math.isnan(value)
-            else f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
-        )
+        shown = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
+        rows[f"expected {name}"] = "cannot be computed: no row is flagged" if math.isnan(value) else shown
     return rows
 
 
 def _warnings(classifier: Any) -> list[str]:
-    said = []
-    if not classifier.test_prior_.identified:
-        said.append("The data do not identify the prior.")
-    test = classifier.shift_test_
-    if test is not None and test.p_value < OTHER_SHIFT:
-        said.append(
-            f"More than the prior has changed (p = {test.p_value:.1g}): "
-            "expected figures hold for prior shift only."
-        )
+    said = [] if classifier.test_prior_.identified else ["The data do not identify the prior."]
+    if classifier.shift_test_ is not None and classifier.shift_test_.p_value < OTHER_SHIFT:
+        said.append("More than the prior has changed: expected figures hold for prior shift only.")
     if classifier.moved_columns_:
         names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
         said.append(f"Columns moved more than a new prior explains: {names}.")
