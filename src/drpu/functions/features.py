@@ -408,7 +408,7 @@ class FourierFunction(Function):
     """Log-ratio that is linear in cosines, and in the columns if ``linear`` is not None."""
 
     statistics: ClassVar[tuple[str, ...]] = _MEANS
-    accepts_sparse: ClassVar[bool] = False
+    accepts_sparse = False
 
     cosines: Cosines
     coef: Annotated[FloatArray, Array("m")]

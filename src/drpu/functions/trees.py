@@ -346,8 +346,8 @@ class TreeFunction(Function):
     """A log-ratio that is a function of the output of trees and an offset."""
 
     statistics: ClassVar[tuple[str, ...]] = ("thresholds of splits and values of leaves",)
-    accepts_nan: ClassVar[bool] = True
-    accepts_categories: ClassVar[bool] = True
+    accepts_nan = True
+    accepts_categories = True
 
     trees: Trees
     offset: Annotated[float, Number(-1e6, 1e6)]

@@ -68,8 +68,8 @@ class NetworkFunction(Function):
     statistics: ClassVar[tuple[str, ...]] = (
         "means and standard deviations of the columns, weights of networks",
     )
-    accepts_sparse: ClassVar[bool] = False
-    accepts_nd: ClassVar[bool] = True
+    accepts_sparse = False
+    accepts_nd = True
 
     network: Literal["perceptron", "resnet9", "module"]
     widths: Annotated[tuple[Annotated[int, Whole(1, MOST_UNITS)], ...], Items(high=MOST_LAYERS)]
