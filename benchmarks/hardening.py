@@ -15,7 +15,6 @@ Counts: eight threads add scores and merge tails; the sum must be exact.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import random
@@ -35,7 +34,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._fuzz import all_steps, artifacts, edited, outcome
-from benchmarks._results import RESULTS, read_results, write_results
+from benchmarks._results import RESULTS, command_line, read_results, write_results
 from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
 
 HANG = 5.0  # seconds of processor time
@@ -330,7 +329,7 @@ def _repeat(way: Callable[[ScoreTails], Any], tails: ScoreTails) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = command_line(__doc__)
     parser.add_argument("--edits", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--counts", type=int, default=32_000_000)
