@@ -13,7 +13,7 @@ from sklearn.base import clone
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_integer
-from drpu._codec import Items, NotKept, Number, kept
+from drpu._codec import POSITIVE, Items, NotKept, Number, kept
 from drpu._progress import progress
 from drpu._samples import is_sparse
 from drpu._typing import BoolArray
@@ -67,7 +67,9 @@ Shift: TypeAlias = Literal["prior", "other", "none", "answers"]
 class Findings:
     """Facts about the rows that a classifier was adapted to; tests and measurements are not kept in files."""
 
-    rows: Annotated[float, Number(above=0)] | None = None  # number of rows that the prior was estimated on
+    rows: Annotated[float, Number(low=POSITIVE)] | None = (
+        None  # number of rows that the prior was estimated on
+    )
     shift_test: Annotated[MixtureTest | None, NotKept] = None
     moved_columns: Annotated[tuple[ColumnShift, ...], NotKept] = ()
     fairness_test: Annotated[FairnessTest | None, NotKept] = None

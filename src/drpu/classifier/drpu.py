@@ -29,7 +29,7 @@ from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
-from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
+from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
     cells_of,
@@ -433,7 +433,7 @@ class DRPUClassifier(RatioClassifier):
         calibration = None
         if self.calibrate:
             calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
-        self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, classes, **facts)
+        self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, Labels.of(classes), **facts)
         return self
 
     @property

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import As, Items, NotKept, Number, Text, Whole, kept
+from drpu._codec import Items, NotKept, Number, Text, Whole, kept
 from drpu._samples import n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
@@ -107,7 +107,7 @@ class FittedRatio:
     tails: KeptTails  # held-out positives, and the unlabeled training rows counted over them
     train_prior: PriorEstimate
     labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]  # of the population; 0 in a case-control study
-    classes: Annotated[np.ndarray[Any, Any], As(Labels, Labels.of, Labels.classes)]  # negative one first
+    labels: Labels
     coarsening: Coarsening | None = None  # how the levels of the tails were reduced; None if they are exact
     training: Annotated[TrainingMark | None, NotKept] = None  # recognises the training rows
     columns: tuple[ColumnProfile, ...] = ()  # empty for sparse rows, images, and frames that the model reads
@@ -124,6 +124,11 @@ class FittedRatio:
             raise DataError("the calibration must have the labelled fraction of the classifier.")
         if not self.tails.counts.any():
             raise DataError("the tails of a classifier must count its unlabeled training rows.")
+
+    @property
+    def classes(self) -> np.ndarray[Any, Any]:
+        """The two labels, the positive one last."""
+        return self.labels.classes()
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""

@@ -367,6 +367,8 @@ class ScoreTails:
             counted.weight_squares, counted.cluster_squares, self.columns,
         )  # fmt: skip
 
+    for_file = record
+
 
 Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
 
@@ -376,7 +378,7 @@ Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
 class TailsRecord:
     """Counts as plain data; see :class:`ScoreTails` for the fields."""
 
-    levels: Annotated[FloatArray, Array("k", dtype="float64", finite=False)]
+    levels: Annotated[FloatArray, Array("k", dtype="float64", low=-np.inf, high=np.inf)]
     positive_counts: Counts
     counts: Counts
     n_positive: Annotated[float, Number(0.5, MOST)]  # an effective number of rows is at least 1
@@ -407,4 +409,4 @@ class TailsRecord:
         return tails
 
 
-KeptTails = Annotated[ScoreTails, As(TailsRecord, ScoreTails.record, TailsRecord.tails)]
+KeptTails = Annotated[ScoreTails, As(TailsRecord, TailsRecord.tails)]
