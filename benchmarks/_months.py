@@ -53,7 +53,6 @@ adaptations are computed by the library when figures are made.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
@@ -69,6 +68,7 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from benchmarks._results import command_line
 from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
 from drpu.classifier.drpu import Learnt
@@ -476,9 +476,7 @@ def write_resampled(data: Path, folder: Path, rates: Sequence[float], seed: int,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of dated Parquet files")
     parser.add_argument(
         "--resampled", action="store_true", help="tables without a calendar: protocols A and B"

@@ -14,7 +14,6 @@ tables left out. Figures are measured on fits of the default. The share of label
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -29,7 +28,7 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from benchmarks._fits import Fit, make_fits, read_fits
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from drpu.core.calibration import calibrate, fit_plateau
 from drpu.core.decision import ratio_threshold
 from drpu.core.limits.evidence import ENOUGH
@@ -375,9 +374,7 @@ def choose(cache: Path) -> Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--pool", type=Path)
     parser.add_argument("--others", type=Path)
     parser.add_argument("--months", type=Path)
@@ -388,6 +385,8 @@ def main() -> None:
     parser.add_argument("--choose", type=Path, metavar="CACHE", help="only choose constants on these fits")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     options = parser.parse_args()
+    if not (options.cache or options.quick_cache or options.choose):
+        parser.error("at least one of --cache, --quick-cache and --choose is required")
     warnings.simplefilter("ignore", DRPUWarning)  # weak signals are part of the protocol
     if options.make:
         make_fits(options.cache, options.pool, options.others, options.months, quick=options.quick)

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 
-from drpu._codec import Items, Number, kept
+from drpu._codec import POSITIVE, Items, Number, kept
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.budget import BudgetThreshold
 from drpu.classifier.findings import NOTHING_FOUND, Findings, Shift
@@ -251,7 +251,7 @@ class AdaptedRecord(RatioRecord):
 
     prior: PriorEstimate
     cost: Annotated[float, Number(0, 1)] | Amounts
-    rows: Annotated[float, Number(above=0)] | None
+    rows: Annotated[float, Number(low=POSITIVE)] | None
     budget: tuple[_Unbounded, _Unbounded] | None  # log-ratio and score of the threshold of a budget
     shift: Literal["prior", "other", "none", "answers"]
     labels_at: Annotated[float, Number(0, 1)] | None

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from drpu._checks import check_choice, check_integer
-from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
+from drpu._codec import POSITIVE, Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.classifier.audit import labelled_flags, listed
 from drpu.core.decision import Costs
@@ -239,8 +239,8 @@ class Labels(Kept):
 class Amounts(Kept):
     """A cost that was given as two amounts."""
 
-    false_alarm: int | Annotated[float, Number(above=0)]
-    miss: int | Annotated[float, Number(above=0)]
+    false_alarm: int | Annotated[float, Number(low=POSITIVE)]
+    miss: int | Annotated[float, Number(low=POSITIVE)]
 
     def __post_init__(self) -> None:
         self.costs()  # checks the amounts
@@ -281,7 +281,7 @@ _Plain = None | bool | int | float | str | tuple[int | float, ...]
 class LearnerRecord(Kept):
     """A learner of drpu that was a parameter."""
 
-    name: Annotated[str, Text(choices=tuple(LEARNERS))]
+    name: Annotated[str, Text(pattern="|".join(LEARNERS))]
     parameters: dict[str, _Plain]
 
     def learner(self) -> Any:

@@ -167,7 +167,7 @@ class Calibration:
     were drawn.
     """
 
-    levels: Annotated[FloatArray, Array("k", finite=False)]
+    levels: Annotated[FloatArray, Array("k", low=-np.inf, high=np.inf)]
     steps: Annotated[FloatArray, Array("c", low=0)]  # one value per cell
     curve: Annotated[FloatArray, Array("c", low=0)]  # one value per cell, interpolated linearly
     ceiling: Annotated[float, Number(1, 1e100)]

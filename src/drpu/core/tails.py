@@ -385,7 +385,7 @@ Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
 class TailsRecord:
     """Counts as plain data; see :class:`ScoreTails` for the fields."""
 
-    levels: Annotated[FloatArray, Array("k", dtype="float64", finite=False)]
+    levels: Annotated[FloatArray, Array("k", dtype="float64", low=-np.inf, high=np.inf)]
     positive_counts: Counts
     counts: Counts
     n_positive: Annotated[float, Number(0.5, MOST)]  # an effective number of rows is at least 1

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit, ndtri
 
-from drpu._codec import Kept, Number, kept
+from drpu._codec import POSITIVE, Kept, Number, kept
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.design import stratified_share
 from drpu.core.audit.results import Answers
@@ -52,7 +52,7 @@ class LogOddsMap(Kept):
     """
 
     intercept: float = 0.0
-    slope: Annotated[float, Number(above=0)] = 1.0
+    slope: Annotated[float, Number(low=POSITIVE)] = 1.0
     covariance: tuple[float, float, float] = (INTERCEPT_SPREAD**2, 0.0, SLOPE_SPREAD**2)
     information: tuple[float, float, float] = (0.0, 0.0, 0.0)
     n: Annotated[float, Number(0)] = 0.0  # number of answers, where those of older periods count less
