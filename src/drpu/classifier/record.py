@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from importlib import import_module
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -105,20 +105,13 @@ def try_rows(model: Function) -> FloatArray | None:
     return model.scores(rows) if isinstance(model, Folds) else model.score(rows)
 
 
-@runtime_checkable
-class Recorded(Protocol):
-    """A classifier that can be saved."""
-
-    def record(self) -> Record:
-        """The record of the fitted classifier."""
-
-
 @singledispatch
 def record_of(classifier: Any) -> Record:
     """The record of a fitted classifier."""
-    if not isinstance(classifier, Recorded):
+    if not hasattr(classifier, "record"):
         raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
-    return classifier.record()
+    record: Record = classifier.record()
+    return record
 
 
 def _warn_of_values(kept: dict[str, int]) -> None:

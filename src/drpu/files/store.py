@@ -34,6 +34,8 @@ StrPath = str | os.PathLike[str]
 # The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
 KIND_MODULES = (
     "drpu.classifier.adapted",
+    "drpu.classifier.adapting",
+    "drpu.classifier.budget",
     "drpu.classifier.drpu",
     "drpu.classifier.fitted",
     "drpu.classifier.pipelines",
