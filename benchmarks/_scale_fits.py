@@ -100,7 +100,7 @@ def _facts(clf: Any) -> Task:
     took = [member.n_rounds for member in members if isinstance(member, BoostedFunction)]
     facts: Task = {"rounds": max(took, default=0), "described": clf.model_.describe()}
     facts |= {"prior": clf.prior_.value, "levels": len(clf.tails_.levels)}
-    return facts | {"state_bytes": _size(encode(clf.fitted_.record()))}
+    return facts | {"state_bytes": _size(encode(clf.fitted_))}
 
 
 class Scores:

@@ -56,7 +56,6 @@ def fitted_of(classifier: Any) -> FittedRatio:
     if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
         kind = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
-    classifier._check_fitted()
     return classifier.fitted_
 
 
@@ -71,15 +70,15 @@ def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled, fitted.level_offsets)
 
 
-def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None) -> Decision:
-    """The decision that flags rows above the ratio ``ratio``; ``rows`` is the size of a batch."""
+def decision_at(fitted: FittedRatio, ratio: float) -> Decision:
+    """The decision that flags rows above the ratio ``ratio``."""
     return Decision(
         fitted.tails,
         ratio if math.isinf(ratio) else fitted.score_above(ratio),
         ratio if fitted.calibration is not None else None,
         fitted.labelled_fraction,
         len(fitted.model.functions),
-        rows,
+        None,
         fitted.level_offsets,
     )
 

@@ -113,7 +113,6 @@ def outputs(clf: Any, X: Any) -> dict[str, Any]:
         "prior": clf.prior_,
         "train prior": clf.train_prior_,
         "threshold": clf.threshold_,
-        "threshold interval": clf.threshold_interval_,
         "ratio": clf.ratio(X),
         "probability": clf.predict_proba(X)[:, 1],
         "decision": clf.decision_function(X),

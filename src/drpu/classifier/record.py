@@ -12,13 +12,13 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from importlib import import_module
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from drpu._checks import check_choice, check_integer
-from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
+from drpu._codec import POSITIVE, Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.classifier.audit import labelled_flags, listed
 from drpu.core.decision import Costs
@@ -105,20 +105,13 @@ def try_rows(model: Function) -> FloatArray | None:
     return model.scores(rows) if isinstance(model, Folds) else model.score(rows)
 
 
-@runtime_checkable
-class Recorded(Protocol):
-    """A classifier that can be saved."""
-
-    def record(self) -> Record:
-        """The record of the fitted classifier."""
-
-
 @singledispatch
 def record_of(classifier: Any) -> Record:
     """The record of a fitted classifier."""
-    if not isinstance(classifier, Recorded):
+    if not hasattr(classifier, "record"):
         raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
-    return classifier.record()
+    record: Record = classifier.record()
+    return record
 
 
 def _warn_of_values(kept: dict[str, int]) -> None:
@@ -239,8 +232,8 @@ class Labels(Kept):
 class Amounts(Kept):
     """A cost that was given as two amounts."""
 
-    false_alarm: int | Annotated[float, Number(above=0)]
-    miss: int | Annotated[float, Number(above=0)]
+    false_alarm: int | Annotated[float, Number(low=POSITIVE)]
+    miss: int | Annotated[float, Number(low=POSITIVE)]
 
     def __post_init__(self) -> None:
         self.costs()  # checks the amounts
@@ -281,7 +274,7 @@ _Plain = None | bool | int | float | str | tuple[int | float, ...]
 class LearnerRecord(Kept):
     """A learner of drpu that was a parameter."""
 
-    name: Annotated[str, Text(choices=tuple(LEARNERS))]
+    name: Annotated[str, Text(pattern="|".join(LEARNERS))]
     parameters: dict[str, _Plain]
 
     def learner(self) -> Any:

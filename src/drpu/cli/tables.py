@@ -413,7 +413,7 @@ def beside(kept: Any, answers: dict[str, Any]) -> Any:
     return kept
 
 
-def write_table(path: str, table: Any, *, inputs: Iterable[Any] = (), formulas: bool = False) -> None:
+def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
     """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output.
 
     Texts in CSV that a spreadsheet would run as formulas are protected, unless ``formulas``.
@@ -423,7 +423,7 @@ def write_table(path: str, table: Any, *, inputs: Iterable[Any] = (), formulas: 
     if path == PIPE:
         _to_pipe(table)
         return
-    with output_file(path, inputs=[given for given in inputs if given is not None]) as file:
+    with output_file(path) as file:
         if path.lower().endswith(".gz"):
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
                 _encode(table, ending_of(path), packed)

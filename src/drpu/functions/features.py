@@ -12,7 +12,7 @@ from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from drpu._codec import Array, Number, kept
+from drpu._codec import POSITIVE, Array, Number, kept
 from drpu._samples import Sample, is_sparse, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError
@@ -78,7 +78,7 @@ class Scaling:
     """Shift and scale of each column, or of each pixel of images."""
 
     shift: Annotated[FloatArray, Array("...")]
-    scale: Annotated[FloatArray, Array("...", above=0)]
+    scale: Annotated[FloatArray, Array("...", low=POSITIVE)]
 
     def __post_init__(self) -> None:
         if self.shift.shape != self.scale.shape:
@@ -268,7 +268,7 @@ class KernelFunction(Function):
     )
 
     basis: Basis
-    width: Annotated[float, Number(above=0)]
+    width: Annotated[float, Number(low=POSITIVE)]
     ridge: Annotated[float, Number(low=0)]
     coef: Annotated[FloatArray, Array("m")]  # coefficients of the basis functions
     intercept: float  # added to their sum
@@ -408,7 +408,7 @@ class FourierFunction(Function):
     """Log-ratio that is linear in cosines, and in the columns if ``linear`` is not None."""
 
     statistics: ClassVar[tuple[str, ...]] = _MEANS
-    accepts_sparse: ClassVar[bool] = False
+    accepts_sparse = False
 
     cosines: Cosines
     coef: Annotated[FloatArray, Array("m")]

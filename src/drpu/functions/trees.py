@@ -81,14 +81,14 @@ class Trees(Kept):
 
     leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]
     feature: Annotated[NDArray[Any], Array("s", dtype="int32", low=0)]
-    threshold: Annotated[FloatArray, Array("s", low=_LOWEST, finite=False)]
+    threshold: Annotated[FloatArray, Array("s", low=_LOWEST, high=np.inf)]
     decision: Annotated[NDArray[Any], Array("s", dtype="int8", low=0, high=11)]
     left: Annotated[NDArray[Any], Array("s", dtype="int32")]
     right: Annotated[NDArray[Any], Array("s", dtype="int32")]
     value: Annotated[FloatArray, Array("l")]
     count: Annotated[NDArray[Any], Array("l", dtype="int32", low=1)]
-    bounds: Annotated[NDArray[Any], Array("*", dtype="int32", low=0)]
-    bits: Annotated[NDArray[Any], Array("*", dtype="uint32")]
+    bounds: Annotated[NDArray[Any], Array("b", dtype="int32", low=0)]
+    bits: Annotated[NDArray[Any], Array("w", dtype="uint32")]
     n_columns: Annotated[int, Whole(1, 2**31)]
     averaged: bool = False  # whether the output is the mean of the trees, or their sum
 
@@ -346,8 +346,8 @@ class TreeFunction(Function):
     """A log-ratio that is a function of the output of trees and an offset."""
 
     statistics: ClassVar[tuple[str, ...]] = ("thresholds of splits and values of leaves",)
-    accepts_nan: ClassVar[bool] = True
-    accepts_categories: ClassVar[bool] = True
+    accepts_nan = True
+    accepts_categories = True
 
     trees: Trees
     offset: Annotated[float, Number(-1e6, 1e6)]

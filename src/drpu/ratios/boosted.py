@@ -274,9 +274,9 @@ class BoostedRatio(RatioLearner):
     True
     """
 
-    accepts_nan: ClassVar[bool] = True
+    accepts_nan = True
     fits_in_threads: ClassVar[bool] = True
-    accepts_categories: ClassVar[bool] = True
+    accepts_categories = True
     uses_holdout: ClassVar[bool] = True
 
     loss: str = "log"

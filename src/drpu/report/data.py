@@ -98,12 +98,6 @@ class ReportData:
         return found
 
     @property
-    def batch(self) -> float | None:
-        """Number of rows that this prior was estimated on, if it was."""
-        size: float | None = self.current._batch_size
-        return size
-
-    @property
     def cost(self) -> float:
         """False-positive cost that the page shows at first."""
         return float(self.current.cost_)
@@ -134,13 +128,6 @@ class ReportData:
         return min(max(1, flagged), self.rows)
 
     @property
-    def change(self) -> str | None:
-        """A verb for the change of the prior, if the intervals support one."""
-        if self.prior.low > self.train.high:
-            return "rose"
-        return "fell" if self.prior.high < self.train.low else None
-
-    @property
     def other_shift(self) -> bool:
         """Whether more than the prior seems to have changed."""
         return getattr(self.current, "shift_", "prior") == "other"
@@ -169,11 +156,7 @@ class ReportData:
     @cached_property
     def gain(self) -> Gain:
         """Share of the positives found by the share of the rows checked."""
-        return self.gain_at(self.prior, new=self.new)
-
-    def gain_at(self, prior: PriorEstimate, *, new: ScoreTails | None = None) -> Gain:
-        """The same at another prior."""
-        return gain_curve(self.fitted.tails, self.fitted.unlabeled_prior.value, prior, new=new)
+        return gain_curve(self.fitted.tails, self.fitted.unlabeled_prior.value, self.prior, new=self.new)
 
     def found_at(self, share: float) -> Budget:
         """Expected result of checking this share of the rows, without a threshold."""

@@ -115,9 +115,10 @@ def lead(data: ReportData) -> str:
         return f"{found}, by a rough reading: more than the share of positives ({trained}) has changed."
     if not data.prior.identified:
         return f"{found}, but the data do not determine this number{_at_most(data.prior)}."
-    if data.change is None:
+    if data.prior.low <= data.train.high and data.prior.high >= data.train.low:
         return f"{found}. The share may be that of training ({trained}): the intervals overlap."
-    return f"{found}. The share of positives {data.change} from {trained} in training."
+    change = "rose" if data.prior.low > data.train.high else "fell"
+    return f"{found}. The share of positives {change} from {trained} in training."
 
 
 def period_sentences(data: ReportData) -> list[str]:

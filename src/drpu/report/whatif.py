@@ -47,7 +47,8 @@ def whatif_json(data: ReportData) -> str:
 
 def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
-    threshold, answers = float(data.current.threshold_), getattr(data.current, "map_", None)
+    current = data.current
+    threshold, answers = float(current.threshold_), getattr(current, "map_", None)
     return {
         "cost": data.cost,
         "miss": data.amounts.miss,
@@ -55,7 +56,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, batch=data.batch, labels_at=data.current._label_prior()),
+            _known(data.prior, data.rows, batch=current._batch_size, labels_at=current._label_prior()),
             _known(data.train, data.rows),
             *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
         ],

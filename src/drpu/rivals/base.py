@@ -192,7 +192,7 @@ RIVALS = {  # where each class is
 class RivalRecord(Record):
     """What a file keeps of one of the other PU methods."""
 
-    name: Annotated[str, Text(choices=RIVALS)]
+    name: Annotated[str, Text(pattern="|".join(RIVALS))]
     parameters: dict[str, Parameter]
     columns: Columns
     labels: Labels

@@ -79,7 +79,7 @@ def audit(
         else:
             plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
     rows = None if kept is None else kept.take(plan.rows)
-    write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data], formulas=formulas)
+    write_table(out, beside(rows, plan.to_columns()), formulas=formulas)
     if by is None:
         names = ("n", "rows", "expected_width", "population", "level")
         facts = {name: getattr(plan, name) for name in names}
@@ -197,7 +197,7 @@ def suspects(
         return Result(values | {"suspects": columns})
     rows = None if kept is None else kept.take(columns["row"])
     answers = {f"drpu_{name}": column for name, column in columns.items()}
-    write_table(out, beside(rows, answers), inputs=[saved.artifact, data])
+    write_table(out, beside(rows, answers))
     lines = [str(found)] if out == PIPE else [str(found), f"{len(columns['row']):,} rows written to {out}"]
     return Result(values | {"out": out}, lines, aside=out == PIPE)
 

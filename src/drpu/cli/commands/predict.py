@@ -82,7 +82,7 @@ def predict(
     values = (facts or standing(classifier)) | {"rows": n, "flagged": flagged, "out": out}
     if out == PIPE and output.json:
         return Result(values | {"answers": answers})
-    write_table(out, beside(kept, answers), inputs=[saved.artifact, data], formulas=formulas)
+    write_table(out, beside(kept, answers), formulas=formulas)
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
     if by is None:
         line += f"; share of positives {prior_text(classifier.test_prior_)}"

@@ -24,6 +24,7 @@ from scipy.special import gammaln, ndtri, xlogy
 from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import fit_plateau, normal_scores
 from drpu.core.limits.exact import Figure, exact_limit
+from drpu.core.shift.matching import shares
 from drpu.core.tails import ScoreTails
 
 _GRID = 4096  # number of steps in the range of the weighted sum
@@ -326,7 +327,7 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
     if the score does not separate positives from unlabeled rows.
     """
     ratio = fit_plateau(reference)(normal_scores(reference))
-    samples = [_shares(reference.positive_counts), _shares(reference.counts), _shares(tails.counts)]
+    samples = [shares(reference.positive_counts), shares(reference.counts), shares(tails.counts)]
     at = min(max(test_prior, 0.02), 0.98)
     growth, gap, h = 1.0, 0.0, ratio
     for _ in range(_ROUNDS):
@@ -426,7 +427,3 @@ def combine_figures(figures: list[Figure]) -> Figure:
     down, up = (float(np.sqrt(((weight * side) ** 2).sum())) for side in (value - low, high - value))
     variance = float(weight**2 @ np.array([figure.variance for figure in figures]))
     return Figure(mean, max(mean - down, 0.0), min(mean + up, 1.0), variance)
-
-
-def _shares(counts: IntArray | FloatArray) -> FloatArray:
-    return np.asarray(counts / counts.sum(), dtype=np.float64)
