@@ -41,6 +41,7 @@ KIND_MODULES = (
     "drpu.classifier.record",
     "drpu.core.audit.recalibration",
     "drpu.core.calibration",
+    "drpu.core.decision",
     "drpu.core.prior.estimate",
     "drpu.core.reduction",
     "drpu.core.shift.alarm",

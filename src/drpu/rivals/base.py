@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction, check_real
 from drpu._codec import NotKept, Text, kept
@@ -144,15 +144,6 @@ class PURival(Parameters, PUClassifier):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        # Rows with the smaller label are unlabeled, not negative.
-        tags.classifier_tags.poor_score = True
-        intake = self.model_ if hasattr(self, "model_") else self._intake()
-        tags.input_tags.sparse, tags.input_tags.allow_nan = intake.accepts_sparse, intake.accepts_nan
-        return tags
 
     # -- files ---------------------------------------------------------------------
 
