@@ -102,7 +102,6 @@ def _models() -> dict[str, Any]:
         "centroids": KernelRatio(n_centres=8, width=1.0, ridge=0.1),
         "features": KernelRatio("features", n_centres=8, width=1.0, ridge=0.1),
         "boosted": BoostedRatio(n_rounds=3),
-        "bregman": BoostedRatio("bregman", n_rounds=3),
         "network": NetworkRatio(alpha=0.3, **network),
         "fourier": FourierRatio(),
         "forest": ForestRatio(n_trees=5),

@@ -12,11 +12,11 @@ from drpu.classifier.adapting import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import adapted_html
-from drpu.classifier.record import Amounts, Columns, plain_cost
+from drpu.classifier.record import Columns
 from drpu.core.audit.recalibration import LogOddsMap
 from drpu.core.audit.results import Evaluation, FairnessTest, more_precise
 from drpu.core.budget import Budget
-from drpu.core.decision import check_cost
+from drpu.core.decision import KeptCosts, check_cost
 from drpu.core.diagnostics import MixtureTest, Performance
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.shift.columns import ColumnShift
@@ -118,6 +118,9 @@ class AdaptedClassifier(RatioClassifier):
         """Map a + b z of the trained log-odds that answers gave, with its uncertainty; None without them."""
         return self.findings.map
 
+    def _intake(self) -> Any:
+        return self.fitted_.model
+
     def _map(self) -> LogOddsMap | None:
         return self.findings.map
 
@@ -153,9 +156,9 @@ class AdaptedClassifier(RatioClassifier):
     def _made_by_counts(self) -> bool:
         return self.findings.budget is None and super()._made_by_counts()
 
-    def _counts_threshold(self) -> tuple[FittedRatio, float]:
+    def _score_threshold(self) -> float:
         budget = self.findings.budget
-        return super()._counts_threshold() if budget is None else (self.fitted_, budget.score)
+        return super()._score_threshold() if budget is None else budget.score
 
     def _log_threshold(self) -> float:
         budget = self.findings.budget
@@ -163,7 +166,7 @@ class AdaptedClassifier(RatioClassifier):
 
     def record(self) -> AdaptedRecord:
         """What a file keeps of the classifier."""
-        return AdaptedRecord(Columns.of(self), self.fitted_, self.prior, plain_cost(self.cost), self.findings)
+        return AdaptedRecord(Columns.of(self), self.fitted_, self.prior, self.cost, self.findings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The prior and the cost; parameters cannot be changed."""
@@ -188,19 +191,18 @@ class AdaptedRecord(RatioRecord):
     """What a file keeps of an :class:`AdaptedClassifier`."""
 
     prior: PriorEstimate
-    cost: Annotated[float, Number(0, 1)] | Amounts
+    cost: Annotated[float, Number(0, 1)] | KeptCosts
     findings: Findings
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.cost, float):
-            check_cost("cost", self.cost)
+        check_cost("cost", self.cost)
 
     def classifier(self, module: Any = None) -> AdaptedClassifier:
         """The classifier; ``module`` makes the torch module of a custom network."""
         adapted = object.__new__(AdaptedClassifier)
         adapted.fitted_, adapted.findings = self.fitted.with_module(module), self.findings
         adapted.prior = self.prior
-        adapted.cost = self.cost.costs() if isinstance(self.cost, Amounts) else self.cost
+        adapted.cost = self.cost
         self.columns.set_on(adapted)
         return adapted

@@ -242,7 +242,11 @@ def run_backtest(
     if plan.reason:
         _warn_of_backtest(plan.reason)
         return None
-    work = [(_taken(X, plan.number, t), labelled, plan.number, t, str(plan.names[t])) for t in plan.read]
+    work = []
+    for t in plan.read:
+        before, now = (plan.number >= 0) & (plan.number < t), plan.number == t
+        rows = _rows(X, np.flatnonzero(before)), _rows(X, np.flatnonzero(now))
+        work.append((rows, (labelled[before], labelled[now]), str(plan.names[t])))
     settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
     done = Parallel(n_jobs=jobs, return_as="generator")(
@@ -263,11 +267,6 @@ def run_backtest(
     return backtest_of(past)
 
 
-def _taken(X: Any, number: Any, t: int) -> tuple[Any, Any]:
-    """Rows of the periods before ``t``, and those of ``t``."""
-    return _rows(X, np.flatnonzero((number >= 0) & (number < t))), _rows(X, np.flatnonzero(number == t))
-
-
 def _rows(X: Any, index: Any) -> Any:
     if is_frame(X):
         return take_frame(X, index)
@@ -275,10 +274,10 @@ def _rows(X: Any, index: Any) -> Any:
 
 
 def _read_period(
-    settings: DRPUClassifier, rows: tuple[Any, Any], labelled: BoolArray, number: Any, t: int, name: str
+    settings: DRPUClassifier, rows: tuple[Any, Any], labelled: tuple[BoolArray, BoolArray], name: str
 ) -> PastPeriod | None:
     """One past period, read by a fit to the rows before it."""
-    before, now = labelled[(number >= 0) & (number < t)], labelled[number == t]
+    before, now = labelled
     if before.all() or not before.any():
         return None
     counts = [LabelCount(float(part.sum()), float(len(part))) for part in (now, before)]

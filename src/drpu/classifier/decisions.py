@@ -22,7 +22,7 @@ from drpu.core.audit.recalibration import LogOddsMap, bounded_log_odds
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
-from drpu.core.performance import Decision, expect
+from drpu.core.performance import expect
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import ParameterError
 from drpu.functions.base import LOG_LIMIT
@@ -128,11 +128,9 @@ class RatioDecisions(PUClassifier):
         return np.asarray(log_ratio - self._log_threshold())
 
     def _log_threshold(self) -> float:
-        """Log of the threshold; finite if there is only one class, so that the ranking is kept."""
         threshold = self.threshold_
-        if np.isinf(threshold):
-            return float(np.copysign(2 * LOG_LIMIT, threshold))
-        return float(np.log(threshold)) + self.fitted_.tie_break  # broken ties stay negative
+        broken = 0.0 if np.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
+        return _finite_log(threshold) + broken
 
     def _flags(self, scores: FloatArray) -> BoolArray:
         """Whether rows are flagged, from the scores of the model for them."""
@@ -196,27 +194,18 @@ class RatioDecisions(PUClassifier):
         return self._expected()[1:]
 
     def _expected(self) -> tuple[Performance, Performance, Performance]:
-        fitted, at = self._counts_threshold()
-        decision = Decision(
-            fitted.tails,
-            at,
-            self.threshold_ if self._made_by_counts() else None,
-            fitted.labelled_fraction,
-            len(fitted.model.functions),
-            self._batch_size,
-            fitted.level_offsets,
-        )
-        return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
+        ratio = self.threshold_ if self._made_by_counts() else None
+        decision = self.fitted_.decision(self._score_threshold(), ratio, self._batch_size)
+        return expect(decision, self.fitted_.unlabeled_prior, self.test_prior_, cost=self.cost_)
 
     def _made_by_counts(self) -> bool:
         """Whether the threshold on scores comes from a calibration on the training counts."""
         return self.fitted_.calibration is not None
 
-    def _counts_threshold(self) -> tuple[FittedRatio, float]:
-        fitted = self.fitted_
-        if np.isinf(self.threshold_):
-            return fitted, self.threshold_
-        return fitted, fitted.score_above_log(self._log_threshold())
+    def _score_threshold(self) -> float:
+        """Score from which held-out rows count as flagged."""
+        threshold = self.threshold_
+        return threshold if np.isinf(threshold) else self.fitted_.score_above(self._log_threshold())
 
     def uncertain(self, X: Rows) -> BoolArray:
         """Rows whose label changes within the interval of the current prior.
@@ -225,7 +214,7 @@ class RatioDecisions(PUClassifier):
         """
         prior, train = self.test_prior_, self.fitted_.train_prior.value
         level = self._log_ratio(X)
-        ends = [_log_level(train, end, self.cost_) for end in (prior.high, prior.low)]
+        ends = [_finite_log(ratio_threshold(train, end, cost=self.cost_)) for end in (prior.high, prior.low)]
         return np.asarray((level > ends[0]) & (level <= ends[1]))
 
     def expected_bill(self, rows: float = 1.0) -> Figure:
@@ -342,9 +331,7 @@ class RatioDecisions(PUClassifier):
         return reasons_of(self, X, check_integer("n", n, low=1))
 
 
-def _log_level(train_prior: float, test_prior: float, cost: float) -> float:
-    """Log of the threshold, made finite as in ``decision_function``."""
-    threshold = ratio_threshold(train_prior, test_prior, cost=cost)
-    if np.isinf(threshold):
-        return float(np.copysign(2 * LOG_LIMIT, threshold))
-    return float(np.log(threshold))
+def _finite_log(threshold: float) -> float:
+    """Log of a threshold; finite if there is only one class, so that the ranking is kept."""
+    infinite = np.isinf(threshold)
+    return float(np.copysign(2 * LOG_LIMIT, threshold) if infinite else np.log(threshold))

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice
 from drpu._codec import NotKept, kept
@@ -517,16 +517,8 @@ class DRPUClassifier(RatioClassifier):
             )
         return prior
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
-        # correct prior is 0, so accuracy is not meaningful.
-        tags.classifier_tags.poor_score = True
-        # a loaded classifier has a fitted model, and may have no learner
-        model = resolve_model(self.model) if self._fitted is None else self.fitted_.model
-        tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
-        return tags
+    def _intake(self) -> Any:
+        return resolve_model(self.model)
 
 
 def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:

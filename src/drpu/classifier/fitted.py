@@ -17,6 +17,7 @@ from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
+from drpu.core.performance import Decision
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.reduction import Coarsening, coarsen
 from drpu.core.shift.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
@@ -278,14 +279,24 @@ class FittedRatio:
         """Prior of the unlabeled training rows, which are counted in the tails."""
         return without_labelled(self.train_prior, self.labelled_fraction)
 
-    def score_above(self, ratio: float) -> float:
-        """Smallest held-out positive score whose ratio exceeds ``ratio``; infinite if there is none."""
-        return self.score_above_log(float(np.log(ratio)) + self.tie_break if ratio > 0 else -np.inf)
-
-    def score_above_log(self, log_ratio: float) -> float:
-        """Smallest held-out positive score whose log-ratio lies above ``log_ratio``."""
+    def score_above(self, log_ratio: float) -> float:
+        """Smallest held-out positive score whose log-ratio is above ``log_ratio``; infinite if none is."""
         above = np.flatnonzero(self.level_log_ratios() > log_ratio)
         return float(self.tails.levels[above[0]]) if above.size else float("inf")
+
+    def decision(self, score: float, ratio: float | None, rows: float | None = None) -> Decision:
+        """The decision that flags rows from a score on; ``ratio`` if a calibrated one determines it.
+
+        ``rows`` is the number of rows that the prior was estimated on.
+        """
+        models, offsets = len(self.model.functions), self.level_offsets
+        return Decision(self.tails, score, ratio, self.labelled_fraction, models, rows, offsets)
+
+    def decision_above(self, ratio: float) -> Decision:
+        """The decision that flags rows above the ratio ``ratio``."""
+        log_ratio = float(np.log(ratio)) + self.tie_break if ratio > 0 else -np.inf
+        score = ratio if np.isinf(ratio) else self.score_above(log_ratio)
+        return self.decision(score, ratio if self.calibration is not None else None)
 
     def at_train_prior(self, prior: PriorEstimate) -> FittedRatio:
         """The same with another training prior, and the calibration that belongs to it."""

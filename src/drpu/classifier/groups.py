@@ -273,11 +273,6 @@ def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:
     return flat
 
 
-def _month(value: Any) -> Any:
-    """The month of a date, other values themselves."""
-    return value.strftime("%Y-%m") if isinstance(value, dt.date) and not is_missing(value) else value
-
-
 def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
     """The groups in order, and the group of each row; dates are grouped by calendar month."""
     if len(values) == 0:
@@ -287,7 +282,9 @@ def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, 
         values = months.astype(str).astype(object)
         values[np.isnat(months)] = None
     elif values.dtype == object:
-        values = np.array([_month(value) for value in values.tolist()], dtype=object)
+        dates = [isinstance(value, dt.date) and not is_missing(value) for value in values.tolist()]
+        pairs = zip(values.tolist(), dates, strict=True)
+        values = np.array([value.strftime("%Y-%m") if date else value for value, date in pairs], dtype=object)
     if values.dtype == object and not all(isinstance(value, Hashable) for value in values):
         raise DataTypeError("by must hold names, numbers or dates, got values that cannot be compared.")
     if (values.dtype.kind == "f" and np.isnan(values).any()) or values.dtype == object:

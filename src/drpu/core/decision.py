@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_fraction, check_prior, check_real
+from drpu._codec import POSITIVE, As, Number, kept
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 
@@ -69,6 +71,10 @@ class Costs(float):
         costs.false_alarm, costs.miss = false_alarm, miss
         return costs
 
+    def for_file(self) -> Amounts:
+        """What a file keeps of it."""
+        return Amounts(self.false_alarm, self.miss)
+
     def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
         return self.false_alarm, self.miss
 
@@ -77,6 +83,21 @@ class Costs(float):
 
     __str__ = __repr__
 
+
+@kept("costs")
+@dataclass(frozen=True)
+class Amounts:
+    """A cost as a file keeps it: two amounts."""
+
+    false_alarm: int | Annotated[float, Number(low=POSITIVE)]
+    miss: int | Annotated[float, Number(low=POSITIVE)]
+
+    def costs(self) -> Costs:
+        """The cost."""
+        return Costs(self.false_alarm, self.miss)
+
+
+KeptCosts = Annotated[Costs, As(Amounts, Amounts.costs)]
 
 _LARGEST = float(
     np.finfo(np.float64).max

@@ -334,7 +334,7 @@ def expectations(data: ReportData) -> TextTable:
                 form(figure.value),
                 "" if math.isnan(figure.value) else f"{form(figure.low)} to {form(figure.high)}",
             )
-            for figure in (data.figure(name), data.figure_as_trained(name))
+            for figure in (data.figure(name), data.figure(name, as_trained=True))
         ]
         rows.append((name.replace("_", " "), meaning, *cells))
     return TextTable(("figure", "meaning", "adapted", "as trained"), rows, (2, 3), (1,))

@@ -57,9 +57,7 @@ def audit(
     Examples
     --------
     drpu audit fraud.drpu june.parquet --n 100 --out to-label.csv
-
     drpu audit fraud.drpu june.parquet --width 0.04 --keep id,amount --out to-label.csv
-
     drpu audit fraud.drpu year.parquet --by month --n 50 --out to-label.csv
     """
     if (n is None) == (width is None):
@@ -121,9 +119,7 @@ def evaluate(
     Examples
     --------
     drpu evaluate june.drpu june.parquet --audit to-label.csv
-
     drpu evaluate june.drpu checked.csv --label is_fraud --json
-
     drpu evaluate fraud.drpu year.csv --label is_fraud --by month
     """
     if (label is None) == (answers.audit is None):
@@ -178,7 +174,6 @@ def suspects(
     Examples
     --------
     drpu suspects fraud.drpu train.parquet --label fraud --out check.csv
-
     drpu suspects fraud.drpu train.csv --label fraud --n 20 --keep id,amount
     """
     from drpu import suspects as find

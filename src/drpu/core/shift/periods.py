@@ -352,14 +352,10 @@ def late_periods(periods: Sequence[PastPeriod]) -> int:
     """
     for late in range(min(_MOST_LATE, len(periods) - 3), 0, -1):
         past = backtest_of(periods[:-late])
-        if all(_deviation(past, period) < _LATE for period in periods[-late:]):
+        pairs = [(period, past.reading(period)) for period in periods[-late:]]
+        if all(own.seen - read.move < _LATE * math.sqrt(read.variance + own.noise) for own, read in pairs):
             return late
     return 0
-
-
-def _deviation(past: Backtest, period: PastPeriod) -> float:
-    expected = past.reading(period)
-    return (period.seen - expected.move) / math.sqrt(expected.variance + period.noise)
 
 
 # -- the decision ----------------------------------------------------------------------------------
