@@ -48,7 +48,8 @@ from drpu import (
     save,
     verify,
 )
-from drpu.classifier.audit_file import DESIGN, LABEL, ROW, _check, audit_from_columns
+from drpu.classifier.audit import DESIGN, LABEL, ROW, check_of
+from drpu.classifier.audit_file import audit_from_columns
 from drpu.exceptions import ArtifactError, DataError, DRPUError
 from drpu.files import archive as form
 from drpu.files.store import inspect_file
@@ -101,7 +102,6 @@ def _models() -> dict[str, Any]:
         "centroids": KernelRatio(n_centres=8, width=1.0, ridge=0.1),
         "features": KernelRatio("features", n_centres=8, width=1.0, ridge=0.1),
         "boosted": BoostedRatio(n_rounds=3),
-        "bregman": BoostedRatio("bregman", n_rounds=3),
         "network": NetworkRatio(alpha=0.3, **network),
         "fourier": FourierRatio(),
         "forest": ForestRatio(n_trees=5),
@@ -413,7 +413,7 @@ def _edit_plan(columns: dict[str, list[Any]], rng: random.Random) -> bytes:
             elif name != DESIGN:
                 columns[name][k] = new
             body = "-".join(parts)
-            columns[DESIGN][k] = f"{body}-{_check(columns[ROW][k], body, None)}"
+            columns[DESIGN][k] = f"{body}-{check_of(columns[ROW][k], body, None)}"
     if rng.random() < 0.1:
         columns.pop(rng.choice(sorted(columns)))
     return json.dumps(columns).encode()

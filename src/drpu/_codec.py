@@ -67,6 +67,13 @@ class NotKept:
     """Marks a field that is not written, as ``Annotated[T, NotKept]``; it needs a default."""
 
 
+class As(NamedTuple):
+    """A rule for a field of another class, whose ``for_file`` makes an object of the class ``kept``."""
+
+    kept: type[Any]
+    read: Callable[[Any], Any]  # makes the value of the field of that object
+
+
 def kept(kind: str) -> Callable[[type[Any]], type[Any]]:
     """A decorator that registers a frozen dataclass as the class of ``kind``."""
 
@@ -109,7 +116,7 @@ def rules_of(cls: Any) -> dict[str, _Rules]:
 
 def _write(value: Any, place: str, out: Encoded) -> Any:
     """The tree of a value, whose arrays and bytes are added to ``out``."""
-    value = value.for_file() if isinstance(value, Kept) else value
+    value = value.for_file() if hasattr(value, "for_file") else value
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is float and not math.isfinite(value):
         return {"float": str(value)}  # JSON has no such numbers
@@ -167,15 +174,16 @@ class _Reader:
         """An object of a kept class that is, or inherits from, one of those in the rules."""
         kind, fields = tree["kind"], tree["fields"]
         cls: Any = KINDS.get(kind) if isinstance(kind, str) else None
-        fits = cls is not None and not rules.keys().isdisjoint(cls.__mro__)
-        _need(fits, place, f"an object of {[each.__name__ for each in rules]}", kind)
-        rules = rules_of(cls)
+        fits = [] if cls is None else [each for each in cls.__mro__ if each in rules]
+        _need(bool(fits), place, f"an object of {[each.__name__ for each in rules]}", kind)
+        read, rules = rules[fits[0]], rules_of(cls)
         same = type(fields) is dict and fields.keys() == rules.keys()
         _need(same, place, f"an object with the fields {', '.join(rules)}", fields)
         start = place and f"{place}."
         outer, self.lengths = self.lengths, {}
         try:
             obj = cls(**{name: self.read(rules[name], fields[name], start + name) for name in rules})
+            obj = obj if read is None else read(obj)
         except ArtifactError:
             raise
         except Exception as error:  # a rule between fields, an extreme number, or a deep call stack
@@ -279,6 +287,8 @@ _RULES: dict[Any, Any] = {np.ndarray: Array, float: Number, int: Whole, str: Tex
 def _rules(hint: Any) -> _Rules:
     """The rules of an annotation, by the type of the value."""
     hint, rule = get_args(hint) if get_origin(hint) is Annotated else (hint, None)
+    if isinstance(rule, As):
+        return {rule.kept: rule.read}
     origin, args = get_origin(hint) or hint, get_args(hint)
     alias = getattr(origin, "__value__", None)  # newer versions of NumPy declare NDArray as a type alias
     origin = origin if alias is None else get_origin(alias) or alias

@@ -53,7 +53,6 @@ MODELS = {
     "kernel": KernelRatio(n_centres=30),
     "centroids": KernelRatio("centroids", n_centres=10),
     "boosted": BoostedRatio(n_rounds=20),
-    "bregman": BoostedRatio("bregman", n_rounds=20),
     "network": NetworkRatio(hidden=(8,), epochs=2),
     "logistic": LogisticRegression(),
     "forest": RandomForestClassifier(5),
