@@ -12,7 +12,7 @@ import numpy as np
 from drpu._checks import check_fraction, check_integer, check_real
 from drpu._codec import Kept, NotKept, Number, kept
 from drpu._typing import FloatArray, IntArray
-from drpu.classifier.fitted import ScoredRows, score_once
+from drpu.classifier.fitted import score_once
 from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
@@ -130,7 +130,7 @@ def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
 
 def _by_rows(classifier: RatioClassifier, X: Any, rows: Any, share: Any) -> BudgetThreshold:
     """The threshold between two rows of ``X``."""
-    scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+    scored = score_once(classifier, X)
     log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
     wanted, depth = _depth(rows, share, len(log_ratio))
     assert wanted is not None

@@ -14,7 +14,6 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from drpu._arrays import as_numpy
-from drpu._samples import n_rows
 from drpu._typing import IntArray
 from drpu.classifier.adapting import (
     adapt_to_counts,
@@ -27,7 +26,6 @@ from drpu.classifier.audit import Audit, GroupPlans, listed
 from drpu.classifier.auditing import answered_prior, plan_rows, resolve_audit
 from drpu.classifier.budget import budget_depth
 from drpu.classifier.fitted import ScoredRows, score_once
-from drpu.classifier.validation import check_rows
 from drpu.core.audit.results import Evaluation, evaluate_answers
 from drpu.core.prior.groups import GroupPrior, GroupPriors, GroupReading, joint_level, shrink, with_answers
 from drpu.exceptions import (
@@ -67,12 +65,11 @@ def priors_by_group(
     shift: str = "auto",
 ) -> GroupPriors:
     """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
-    names, member, rows = group_members(classifier, X, by)
+    names, member, scored = group_members(classifier, X, by)
     strange = [name for name in audit or () if name not in names]
     if strange:
         raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
     fitted, each = classifier.fitted_, joint_level(level, len(names))
-    scored = score_once(classifier, rows, checked=True)
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     whole = parts[0].counts.copy()
     for part in parts[1:]:
@@ -195,15 +192,14 @@ def warn_by_group(caught: Mapping[Any, list[DRPUWarning]]) -> None:
         warn(kind(finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command))
 
 
-def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, Any]:
-    """The names of the groups, the group of each row, and the checked rows."""
+def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, ScoredRows]:
+    """The names of the groups, the group of each row, and the scored rows."""
     values, X = group_values(classifier, X, by)
-    rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
-    n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
-    if len(values) != n:
-        raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
+    scored = score_once(classifier, X)
+    if len(values) != len(scored):
+        raise DataError(f"by must have one value per row, got {len(values)} for {len(scored)} rows.")
     names, member = _distinct(values)
-    return names, member, rows
+    return names, member, scored
 
 
 def _labels(y: Any, n: int) -> np.ndarray[Any, Any]:
@@ -217,8 +213,8 @@ def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float)
     """Measured performance in each group that has true labels; see ``evaluate_by``."""
     if y is None:
         raise ParameterError("y must be given with rows: their true labels.")
-    names, member, rows = group_members(classifier, X, by)
-    scored, labels = score_once(classifier, rows, checked=True), _labels(y, len(member))
+    names, member, scored = group_members(classifier, X, by)
+    labels = _labels(y, len(member))
     found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
     for k, name in enumerate(names):
         at = np.flatnonzero((member == k) & answered)
@@ -231,8 +227,7 @@ def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float)
 
 def plans_by_group(classifier: Any, X: Any, by: Any, **options: Any) -> GroupPlans:
     """One plan for each group of ``X``; see ``plan_audit_by``."""
-    names, member, rows = group_members(classifier, X, by)
-    scored = score_once(classifier, rows, checked=True)
+    names, member, scored = group_members(classifier, X, by)
     rng, n, plans = check_random_state(options.pop("random_state")), options.pop("n"), {}
     for k, name in enumerate(names):
         at = np.flatnonzero(member == k)
