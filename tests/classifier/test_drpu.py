@@ -189,12 +189,6 @@ def test_uncertain_rows_are_those_whose_label_changes_inside_the_interval(toy, f
     assert not fitted.at_prior(0.3).uncertain(toy.test).any()
 
 
-def test_the_threshold_lies_in_its_interval(toy, fitted):
-    adapted = fitted.adapt(toy.test)
-    low, high = adapted.threshold_interval_
-    assert low <= adapted.threshold_ <= high
-
-
 def test_a_shift_that_is_not_of_the_prior_is_noticed(toy, fitted):
     assert fitted.adapt(toy.test).shift_test_.p_value > 0.01
     with pytest.warns(ShiftWarning, match="more than the prior has changed"):

@@ -26,7 +26,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray
 from drpu.core.budget import negative_survival
 from drpu.core.limits.exact import exact_limits
-from drpu.core.performance import Decision, DecisionRates, decision_rates
+from drpu.core.performance import DecisionRates, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.report.data import ReportData
 
@@ -47,7 +47,8 @@ def whatif_json(data: ReportData) -> str:
 
 def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
-    threshold, answers = float(data.current.threshold_), getattr(data.current, "map_", None)
+    current = data.current
+    threshold, answers = float(current.threshold_), getattr(current, "map_", None)
     return {
         "cost": data.cost,
         "miss": data.amounts.miss,
@@ -55,7 +56,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, batch=data.batch, labels_at=data.current._label_prior()),
+            _known(data.prior, data.rows, batch=current._batch_size, labels_at=current._label_prior()),
             _known(data.train, data.rows),
             *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
         ],
@@ -117,9 +118,8 @@ class _Decisions:
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
         ratio = None if data.fitted.calibration is None else math.exp(log_ratio)
-        models, unlabeled = len(data.fitted.model.functions), data.fitted.unlabeled_prior
-        decision = Decision(tails, score, ratio, data.fitted.labelled_fraction, models)
-        rates = decision_rates(decision, unlabeled.value, data.prepared)
+        unlabeled = data.fitted.unlabeled_prior
+        rates = decision_rates(data.fitted.decision(score, ratio), unlabeled.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (unlabeled.low, unlabeled.high)]
         shown = min(score, float(tails.levels[-1]) + 1)
         return _short([shown, rates.recall, rates.wrong, *ends, *_others(rates)])
