@@ -201,6 +201,10 @@ class AdaptedClassifier(RatioClassifier):
         budget = self.findings.budget
         return super()._log_threshold() if budget is None else budget.log_ratio
 
+    def _mention_prior(self) -> None:
+        if self.findings.budget is None:
+            super()._mention_prior()
+
     def record(self) -> AdaptedRecord:
         """What a file keeps of the classifier."""
         budget = self.findings.budget
