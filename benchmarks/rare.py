@@ -39,7 +39,7 @@ Row = dict[str, Any]
 
 
 def fit(model: str, separation: float, n_positive: int, seed: int) -> dict[str, Any]:
-    """One fit as arrays: the counts, offsets, scores of points for labels, and shares of either class there."""
+    """One fit as arrays: counts, offsets, scores of points for labels, and shares of either class there."""
     data = make_gaussian_pu(n_positive, UNLABELED, prior=PRIOR, separation=separation, random_state=seed)
     half = separation / 2
     points = np.linspace(-half - 5, half + 5, POINTS)
@@ -77,7 +77,9 @@ def runs(kept: Mapping[str, Any]) -> Iterator[Row]:
         score = float(tails.levels[above[0]]) if above.size else math.inf
         given = PriorEstimate.given
         found, low, high = expect(
-            Decision(tails, score, ratio, models=5, offsets=offsets), given(PRIOR), given(test_prior)
+            Decision(tails, score, ratio, models=5, offsets=offsets, whole=not averaged),
+            given(PRIOR),
+            given(test_prior),
         )
         true = float(test_prior * recall / share) if share else math.nan
         yield {

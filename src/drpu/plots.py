@@ -73,15 +73,7 @@ def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
 
 def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None) -> Decision:
     """The decision that flags rows above the ratio ``ratio``; ``rows`` is the size of a batch."""
-    return Decision(
-        fitted.tails,
-        ratio if math.isinf(ratio) else fitted.score_above(ratio),
-        ratio if fitted.calibration is not None else None,
-        fitted.labelled_fraction,
-        len(fitted.model.functions),
-        rows,
-        fitted.level_offsets,
-    )
+    return fitted.decision(ratio if math.isinf(ratio) else fitted.score_above(ratio), ratio, rows=rows)
 
 
 # -- displays --------------------------------------------------------------------------------------

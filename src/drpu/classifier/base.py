@@ -37,7 +37,7 @@ from drpu.core.audit.results import Evaluation
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance, threshold_limits
 from drpu.core.limits.exact import Figure
-from drpu.core.performance import Decision, expect
+from drpu.core.performance import expect
 from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
@@ -227,15 +227,8 @@ class RatioClassifier(PUClassifier):
 
     def _expected(self) -> tuple[Performance, Performance, Performance]:
         fitted, at = self._counts_threshold()
-        decision = Decision(
-            fitted.tails,
-            at,
-            self.threshold_ if self._made_by_counts() else None,
-            fitted.labelled_fraction,
-            len(fitted.model.functions),
-            self._batch_size,
-            fitted.level_offsets,
-        )
+        ratio = self.threshold_ if self._made_by_counts() else None
+        decision = fitted.decision(at, ratio, rows=self._batch_size)
         return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
 
     def _made_by_counts(self) -> bool:

@@ -17,6 +17,7 @@ from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
+from drpu.core.performance import Decision
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.reduction import Coarsening, coarsen
 from drpu.core.shift.columns import ColumnProfile, ColumnShift
@@ -175,6 +176,13 @@ class FittedRatio:
         if self.model.whole is None and len(self.model.functions) > 1 and self.calibration is not None:
             return tuple(AVERAGE_OFFSETS.tolist())
         return tuple(self.label_offsets.tolist())
+
+    def decision(self, score: float, ratio: float | None, *, rows: float | None = None) -> Decision:
+        """The decision that flags rows above a score, to which a ratio corresponds if counts decide."""
+        return Decision(
+            self.tails, score, None if self.calibration is None else ratio, self.labelled_fraction,
+            len(self.model.functions), rows, self.level_offsets, self.model.whole is not None,
+        )  # fmt: skip
 
     def level_log_ratios(self) -> FloatArray:
         """Log-ratios at the held-out positive scores, ascending."""

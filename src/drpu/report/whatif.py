@@ -26,7 +26,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray
 from drpu.core.budget import negative_survival
 from drpu.core.limits.exact import exact_limits
-from drpu.core.performance import Decision, DecisionRates, decision_rates
+from drpu.core.performance import DecisionRates, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.report.data import ReportData
 
@@ -116,9 +116,7 @@ class _Decisions:
         data, tails = self.data, self.data.fitted.tails
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
-        ratio = None if data.fitted.calibration is None else math.exp(log_ratio)
-        models, unlabeled = len(data.fitted.model.functions), data.fitted.unlabeled_prior
-        decision = Decision(tails, score, ratio, data.fitted.labelled_fraction, models)
+        unlabeled, decision = data.fitted.unlabeled_prior, data.fitted.decision(score, math.exp(log_ratio))
         rates = decision_rates(decision, unlabeled.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (unlabeled.low, unlabeled.high)]
         shown = min(score, float(tails.levels[-1]) + 1)
