@@ -30,7 +30,7 @@ lint: $(READY)  ## ruff, mypy --strict and import-linter
 docs: $(READY)  ## build the documentation site in site/; a warning is an error
 	$(BIN)/mkdocs build --strict
 
-bench: $(READY)  ## run every benchmark and rewrite benchmarks/results
+bench: $(READY)  ## run the benchmarks that need no tables, rewrite benchmarks/results
 	$(BIN)/python -m benchmarks
 
 fuzz: $(READY)  ## edit artifacts and load them; EDITS=20000 and SEED=0 by default

@@ -48,7 +48,8 @@ from drpu import (
     save,
     verify,
 )
-from drpu.classifier.audit_file import DESIGN, LABEL, ROW, _check, audit_from_columns
+from drpu.classifier.audit import DESIGN, LABEL, ROW, check_of
+from drpu.classifier.audit_file import audit_from_columns
 from drpu.exceptions import ArtifactError, DataError, DRPUError
 from drpu.files import archive as form
 from drpu.files.store import inspect_file
@@ -56,7 +57,7 @@ from drpu.ratios.forest import ForestRatio
 from drpu.ratios.fourier import FourierRatio
 from drpu.report import render_report
 
-__all__ = ["artifacts", "edited", "outcome", "repacked", "unpacked"]
+__all__ = ["all_steps", "artifacts", "edited", "outcome", "repacked", "unpacked"]
 
 COLUMNS = 3
 SOME = 6  # one in so many files that load is also used in ways that take a second, such as a report
@@ -101,7 +102,6 @@ def _models() -> dict[str, Any]:
         "centroids": KernelRatio(n_centres=8, width=1.0, ridge=0.1),
         "features": KernelRatio("features", n_centres=8, width=1.0, ridge=0.1),
         "boosted": BoostedRatio(n_rounds=3),
-        "bregman": BoostedRatio("bregman", n_rounds=3),
         "network": NetworkRatio(alpha=0.3, **network),
         "fourier": FourierRatio(),
         "forest": ForestRatio(n_trees=5),
@@ -191,11 +191,18 @@ def _monitored() -> Any:
 # -- what becomes of an edited file --------------------------------------------------------------
 
 
-def outcome(kind: str, content: bytes, folder: Path) -> str:
+def all_steps(content: bytes) -> bool:
+    """Whether a file, if it loads, is also used in ways that take a second."""
+    return zlib.crc32(content) % SOME == 0
+
+
+def outcome(kind: str, content: bytes, folder: Path, *, every: bool | None = None) -> str:
     """``"refused"`` or ``"works"``; any other text describes a fault.
 
-    A file that loads is used: labels, adaptation, notebook and ONNX must work or give a typed error.
+    A file that loads is used: labels, adaptation, notebook and ONNX must work or give a typed error. With
+    ``every`` it is used in all ways; by default one in ``SOME`` files is.
     """
+    every = all_steps(content) if every is None else every
     path = folder / "edited.drpu"
     path.write_bytes(content)
     new = _table(20, 0.5, 5).fillna({"heat": 37.0}) if kind in ("table", "indicators") else _rows()
@@ -208,7 +215,6 @@ def outcome(kind: str, content: bytes, folder: Path) -> str:
             elif kind == "monitor":
                 uses = _monitor_uses(PriorMonitor.load(path, _monitored()), new)
             else:
-                every = zlib.crc32(content) % SOME == 0
                 uses = _uses(_read_thrice(kind, path), new, folder, all_of_them=every)
             for name, use in uses:
                 done = name
@@ -407,7 +413,7 @@ def _edit_plan(columns: dict[str, list[Any]], rng: random.Random) -> bytes:
             elif name != DESIGN:
                 columns[name][k] = new
             body = "-".join(parts)
-            columns[DESIGN][k] = f"{body}-{_check(columns[ROW][k], body, None)}"
+            columns[DESIGN][k] = f"{body}-{check_of(columns[ROW][k], body, None)}"
     if rng.random() < 0.1:
         columns.pop(rng.choice(sorted(columns)))
     return json.dumps(columns).encode()

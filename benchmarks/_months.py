@@ -53,7 +53,6 @@ adaptations are computed by the library when figures are made.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import json
 import os
@@ -69,9 +68,9 @@ import numpy as np
 import pandas as pd
 from sklearn.ensemble import HistGradientBoostingClassifier
 
+from benchmarks._results import command_line
 from benchmarks._tables import Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, ScoreTails
-from drpu.classifier.drpu import Learnt
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.columns import ColumnShift
@@ -155,8 +154,9 @@ class Cell:
         clf = DRPUClassifier(scenario="single-sample", prior=prior)
         clf.n_features_in_, clf.table_ = 1, None
         folds = Folds((NoRows(),) * self.facts["copies"], NoRows() if self._whole else None)
-        learnt = Learnt(folds, self._tails, np.array([0, 1]), self.facts["labelled_fraction"], ())
-        clf._settle(learnt, None, np.random.RandomState(0))
+        share = self.facts["labelled_fraction"]
+        found = clf._resolve_prior(self._tails, share, None, np.random.RandomState(0))
+        clf._settle(folds, self._tails, np.array([0, 1]), found, fraction=share)
         fitted = replace(clf.fitted_, label_count=self.label_counts[1])
         moved = tuple(ColumnShift(**column) for column in self.facts[kind]["moved"])
         columns = {"moved_columns": lambda *_: moved, "__slots__": ()}  # profiles of columns are not kept
@@ -476,9 +476,7 @@ def write_resampled(data: Path, folder: Path, rates: Sequence[float], seed: int,
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data", type=Path, required=True, help="folder of dated Parquet files")
     parser.add_argument(
         "--resampled", action="store_true", help="tables without a calendar: protocols A and B"

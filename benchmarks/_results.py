@@ -1,7 +1,8 @@
-"""Result files: measurements, the command that made them, and versions."""
+"""Result files: measurements, the command that made them, and versions. And the options of commands."""
 
 from __future__ import annotations
 
+import argparse
 import json
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -10,6 +11,15 @@ from typing import Any
 
 RESULTS = Path(__file__).parent / "results"
 PACKAGES = ("drpu", "numpy", "scipy", "scikit-learn", "lightgbm", "torch")
+
+
+def command_line(doc: str | None) -> argparse.ArgumentParser:
+    """A parser whose help is the docstring of the benchmark.
+
+    Folders that a benchmark cannot do without are required options: ``python -m benchmarks`` leaves out
+    those that end with the exit status of a wrong command line.
+    """
+    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def write_results(name: str, command: str, **content: Any) -> Path:

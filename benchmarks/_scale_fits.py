@@ -95,7 +95,7 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
     if hasattr(clf, "fitted_"):  # older versions do not have it
         from drpu._codec import encode
 
-        facts |= {"state_bytes": _size(encode(clf.fitted_.record()))}
+        facts |= {"state_bytes": _size(encode(clf.fitted_))}
     return Scores(clf), facts
 
 

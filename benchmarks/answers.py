@@ -25,7 +25,6 @@ correct the threshold only (PUSB) rank as ``none`` does; PULSNAR is not compared
 
 from __future__ import annotations
 
-import argparse
 import json
 import warnings
 from collections.abc import Callable, Iterator
@@ -43,7 +42,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._months import CACHE, RATES, Cell, read_cells, read_month_tables
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
 from drpu import Audit, DRPUClassifier
 from drpu._samples import is_sparse
@@ -385,19 +384,14 @@ def periods(folder: Path, cache: Path, draws: int) -> list[Row]:
 
 def main() -> None:
     """Measure, print and write the result file."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--months", type=Path, help="folder of dated Parquet files")
-    parser.add_argument("--tables", type=Path, help="folder of Parquet files")
+    parser = command_line(__doc__)
+    parser.add_argument("--months", type=Path, required=True, help="folder of dated Parquet files")
+    parser.add_argument("--tables", type=Path, required=True, help="folder of Parquet files")
     parser.add_argument("--cache", type=Path, default=CACHE, help="folder of the cells")
     parser.add_argument("--draws", type=int, default=2)
     parser.add_argument("--model", default="boosted", help="model of the parts about training and rates")
     parser.add_argument("--only", choices=("periods", "training"), help="one part, without a result file")
     options = parser.parse_args()
-    if options.months is None or options.tables is None:
-        print("benchmarks.answers: no tables without --months and --tables, nothing to do")
-        return
     warnings.simplefilter("ignore")
     content: Row = {"draws": options.draws, "model": options.model}
     if options.only != "training":

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._tables import PROTOCOLS, Table, draw, generator, read_tables, test_priors
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_pu
 from drpu.classifier.auditing import bound_level, leaning_to
@@ -270,18 +270,13 @@ def summarise(rows: list[Row]) -> list[Row]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder of Parquet files with a target column y")
+    parser = command_line(__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of Parquet files with a target y")
     parser.add_argument("--tables", nargs="*", default=None, help="names of the tables; all when left out")
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--runs", type=int, default=200, help="audits in each cell")
     parser.add_argument("--rows", type=int, default=4000, help="most rows of a sample")
     options = parser.parse_args()
-    if options.data is None:
-        print("benchmarks.audit: no tables without --data, nothing to do")
-        return
     warnings.simplefilter("ignore", DRPUWarning)  # priors that are not identified are intended here
     rows: list[Row] = []
     for table in read_tables(options.data, options.tables):

@@ -15,7 +15,6 @@ positives is 5 to 70 %.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -30,7 +29,7 @@ import pandas as pd
 from scipy.special import expit, logit
 
 from benchmarks._fits import Fit, make_fits, read_fits
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from drpu.core.calibration import calibrate, fit_plateau
 from drpu.core.decision import ratio_threshold
 from drpu.core.limits.evidence import ENOUGH
@@ -389,9 +388,7 @@ def _smallest(absolute: np.ndarray, signed: np.ndarray) -> np.ndarray:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--pool", type=Path)
     parser.add_argument("--others", type=Path)
     parser.add_argument("--months", type=Path)
@@ -402,6 +399,8 @@ def main() -> None:
     parser.add_argument("--choose", action="store_true", help="only choose constants")
     parser.add_argument("--dry", action="store_true", help="write nothing")
     options = parser.parse_args()
+    if not (options.cache or options.quick_cache or options.choose):
+        parser.error("at least one of --cache, --quick-cache and --choose is required")
     warnings.simplefilter("ignore", DRPUWarning)  # weak signals are part of the protocol
     if options.make:
         make_fits(options.cache, options.pool, options.others, options.months, quick=options.quick)

@@ -9,7 +9,6 @@ that appear in no other table. A tenth of the rows are labelled positives.
 
 from __future__ import annotations
 
-import argparse
 import time
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks._choice_laws import LAWS, draw
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._scale_data import first_labelled
 from benchmarks._scale_run import Runner, Task, command_of, key
 
@@ -71,9 +70,7 @@ def summary(tasks: list[Task], known: dict[str, Task]) -> list[Task]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[20_000, 60_000])
     parser.add_argument("--structures", type=int, default=2)
     parser.add_argument("--processes", type=int, default=1)

@@ -10,7 +10,6 @@ R packages), ``keel`` (the KEEL repository) and ``sklearn``. Rows without a targ
 
 from __future__ import annotations
 
-import argparse
 import zlib
 from fnmatch import fnmatchcase as fnmatch
 from importlib.util import find_spec
@@ -18,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+
+from benchmarks._results import command_line
 
 MOST = 20_000  # rows that are kept of a table
 
@@ -213,9 +214,7 @@ def lines() -> list[tuple[str, str, str, list[str]]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder of the Parquet files")
     parser.add_argument("--tables", nargs="*", help="only these tables")
     options = parser.parse_args()

@@ -13,7 +13,6 @@ rules of the library on the same tables, alone and as a further reading of the c
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +24,7 @@ from scipy.stats import rankdata
 from sklearn.model_selection import StratifiedKFold
 
 from benchmarks._fits import FIRST, Fit, training_rows
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._tables import encode, generator
 from drpu.core.prior.estimate import prior_from_tails
 
@@ -161,9 +160,7 @@ def summary(rows: list[dict[str, Any]], name: str) -> dict[str, float | None]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--pool", type=Path)
     parser.add_argument("--others", type=Path)
     parser.add_argument(

@@ -15,7 +15,6 @@ Counts: eight threads add scores and merge tails; the sum must be exact.
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing
 import os
 import random
@@ -34,8 +33,8 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._fuzz import artifacts, edited, outcome
-from benchmarks._results import RESULTS, read_results, write_results
+from benchmarks._fuzz import all_steps, artifacts, edited, outcome
+from benchmarks._results import RESULTS, command_line, read_results, write_results
 from drpu import DRPUClassifier, KernelRatio, PriorMonitor, ScoreTails, load, make_gaussian_pu, save
 
 HANG = 5.0  # seconds of processor time
@@ -120,20 +119,21 @@ def _work(pipe: Any, honest: dict[str, bytes], tasks: list[Task]) -> None:
     base = {}
     with tempfile.TemporaryDirectory() as folder:
         for kind, content in honest.items():
-            outcome(kind, content, Path(folder))  # imports what it needs
+            outcome(kind, content, Path(folder), every=True)  # imports what it needs
         for kind, content in honest.items():
-            base[kind] = _peak(kind, content, Path(folder))[2]
+            for every in (False, True):  # an edited file is compared with the same steps
+                base[kind, every] = _peak(kind, content, Path(folder), every)[2]
         most = _most_memory()
         for i, task in enumerate(tasks):
             kind, content = task[0], edited(honest[task[0]], task[1])
             if i % TRACED == 0:
-                what, seconds, peak = _peak(kind, content, Path(folder))
+                what, seconds, peak = _peak(kind, content, Path(folder), all_steps(content))
             else:  # the memory of the process also shows large allocations, and takes no time
                 start = time.process_time()
                 what = outcome(kind, content, Path(folder))
                 seconds, peak = time.process_time() - start, _most_memory() - most
             most = _most_memory()
-            pipe.send((task, what, seconds, max(0.0, peak - SLACK) / base[kind]))
+            pipe.send((task, what, seconds, max(0.0, peak - SLACK) / base[kind, all_steps(content)]))
     pipe.send(None)
 
 
@@ -141,10 +141,10 @@ def _most_memory() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0
 
 
-def _peak(kind: str, content: bytes, folder: Path) -> tuple[str, float, float]:
+def _peak(kind: str, content: bytes, folder: Path, every: bool) -> tuple[str, float, float]:
     tracemalloc.start()
     start = time.process_time()
-    what = outcome(kind, content, folder)
+    what = outcome(kind, content, folder, every=every)
     seconds, peak = time.process_time() - start, tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     return what, seconds, peak
@@ -329,7 +329,7 @@ def _repeat(way: Callable[[ScoreTails], Any], tails: ScoreTails) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
+    parser = command_line(__doc__)
     parser.add_argument("--edits", type=int, default=20_000)
     parser.add_argument("--kills", type=int, default=1_000)
     parser.add_argument("--counts", type=int, default=32_000_000)

@@ -10,7 +10,6 @@ from a checkout::
 
 from __future__ import annotations
 
-import argparse
 import json
 import platform
 import sys
@@ -25,6 +24,7 @@ import numpy as np
 import scipy
 
 from benchmarks._families import FAMILIES, Array, Family, Mixture, draw_mixture, draw_rows, normal
+from benchmarks._results import command_line
 from drpu.core.diagnostics import mixture_test
 from drpu.core.limits.interval import Limits, exact_limits, ratio_limits, shift_limits
 from drpu.core.tails import ScoreTails
@@ -316,7 +316,7 @@ def show(rows: list[dict[str, Any]], table: list[dict[str, Any]], tests: list[di
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = command_line(__doc__)
     parser.add_argument("--runs", type=int, default=500, help="replications a cell")
     parser.add_argument("--seed", type=int, default=20261115)
     parser.add_argument("--quick", action="store_true", help="50 replications, nothing written")

@@ -11,7 +11,6 @@ values are replaced by medians. Both use the same rows. Times are processor seco
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._tables import draw, encode, generator, test_priors
 from drpu import DRPUClassifier, make_pu
 from drpu.exceptions import DRPUWarning
@@ -75,15 +74,10 @@ def summary(trials: list[dict[str, dict[str, float]]]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder of Parquet files with a target column y")
+    parser = command_line(__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder of Parquet files with a target y")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    if options.data is None:
-        print("benchmarks.mixed needs tables: --data FOLDER")
-        return
     warnings.simplefilter("ignore", DRPUWarning)
     sets: dict[str, Any] = {}
     for name, frame in string_tables(options.data).items():

@@ -14,7 +14,6 @@ error of training. Figures are means over tables of the means over their cells.
 
 from __future__ import annotations
 
-import argparse
 import copy
 import itertools
 import warnings
@@ -41,10 +40,10 @@ from benchmarks._months import (
     write_missing,
     write_resampled,
 )
-from benchmarks._results import read_results, write_results
+from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import Table, generator, read_tables
 from drpu import DRPUClassifier
-from drpu.classifier.backtest import FEWEST_PERIODS, past_period
+from drpu.classifier.adapting import FEWEST_PERIODS, past_period
 from drpu.core.shift.periods import POOLED, PastPeriod, Pooled, Reading, backtest_of, odds_move
 
 LEFT_OUT = ("bird_strikes", "rain_tomorrow")  # took no part in the choice of constants
@@ -417,9 +416,7 @@ def choose(cells: Sequence[Cell]) -> Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data", type=Path, help="folder of dated Parquet files")
     parser.add_argument("--resampled", type=Path, help="folder of Parquet files without a calendar")
     parser.add_argument("--moving", type=Path, help="folder of files from which months are drawn")
@@ -428,6 +425,8 @@ def main() -> None:
     parser.add_argument("--no-fits", action="store_true", help="use the cells that the cache has")
     parser.add_argument("--choose", action="store_true", help="choose constants, and write them only")
     options = parser.parse_args()
+    if not (options.data or options.resampled or options.moving):
+        parser.error("at least one of --data, --resampled and --moving is required")
     warnings.simplefilter("ignore")  # weak signals and other shift are what is measured
     try:
         content = {k: v for k, v in read_results("months").items() if k not in ("command", "versions")}

@@ -10,7 +10,6 @@ a folder with ``mnist.npz``, and random numbers otherwise.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -24,7 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from drpu import NetworkRatio
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
@@ -176,9 +175,7 @@ def measure(columns: int, hidden: Sequence[int], rows: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, default=50_000)
     rows = parser.parse_args().rows
     content: dict[str, Any] = {

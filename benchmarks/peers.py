@@ -11,7 +11,6 @@ comparable. drpu does not require the other libraries; those not installed are l
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from dataclasses import asdict
 from importlib import import_module
@@ -25,7 +24,7 @@ from sklearn.preprocessing import StandardScaler
 
 import drpu
 from benchmarks._peer_methods import PEERS, SINGLE, Contender, Sample, ours
-from benchmarks._results import read_results, write_results
+from benchmarks._results import command_line, read_results, write_results
 from benchmarks.shift import PRIORS, load
 from drpu.datasets.sampling import draw_at_prior
 
@@ -119,9 +118,7 @@ def _times(mine: list[dict[str, Any]]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument(
         "--again", nargs="+", default=[], help="libraries or classifiers to run again; other rows are kept"

@@ -10,7 +10,6 @@ cost is the least of several measurements in turn, in seconds of the processor, 
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from collections.abc import Callable
@@ -21,7 +20,7 @@ import lightgbm
 import numpy as np
 from sklearn.metrics import roc_auc_score
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._scale_data import draw, first_labelled, labelled
 from drpu import DRPUClassifier
 from drpu.exceptions import DRPUWarning
@@ -131,9 +130,7 @@ def jobs(n: int, model: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--sizes", nargs="+", default=SIZES, help="rows:positives of each size")
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)

@@ -12,7 +12,6 @@ are slow, compared with the default on the same few samples.
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 import zlib
@@ -26,7 +25,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import StandardScaler
 
 from benchmarks._families import FAMILIES, draw_mixture, draw_rows
-from benchmarks._results import read_results, write_results
+from benchmarks._results import command_line, read_results, write_results
 from benchmarks.shift import load
 from drpu import KernelMeanPrior, make_pu
 from drpu._samples import Sample, SamplePair
@@ -235,9 +234,7 @@ def write_docs(record: dict[str, Any]) -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("parts", nargs="*", choices=[*PARTS, []], default=[])
     parser.add_argument("--runs", type=int, default=4)
     parser.add_argument("--docs", action="store_true", help="only write the page")

@@ -12,7 +12,6 @@ positives excludes 0.
 
 from __future__ import annotations
 
-import argparse
 import math
 import warnings
 from collections.abc import Iterator, Mapping
@@ -22,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, PriorEstimate, ScoreTails, make_gaussian_pu
 from drpu.classifier.fitted import AVERAGE_OFFSETS
 from drpu.core.calibration import calibrate
@@ -153,9 +152,7 @@ def without_positives(model: str, seeds: int) -> Row:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--cache", type=Path, required=True, help="folder of fits; missing ones are made")
     parser.add_argument("--kernel", type=int, default=50, help="seeds of the kernel model")
     parser.add_argument("--auto", type=int, default=50, help="seeds of the default model")

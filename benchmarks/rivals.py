@@ -7,7 +7,6 @@ MNIST is included if ``DRPU_DATA`` names a folder that contains it.
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
 import warnings
@@ -20,7 +19,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits, make_moons
 
 import drpu
-from benchmarks._results import read_results, write_results
+from benchmarks._results import command_line, read_results, write_results
 from drpu.datasets.sampling import draw_at_prior
 from paper.image_sets import load_image_set
 
@@ -324,7 +323,7 @@ def _rule(cells: list[str]) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = command_line(__doc__)
     parser.add_argument("data", nargs="*", help=f"data sets, of {', '.join(DATA)}")
     parser.add_argument("--docs", action="store_true", help="write docs/rivals.md from the results")
     options = parser.parse_args()

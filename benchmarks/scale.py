@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._results import RESULTS, read_results, versions, write_results
+from benchmarks._results import RESULTS, command_line, read_results, versions, write_results
 from benchmarks._scale_data import COLUMNS, LAWS
 from benchmarks._scale_files import write_classifier, write_rows
 from benchmarks._scale_run import Runner, Task, command_of, key
@@ -190,9 +190,7 @@ def machine() -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--rows", type=int, nargs="+", default=[100_000, 1_000_000], help="with every law")
     parser.add_argument("--more-rows", type=int, nargs="*", default=[10_000], help="with the first law")
     parser.add_argument("--laws", nargs="+", choices=LAWS, default=list(LAWS))

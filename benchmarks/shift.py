@@ -9,7 +9,6 @@ prior 0.2, 0.5 and 0.8 from the remaining rows. Accuracy is the mean over the th
 
 from __future__ import annotations
 
-import argparse
 import time
 import warnings
 from dataclasses import asdict, dataclass
@@ -19,7 +18,7 @@ import numpy as np
 from sklearn.datasets import load_breast_cancer, load_digits
 from sklearn.model_selection import train_test_split
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from drpu import DRPUClassifier, make_pu
 from drpu.datasets.sampling import draw_at_prior
 from drpu.exceptions import DRPUWarning
@@ -95,9 +94,7 @@ def summary(trials: list[Trial]) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--seeds", type=int, default=20)
     parser.add_argument("--scenario", choices=("single-sample", "case-control"), default="single-sample")
     options = parser.parse_args()

@@ -12,7 +12,6 @@ number of wrong labels that drpu expects, with its limits.
 
 from __future__ import annotations
 
-import argparse
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
@@ -30,7 +29,7 @@ from sklearn.model_selection import StratifiedKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._tables import draw, encode, generator
 from drpu import BoostedRatio, DRPUClassifier, suspects
 
@@ -97,9 +96,7 @@ def trial(name: str, frame: pd.DataFrame, truth: np.ndarray, rows: int, seed: in
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data", type=Path, help="folder of Parquet tables")
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--rows", type=int, default=1000)
@@ -119,7 +116,7 @@ def main() -> None:
     print("mean", {way: round(share, 3) for way, share in mean.items()})
     data = "" if options.data is None else " --data FOLDER"
     command = f"python -m benchmarks.suspects{data} --seeds {options.seeds} --rows {options.rows}"
-    print(write_results("suspects", command, cleanlab=version("cleanlab"), mean=mean, sets=results))
+    print("wrote", write_results("suspects", command, cleanlab=version("cleanlab"), mean=mean, sets=results))
 
 
 if __name__ == "__main__":

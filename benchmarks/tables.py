@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks._results import read_results, write_results
+from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
 from drpu.classifier.fitted import FOLD_OFFSETS
 from drpu.core.calibration import calibrate
@@ -359,9 +359,7 @@ def _set(part: Row) -> list[str]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--data", type=Path, help="folder of Parquet files with a target column y")
     parser.add_argument("--set", default="pool", help="name of the folder in the result file")
     parser.add_argument("--title", help="its heading on the page")

@@ -9,7 +9,6 @@ time of ``import drpu`` after ``import numpy``.
 
 from __future__ import annotations
 
-import argparse
 import os
 import statistics
 import subprocess
@@ -23,7 +22,7 @@ from typing import Any
 import numpy as np
 from sklearn.metrics import roc_curve
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DRPUWarning
 
@@ -108,9 +107,7 @@ def imports(repeats: int = 15) -> dict[str, float]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--scores", type=int, default=10_000_000)
     options = parser.parse_args()
     warnings.simplefilter("ignore", DRPUWarning)

@@ -9,7 +9,6 @@ the normals have twenty columns.
 
 from __future__ import annotations
 
-import argparse
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks.shift import load
 from drpu import NetworkRatio, make_gaussian_pu, make_pu
 
@@ -56,9 +55,7 @@ def draw(name: str, labelled: int, seed: int) -> tuple[Any, Any, Any, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = command_line(__doc__)
     parser.add_argument("--seeds", type=int, default=8)
     options = parser.parse_args()
     rows = []

@@ -12,7 +12,6 @@ another number of directions. Times are processor seconds of fit and scores.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import inspect
 import pkgutil
@@ -29,7 +28,7 @@ import pandas as pd
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import roc_auc_score
 
-from benchmarks._results import write_results
+from benchmarks._results import command_line, write_results
 from benchmarks._tables import draw, generator
 from drpu import DRPUClassifier, make_pu
 from drpu.exceptions import DRPUWarning
@@ -106,15 +105,10 @@ def trial(name: str, frame: pd.DataFrame, seed: int) -> dict[str, dict[str, floa
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--data", type=Path, help="folder with sms_spam.parquet")
+    parser = command_line(__doc__)
+    parser.add_argument("--data", type=Path, required=True, help="folder with sms_spam.parquet")
     parser.add_argument("--seeds", type=int, default=5)
     options = parser.parse_args()
-    if options.data is None:
-        print("benchmarks.text needs tables: --data FOLDER")
-        return
     tables = {"sms_spam": pd.read_parquet(options.data / "sms_spam.parquet"), "sentences": sentences()}
     results: dict[str, Any] = {}
     for name, frame in tables.items():

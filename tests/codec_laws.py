@@ -23,7 +23,7 @@ JUNK = (
     [[]],
     {},
     {"array": "x"},
-    {"blob": "x"},
+    {"bytes": "x"},
     {"float": "inf"},
 )
 JUNK += ({"items": {}}, {"float": []}, {"kind": "x", "fields": {}}, {"kind": [], "fields": []})

@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from typing import Any, TextIO, TypeVar
 
@@ -42,18 +42,24 @@ class Step:
                 self.done += share
                 self.whole.advance(share * self.share)
 
-    def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a function whose parts are parts of this step."""
+    @contextmanager
+    def inside(self) -> Iterator[None]:
+        """Run the block as this step: its parts are parts of the step."""
         if self.whole is None:
-            return function(*arguments)
+            yield
+            return
         before = Step.current.get()
         Step.current.set(self)
         try:
-            result = function(*arguments)
+            yield
             self.advance(1)
-            return result
         finally:
             Step.current.set(before)
+
+    def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
+        """Call a function whose parts are parts of this step."""
+        with self.inside():
+            return function(*arguments)
 
     @staticmethod
     def parts(n: int) -> list[Step]:
@@ -61,20 +67,9 @@ class Step:
         return [Step(Step.current.get(), 1 / max(n, 1)) for _ in range(n)]
 
 
-@contextmanager
-def part(share: float) -> Iterator[None]:
+def part(share: float) -> AbstractContextManager[None]:
     """Run the block as a share of the current step."""
-    whole = Step.current.get()
-    if whole is None:
-        yield
-        return
-    step = Step(whole, share)
-    Step.current.set(step)
-    try:
-        yield
-        step.advance(1)
-    finally:
-        Step.current.set(whole)
+    return Step(Step.current.get(), share).inside()
 
 
 def progress(items: Iterable[Item], *, total: int) -> Iterable[Item]:

@@ -27,7 +27,7 @@ from drpu.core.budget import Gain, budget_outlook, gain_curve
 from drpu.core.decision import check_cost, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.interval import ratio_limits
-from drpu.core.performance import Decision, PreparedCounts, decision_rates, expect
+from drpu.core.performance import PreparedCounts, decision_rates, expect
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
@@ -56,7 +56,6 @@ def fitted_of(classifier: Any) -> FittedRatio:
     if not isinstance(classifier, (DRPUClassifier, AdaptedClassifier)):
         kind = type(classifier).__name__
         raise DataTypeError(f"classifier must be a fitted DRPUClassifier or AdaptedClassifier, got {kind}.")
-    classifier._check_fitted()
     return classifier.fitted_
 
 
@@ -69,11 +68,6 @@ def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.labelled_fraction
     return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled, fitted.level_offsets)
-
-
-def decision_at(fitted: FittedRatio, ratio: float, *, rows: float | None = None) -> Decision:
-    """The decision that flags rows above the ratio ``ratio``; ``rows`` is the size of a batch."""
-    return fitted.decision(ratio if math.isinf(ratio) else fitted.score_above(ratio), ratio, rows=rows)
 
 
 # -- displays --------------------------------------------------------------------------------------
@@ -258,7 +252,7 @@ class ScoreDisplay(Display):
         """Distributions of the training counts of a classifier and, if given, of new rows."""
         fitted = fitted_of(classifier)
         new = None if X is None else classifier.count(X)
-        threshold = decision_at(fitted, classifier.threshold_).score
+        threshold = fitted.decision_above(classifier.threshold_).score
         return cls.from_counts(fitted.tails, new, bins=bins, threshold=threshold).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -476,7 +470,7 @@ class PerformanceDisplay(Display):
         priors, pi = np.linspace(0, top, points + 2)[1:-1], fitted.train_prior.value
 
         def expected(threshold: float, prior: float) -> Performance:
-            decision = decision_at(fitted, threshold)
+            decision = fitted.decision_above(threshold)
             rates = decision_rates(decision, fitted.unlabeled_prior.value, prepared)
             given = PriorEstimate.given(prior)
             return expect(decision, fitted.unlabeled_prior, given, cost=cost, rates=rates)[0]

@@ -9,8 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from drpu import Audit, AuditPlan, DRPUClassifier
-from drpu.classifier.audit import read_answers
-from drpu.classifier.audit_file import DESIGN, GROUP, LABEL, ROW, audit_from_columns, audits_by_group
+from drpu.classifier.audit import DESIGN, GROUP, LABEL, ROW, read_answers
+from drpu.classifier.audit_file import audit_from_columns
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -203,7 +203,7 @@ def test_answers_by_group_give_the_priors_of_groups_in_a_file_and_in_python(
     assert own.value == pytest.approx(alone.prior_.value, abs=0.1 * (own.high - own.low))
     columns = plans.to_columns() | {LABEL: ["yes" if label else "no" for label in labels]}
     order = np.random.RandomState(0).permutation(len(labels))
-    read = audits_by_group(audit_clf, audit_data.test, shuffled(columns, order), by=months)
+    read = audit_from_columns(audit_clf, audit_data.test, shuffled(columns, order), by=months)
     again = audit_clf.adapt_by(audit_data.test, by=months, audit=read)
     for group in found:
         assert again[group.name].prior.value == pytest.approx(group.prior.value, rel=1e-9)
@@ -220,7 +220,7 @@ def test_groups_of_a_table_are_read_from_a_file():
         frame["month"] = np.repeat([1, 2, 3], 300)
         plans = clf.plan_audit_by(frame, by="month", n=20, random_state=0)
         columns = plans.to_columns() | {LABEL: ["yes" if truth[row] else "no" for row in plans.rows]}
-        found = clf.adapt_by(frame, by="month", audit=audits_by_group(clf, frame, columns, by="month"))
+        found = clf.adapt_by(frame, by="month", audit=audit_from_columns(clf, frame, columns, by="month"))
     assert [group.shift for group in found] == ["answers"] * 3
 
 
@@ -237,10 +237,10 @@ def test_a_file_of_groups_that_was_changed_is_refused(audit_clf, audit_data, pla
     with pytest.raises(DataError, match="planned in groups"):
         audit_from_columns(audit_clf, audit_data.test, columns)
     with pytest.raises(DataError, match=r"must name groups|is not in the group"):
-        audits_by_group(audit_clf, audit_data.test, columns, by=months[::-1].copy())
+        audit_from_columns(audit_clf, audit_data.test, columns, by=months[::-1].copy())
     columns[GROUP][0] = "2024-02"
     with pytest.raises(DataError, match="was changed"):
-        audits_by_group(audit_clf, audit_data.test, columns, by=months)
+        audit_from_columns(audit_clf, audit_data.test, columns, by=months)
     with pytest.raises(DataError, match="must have names of groups"):
         audit_clf.adapt_by(audit_data.test, by=months, audit={"May": plans["2024-01"].answer([0] * 60)})
 

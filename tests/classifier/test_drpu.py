@@ -194,12 +194,6 @@ def test_uncertain_rows_are_those_whose_label_changes_inside_the_interval(toy, f
     assert not fitted.at_prior(0.3).uncertain(toy.test).any()
 
 
-def test_the_threshold_lies_in_its_interval(toy, fitted):
-    adapted = fitted.adapt(toy.test)
-    low, high = adapted.threshold_interval_
-    assert low <= adapted.threshold_ <= high
-
-
 def test_a_shift_that_is_not_of_the_prior_is_noticed(toy, fitted):
     assert fitted.adapt(toy.test).shift_test_.p_value > 0.01
     with pytest.warns(ShiftWarning, match="more than the prior has changed"):
@@ -219,7 +213,8 @@ def test_an_unidentified_prior_is_mentioned_once_for_each_classifier(tmp_path):
     data = make_gaussian_pu(150, 400, prior=0.3, separation=0.5, random_state=0)
     X, path = data.unlabeled, tmp_path / "c.drpu"
     clf, said = heard_in(lambda: DRPUClassifier("kernel", random_state=0).fit(*data.X_y()))
-    assert len(said) == 1 and not clf.prior_.identified
+    assert len(said) == 1
+    assert not clf.prior_.identified
     assert heard_in(lambda: (clf.predict(X), clf.predict_proba(X)))[1] == []
     save(clf, path)
     _TOLD.clear()  # as in another process

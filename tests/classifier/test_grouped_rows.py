@@ -148,7 +148,7 @@ def test_copies_in_sparse_rows_are_found(toy):
 WEIGHTED = {
     "default": DRPUClassifier(random_state=0),
     "kernel": DRPUClassifier(KernelRatio(n_centres=20), holdout=2, random_state=0),
-    "boosted": DRPUClassifier(BoostedRatio("bregman", n_rounds=20), holdout=2, random_state=0),
+    "boosted": DRPUClassifier(BoostedRatio(n_rounds=20), holdout=2, random_state=0),
     "classifier": DRPUClassifier("classifier", scenario="single-sample", random_state=0),
     "upu": UPUClassifier("linear", prior=0.4, random_state=0),
     "nnpu": NNPUClassifier("kernel", prior=0.4, random_state=0),

@@ -7,8 +7,6 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
 from drpu import Costs, ratio_threshold
-from drpu.core.diagnostics import expected_performance
-from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 
 amounts = st.floats(0.01, 1000)
@@ -19,17 +17,6 @@ def test_only_the_relation_of_the_amounts_decides(false_alarm, miss, scale):
     costs = Costs(false_alarm, miss)
     assert_allclose(float(Costs(scale * false_alarm, scale * miss)), float(costs), rtol=1e-12)
     assert ratio_threshold(0.4, 0.2, cost=costs) == ratio_threshold(0.4, 0.2, cost=float(costs))
-
-
-@given(false_alarm=amounts, miss=amounts, prior=st.floats(0.01, 0.99), at=st.sampled_from([0.5, 1.5, 2.5]))
-def test_the_bill_is_the_expected_cost_in_the_unit_of_the_amounts(false_alarm, miss, prior, at):
-    costs = Costs(false_alarm, miss)
-    reference = ScoreTails([1.0, 2.0, 3.0]).update([0.0, 0.5, 0.7, 1.5, 2.5, 0.2])
-    performance = expected_performance(reference, 0.3, prior, at, cost=costs)
-    unit = false_alarm + miss
-    assert_allclose(
-        costs.bill(performance, rows=50), 50 * unit * performance.cost, rtol=1e-9, atol=1e-9 * unit
-    )
 
 
 def test_amounts_survive_copies():

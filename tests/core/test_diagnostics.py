@@ -1,4 +1,4 @@
-"""Laws of the test of prior shift and of performance without labels."""
+"""Laws of the test of prior shift."""
 
 from __future__ import annotations
 
@@ -7,21 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
-from scipy.special import ndtr
 from scipy.stats import binom
 
-from drpu.core.decision import ratio_threshold
-from drpu.core.diagnostics import (
-    Performance,
-    expected_performance,
-    mixture_test,
-    threshold_limits,
-)
-from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.diagnostics import mixture_test
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, PriorError
-
-FIELDS = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost")
+from drpu.exceptions import DataError
 
 
 def mixture(rng, n, prior, apart=2.0, move=0.0):
@@ -112,94 +102,3 @@ def test_empty_tails_and_other_positives_are_refused():
         mixture_test(ScoreTails([1.0]).update([1.0]), ScoreTails([2.0]).update([1.0]))
     with pytest.raises(DataError, match="empty"):
         mixture_test(ScoreTails([1.0]), ScoreTails([1.0]).update([1.0]))
-
-
-# -- performance without labels --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("new", [0.1, 0.5, 0.9])
-@pytest.mark.parametrize("threshold", [0.0, 1.0, 2.0])
-def test_expected_performance_is_what_labels_would_show(new, threshold):
-    rng = np.random.default_rng(6)
-    tails = ScoreTails(rng.normal(2, 1, 20_000)).update(mixture(rng, 200_000, 0.3))
-    found = expected_performance(tails, 0.3, new, threshold, cost=0.2)
-    recall, wrong = ndtr(2 - threshold), ndtr(-threshold)
-    flagged = new * recall + (1 - new) * wrong
-    expected = {
-        "accuracy": new * recall + (1 - new) * (1 - wrong),
-        "precision": new * recall / flagged,
-        "recall": recall,
-        "false_positive_rate": wrong,
-        "flagged": flagged,
-        "cost": 0.8 * new * (1 - recall) + 0.2 * (1 - new) * wrong,
-    }
-    for name, value in expected.items():
-        assert_allclose(getattr(found, name), value, atol=0.03, err_msg=name)
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    positive=st.lists(st.integers(-3, 6), min_size=1, max_size=30),
-    unlabeled=st.lists(st.integers(-6, 6), min_size=1, max_size=30),
-    train_prior=st.sampled_from([0.0, 0.3, 0.999, 1.0]),
-    test_prior=st.sampled_from([0.0, 0.4, 1.0]),
-)
-def test_performance_at_many_thresholds_is_that_at_each(positive, unlabeled, train_prior, test_prior):
-    tails = ScoreTails(positive).update(unlabeled)
-    curve = expected_performance(tails, train_prior, test_prior, [-np.inf, *tails.levels, np.inf])
-    for name in FIELDS:
-        values = np.asarray(getattr(curve, name))
-        some = np.asarray(curve.flagged) > 0 if name == "precision" else np.ones(len(values), dtype=bool)
-        assert np.isnan(values[~some]).all(), name  # without flagged rows there is no precision
-        assert ((values[some] >= 0) & (values[some] <= 1)).all(), name
-        alone = [
-            getattr(expected_performance(tails, train_prior, test_prior, t), name) for t in curve.threshold
-        ]
-        assert_allclose(values, alone)
-    assert_allclose(2 * np.asarray(curve.cost), 1 - np.asarray(curve.accuracy), atol=1e-12)
-
-
-def test_thresholds_run_from_all_rows_to_none():
-    rng = np.random.default_rng(7)
-    tails = ScoreTails(rng.normal(2, 1, 50)).update(mixture(rng, 500, 0.3))
-    curve = expected_performance(tails, 0.3, 0.6, [-np.inf, *tails.levels, np.inf])
-    assert (curve.flagged[0], curve.flagged[-1]) == (1.0, 0.0)
-    assert (curve.recall[0], curve.false_positive_rate[0]) == (1.0, 1.0)
-    assert_allclose([curve.accuracy[0], curve.accuracy[-1]], [0.6, 0.4])
-    assert (np.diff(curve.recall) <= 0).all()
-
-
-def test_one_threshold_gives_numbers_and_many_give_arrays():
-    tails = ScoreTails([1.0, 2.0, np.inf]).update([0.0, 1.0, np.inf])
-    one = expected_performance(tails, 0.3, 0.5, 1.5)
-    assert isinstance(one, Performance)
-    assert all(isinstance(getattr(one, name), float) for name in FIELDS)
-    assert expected_performance(tails, 0.3, 0.5, [[1.0], [2.0]]).recall.shape == (2, 1)
-
-
-def test_performance_refuses_what_cannot_be():
-    tails = ScoreTails([1.0, 2.0]).update([0.0, 1.0])
-    with pytest.raises(PriorError, match="test_prior"):
-        expected_performance(tails, 0.3, -0.1, 1.0)
-    with pytest.raises(DataError, match="NaN"):
-        expected_performance(tails, 0.3, 0.5, np.nan)
-
-
-# -- from priors to thresholds ----------------------------------------------------------------
-
-
-def test_threshold_limits_hold_every_threshold_between_the_limits():
-    train = PriorEstimate(0.3, 0.2, 0.5, 0.95, "best-bin")
-    test = PriorEstimate(0.5, 0.35, 0.7, 0.95, "matching")
-    low, high = threshold_limits(train, test, cost=0.3)
-    inside = [
-        ratio_threshold(pi, pi_test, cost=0.3)
-        for pi in np.linspace(0.2, 0.5, 21)
-        for pi_test in np.linspace(0.35, 0.7, 21)
-    ]
-    assert_allclose([min(inside), max(inside)], [low, high])
-
-
-def test_known_priors_leave_one_threshold():
-    assert threshold_limits(0.3, 0.6) == (ratio_threshold(0.3, 0.6),) * 2
-    assert threshold_limits(0.3, PriorEstimate(0.5, 0.0, 1.0, 0.95, "matching")) == (-np.inf, np.inf)

@@ -14,7 +14,7 @@ from drpu.files.store import KIND_MODULES
 
 EDITS = 12
 KINDS = [
-    "adapted", "audited", "auto", "boosted", "bregman", "budget", "centroids", "elkan-noto", "features",
+    "adapted", "audited", "auto", "boosted", "budget", "centroids", "elkan-noto", "features",
     "forest", "forest of others", "fourier", "generators", "indicators", "kernel score", "linear score",
     "logistic", "monitor", "negatives", "network", "network score", "periods", "pipeline", "plan", "table",
 ]  # fmt: skip

@@ -112,7 +112,7 @@ def test_many_columns_that_agree_with_each_other_make_nothing_large(n, data, tmp
         ("fitted.tails.n_positive", 1e-100),
         ("fitted.train_prior.level", 1e-100),
         ("prior.level", 1e-100),
-        ("rows", 0),
+        ("findings.rows", 0),
     ],
 )
 def test_numbers_that_no_data_have_are_refused(place, value, clf, data, tmp_path):
@@ -258,9 +258,8 @@ def test_no_value_of_one_row_is_in_the_file(model, tmp_path):
 def test_the_threshold_of_a_saved_budget_is_no_score_of_a_row(clf, data, tmp_path):
     for budget in (clf.at_budget(20, of=data.unlabeled), clf.at_budget(share=0.1)):
         save(budget, tmp_path / "a.drpu", levels=20)
-        kept = json.loads(zipfile.ZipFile(tmp_path / "a.drpu").read("manifest.json"))["tree"]["fields"][
-            "budget"
-        ]
+        tree = json.loads(zipfile.ZipFile(tmp_path / "a.drpu").read("manifest.json"))["tree"]
+        kept = tree["fields"]["findings"]["fields"]["budget"]["fields"].values()
         assert max(len(repr(value)) for value in kept) < 10
         assert not set(kept) & set(clf.tails_.levels.tolist())
         save(budget, tmp_path / "b.drpu")

@@ -20,7 +20,6 @@ MODELS = {
     "kernel": KernelRatio(n_centres=30),
     "features": KernelRatio("features", n_centres=40),
     "boosted": BoostedRatio(n_rounds=30),
-    "boosted lsif": BoostedRatio("bregman", generator="lsif", n_rounds=30),
     "network": NetworkRatio(hidden=(16,), alpha=0.3, epochs=60, device="cpu"),
 }
 

@@ -113,7 +113,6 @@ def outputs(clf: Any, X: Any) -> dict[str, Any]:
         "prior": clf.prior_,
         "train prior": clf.train_prior_,
         "threshold": clf.threshold_,
-        "threshold interval": clf.threshold_interval_,
         "ratio": clf.ratio(X),
         "probability": clf.predict_proba(X)[:, 1],
         "decision": clf.decision_function(X),
@@ -314,11 +313,7 @@ BOOSTED = {
     "log": BoostedRatio(n_rounds=40),
     "default": BoostedRatio(),
     "stopped": BoostedRatio(early_stopping=True, n_rounds=60),
-    **{
-        name: BoostedRatio("bregman", generator=name[:4].strip(), alpha=alpha, n_rounds=30)
-        for name, alpha in [("lsif identity", None), ("ukl softplus", 0.2), ("bkl softplus", 0.2)]
-    },
-}  # fmt: skip
+}
 
 
 @settings(KERNELS)
@@ -568,7 +563,6 @@ def audits_of_unlabeled_and_random_rows() -> dict[str, Any]:
         "kernel": {"model": "kernel"},
         "features": {"model": KernelRatio("features", n_centres=40)},
         "boosted": {"model": BoostedRatio(n_rounds=30)},
-        "lsif": {"model": BoostedRatio("bregman", generator="lsif", n_rounds=30)},
         "single sample": {"model": "kernel", "scenario": "single-sample"},
         "uncalibrated": {"model": "kernel", "calibrate": False},
     },

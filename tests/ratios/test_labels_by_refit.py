@@ -187,5 +187,5 @@ def test_files_contain_both(clf, data, tmp_path):
 def test_a_file_needs_a_function_that_counts(clf):
     tree, arrays, blobs = encode(Folds((clf.model_.whole,)))
     tree["fields"] |= {"functions": [], "whole": tree["fields"]["functions"][0]}
-    with pytest.raises(ArtifactError, match="functions: must be of 1 to"):
+    with pytest.raises(ArtifactError, match=r"functions \(number of items\): must be from 1"):
         decode(tree, arrays, blobs, Folds)

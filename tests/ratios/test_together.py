@@ -104,7 +104,6 @@ def test_sparse_rows_have_the_same_scores_in_any_batch():
     "models",
     [
         [BoostedRatio(n_rounds=7, random_state=0), BoostedRatio(n_rounds=3, random_state=1)],
-        [BoostedRatio("bregman", n_rounds=5), BoostedRatio("bregman", generator="ukl", n_rounds=4)],
         [ForestRatio(5, random_state=0), ForestRatio(9, random_state=1)],
     ],
 )

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Self
 
 import numpy as np
 
-from drpu._codec import Items, Number, kept
+from drpu._codec import Number, kept
+from drpu.classifier.adapting import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.base import RatioClassifier, RatioRecord
-from drpu.classifier.budget import BudgetThreshold
-from drpu.classifier.findings import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import adapted_html
-from drpu.classifier.record import Amounts, Columns, plain_cost
+from drpu.classifier.record import Columns
 from drpu.core.audit.recalibration import LogOddsMap
 from drpu.core.audit.results import Evaluation, FairnessTest, more_precise
 from drpu.core.budget import Budget
-from drpu.core.decision import check_cost
+from drpu.core.decision import KeptCosts, check_cost
 from drpu.core.diagnostics import MixtureTest, Performance
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.shift.columns import ColumnShift
-
-_Unbounded = Annotated[float, Number(-math.inf, math.inf)]
 
 
 class AdaptedClassifier(RatioClassifier):
@@ -41,43 +37,6 @@ class AdaptedClassifier(RatioClassifier):
         Prior of the rows to classify.
     cost : float, optional
         False-positive cost; the default is that of ``classifier``.
-
-    Attributes
-    ----------
-    test_prior_, prior_ : PriorEstimate
-        Prior of the rows to classify; ``prior_`` is the shorthand.
-    train_prior_ : PriorEstimate
-        Prior of the training population.
-    cost_ : float
-        False-positive cost.
-    fitted_ : FittedRatio
-        The stored part of training, shared with the original classifier.
-    threshold_ : float
-        Ratio above which a row is flagged.
-    classes_ : ndarray of shape (2,)
-        The labels, the positive one last.
-    shift_test_ : MixtureTest or None
-        Test that the rows are a mixture of the two training classes, that is, that only the
-        prior has changed; None without rows, and after loading.
-    fairness_test_ : FairnessTest or None
-        Test that the labelled positives are a random sample of all positives; None without
-        an audit of new rows, and after loading.
-    evaluation_ : Evaluation or None
-        Performance measured on the audited rows; None without an audit, and after loading.
-    shift_ : {"prior", "other", "answers", "none"}
-        What moved, and so what was done: the classifier was adapted to another prior; more than the prior
-        moved, so prior and labels moved only as far as there is support for it; answers recalibrated it; or
-        nothing was done, on request.
-    map_ : LogOddsMap or None
-        Map a + b z of the trained log-odds that answers gave, with its uncertainty; None without answers.
-    moved_columns_ : tuple of ColumnShift
-        Columns that changed more than a new prior explains, the largest change first. Empty if no column
-        changed, if rows had weights, if the given counts have no counts of columns, and after loading.
-    budget_ : Budget or None
-        Expected result of ``at_budget``; None otherwise, and after loading.
-    before_audit_ : tuple of two PriorEstimate, or None
-        Training and test prior as they were without the answers; None without an audit,
-        and after loading.
     """
 
     def __init__(
@@ -93,20 +52,7 @@ class AdaptedClassifier(RatioClassifier):
         self.cost = check_cost("cost", classifier.cost_ if cost is None else cost)
         self.findings = findings
         self.fitted_ = classifier.fitted_ if fitted is None else fitted
-        self.n_features_in_: int = classifier.n_features_in_
-        self.table_ = classifier.table_
-        if hasattr(classifier, "feature_names_in_"):
-            self.feature_names_in_ = classifier.feature_names_in_
-
-    @property
-    def prior_(self) -> PriorEstimate:
-        """Prior of the rows to classify."""
-        return self.prior
-
-    @property
-    def train_prior_(self) -> PriorEstimate:
-        """Prior of the training population."""
-        return self.fitted_.train_prior
+        Columns.of(classifier).set_on(self)
 
     @property
     def test_prior_(self) -> PriorEstimate:
@@ -120,43 +66,60 @@ class AdaptedClassifier(RatioClassifier):
 
     @property
     def shift_test_(self) -> MixtureTest | None:
-        """Test that only the prior has changed."""
+        """Test that the rows are a mixture of the two training classes: that only the prior has changed.
+
+        None without rows, and after loading.
+        """
         return self.findings.shift_test
 
     @property
     def moved_columns_(self) -> tuple[ColumnShift, ...]:
-        """Columns that changed more than a new prior explains."""
+        """Columns that changed more than a new prior explains, the largest change first.
+
+        Empty if no column changed, if rows had weights, if the given counts have no counts of columns, and
+        after loading.
+        """
         return self.findings.moved_columns
 
     @property
     def fairness_test_(self) -> FairnessTest | None:
-        """Test that the labelled positives are a random sample of all positives."""
+        """Test that the labelled positives are a random sample of all positives.
+
+        None without an audit of new rows, and after loading.
+        """
         return self.findings.fairness_test
 
     @property
     def evaluation_(self) -> Evaluation | None:
-        """Performance measured on the audited rows."""
+        """Performance measured on the audited rows; None without an audit, and after loading."""
         return self.findings.evaluation
 
     @property
     def before_audit_(self) -> tuple[PriorEstimate, PriorEstimate] | None:
-        """Training and test prior as they were without the answers."""
+        """Training and test prior as they were without the answers; None without them, and after loading."""
         return self.findings.before_audit
 
     @property
     def budget_(self) -> Budget | None:
-        """Expected result of ``at_budget``."""
+        """Expected result of ``at_budget``; None otherwise, and after loading."""
         return None if self.findings.budget is None else self.findings.budget.outlook
 
     @property
     def shift_(self) -> Shift:
-        """What moved, and so what was done: "prior", "other", "answers", or "none" on request."""
+        """What moved, and so what was done: "prior", "other", "answers" or "none".
+
+        The classifier was adapted to another prior; more than the prior moved, so prior and labels moved only
+        as far as there is support for it; answers recalibrated it; or nothing was done, on request.
+        """
         return self.findings.shift
 
     @property
     def map_(self) -> LogOddsMap | None:
-        """Map a + b z of the trained log-odds that answers gave, with its uncertainty."""
+        """Map a + b z of the trained log-odds that answers gave, with its uncertainty; None without them."""
         return self.findings.map
+
+    def _intake(self) -> Any:
+        return self.fitted_.model
 
     def _map(self) -> LogOddsMap | None:
         return self.findings.map
@@ -193,9 +156,9 @@ class AdaptedClassifier(RatioClassifier):
     def _made_by_counts(self) -> bool:
         return self.findings.budget is None and super()._made_by_counts()
 
-    def _counts_threshold(self) -> tuple[FittedRatio, float]:
+    def _score_threshold(self) -> float:
         budget = self.findings.budget
-        return super()._counts_threshold() if budget is None else (self.fitted_, budget.score)
+        return super()._score_threshold() if budget is None else budget.score
 
     def _log_threshold(self) -> float:
         budget = self.findings.budget
@@ -207,29 +170,7 @@ class AdaptedClassifier(RatioClassifier):
 
     def record(self) -> AdaptedRecord:
         """What a file keeps of the classifier."""
-        budget = self.findings.budget
-        return AdaptedRecord(
-            Columns.of(self),
-            self.fitted_.record(),
-            self.prior,
-            plain_cost(self.cost),
-            self.findings.rows,
-            None if budget is None else budget.rounded(self.fitted_.tails.levels),
-            self.findings.shift,
-            self.findings.labels_at,
-            self.findings.sources,
-            self.findings.map,
-        )
-
-    @classmethod
-    def _of(
-        cls, fitted: FittedRatio, columns: Columns, prior: PriorEstimate, cost: float, findings: Findings
-    ) -> Self:
-        """The classifier with these parts, of which a file keeps records."""
-        adapted = object.__new__(cls)
-        adapted.fitted_, adapted.prior, adapted.cost, adapted.findings = fitted, prior, cost, findings
-        columns.set_on(adapted)
-        return adapted
+        return AdaptedRecord(Columns.of(self), self.fitted_, self.prior, self.cost, self.findings)
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """The prior and the cost; parameters cannot be changed."""
@@ -254,25 +195,18 @@ class AdaptedRecord(RatioRecord):
     """What a file keeps of an :class:`AdaptedClassifier`."""
 
     prior: PriorEstimate
-    cost: Annotated[float, Number(0, 1)] | Amounts
-    rows: Annotated[float, Number(above=0)] | None
-    budget: tuple[_Unbounded, _Unbounded] | None  # log-ratio and score of the threshold of a budget
-    shift: Literal["prior", "other", "none", "answers"]
-    labels_at: Annotated[float, Number(0, 1)] | None
-    sources: Annotated[tuple[str, ...], Items(0, 10)]
-    map: LogOddsMap | None
+    cost: Annotated[float, Number(0, 1)] | KeptCosts
+    findings: Findings
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.cost, float):
-            check_cost("cost", self.cost)
+        check_cost("cost", self.cost)
 
     def classifier(self, module: Any = None) -> AdaptedClassifier:
         """The classifier; ``module`` makes the torch module of a custom network."""
-        cost = self.cost.costs() if isinstance(self.cost, Amounts) else self.cost
-        budget = None if self.budget is None else BudgetThreshold(*self.budget)
-        findings = Findings(
-            rows=self.rows, budget=budget, shift=self.shift, labels_at=self.labels_at, sources=self.sources,
-            map=self.map,
-        )  # fmt: skip
-        return AdaptedClassifier._of(self.fitted.fitted(module), self.columns, self.prior, cost, findings)
+        adapted = object.__new__(AdaptedClassifier)
+        adapted.fitted_, adapted.findings = self.fitted.with_module(module), self.findings
+        adapted.prior = self.prior
+        adapted.cost = self.cost
+        self.columns.set_on(adapted)
+        return adapted

@@ -1,39 +1,90 @@
-"""Adaptation to new rows: what moved, and how far prior and labels follow."""
+"""Adaptation to new rows: what moved, how far prior and labels follow, and a test of it on past periods."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
+import narwhals as nw
 import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from sklearn.base import clone
 
+from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_integer
+from drpu._codec import POSITIVE, Items, NotKept, Number, kept
+from drpu._progress import progress
+from drpu._samples import is_sparse
+from drpu._typing import BoolArray
 from drpu.classifier.audit import labelled_flags
-from drpu.classifier.findings import Findings
+from drpu.classifier.budget import BudgetThreshold
 from drpu.classifier.fitted import FittedRatio
-from drpu.classifier.notices import warn_of_contradicted, warn_of_few_rows, warn_of_late_labels
-from drpu.classifier.profiles import warn_of_other_shift
+from drpu.classifier.notices import (
+    warn_of_contradicted,
+    warn_of_few_rows,
+    warn_of_late_labels,
+    warn_of_other_shift,
+)
+from drpu.classifier.validation import read_labels
+from drpu.core.audit.recalibration import LogOddsMap
+from drpu.core.audit.results import Evaluation, FairnessTest
 from drpu.core.diagnostics import MixtureTest, mixture_test
 from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import (
+    FEWEST_LABELS,
     POOLED,
     Arrived,
+    Backtest,
     Evidence,
     LabelCount,
+    PastPeriod,
     PeriodDecision,
+    backtest_of,
     decide,
+    labelled_reading,
+    late_periods,
+    plan_backtest,
     what_moved,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import BacktestWarning, DataError, ParameterError, silent, warn
+from drpu.tables.frames import is_frame, take_frame
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
     from drpu.classifier.base import RatioClassifier
+    from drpu.classifier.drpu import DRPUClassifier
 
 SHIFTS = ("auto", "prior", "none")
+FEWEST_PERIODS = 2  # fewer past periods that can be used say nothing
+Shift: TypeAlias = Literal["prior", "other", "none", "answers"]
+
+
+@kept("findings")
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """Facts about the rows that a classifier was adapted to; tests and measurements are not kept in files."""
+
+    rows: Annotated[float, Number(low=POSITIVE)] | None = (
+        None  # number of rows that the prior was estimated on
+    )
+    shift_test: Annotated[MixtureTest | None, NotKept] = None
+    moved_columns: Annotated[tuple[ColumnShift, ...], NotKept] = ()
+    fairness_test: Annotated[FairnessTest | None, NotKept] = None
+    evaluation: Annotated[Evaluation | None, NotKept] = None
+    before_audit: Annotated[tuple[PriorEstimate, PriorEstimate] | None, NotKept] = None
+    budget: BudgetThreshold | None = None  # the threshold of a budget, which replaces that of the cost
+    shift: Shift = "prior"
+    # prior at which labels are made, if it is not the prior of the rows
+    labels_at: Annotated[float, Number(0, 1)] | None = None
+    # what the prior is based on: the rows, the backtest, labels that arrived
+    sources: Annotated[tuple[str, ...], Items(0, 10)] = ()
+    map: LogOddsMap | None = None  # map of the trained log-odds that answers gave
+
+
+NOTHING_FOUND = Findings()
 
 
 def adapt_to_counts(
@@ -48,8 +99,7 @@ def adapt_to_counts(
     """The classifier for rows that have been counted."""
     check_choice("shift", shift, SHIFTS)
     warn_of_few_rows(seen.n, adapted)
-    read = read_counts(classifier.fitted_, seen, adapted, arrived=arrived)
-    test, moved, decision = read.test, read.moved_columns, read.decision
+    test, moved, decision = read_counts(classifier.fitted_, seen, adapted, arrived)
     found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
     if shift == "none":
         kept = replace(found, shift="none", labels_at=classifier._labels_at(), map=classifier._map())
@@ -69,22 +119,20 @@ def adapt_to_counts(
     return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
 
 
-@dataclass(frozen=True, slots=True)
-class CountsReading:
-    """What counts of new rows show: both tests, and the decision that follows from them."""
-
-    test: MixtureTest
-    moved_columns: tuple[ColumnShift, ...]
-    decision: PeriodDecision
+def tested(
+    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate
+) -> tuple[MixtureTest, tuple[ColumnShift, ...], Evidence]:
+    """Both tests of what moved, and what the rows show; ``adapted`` is the prior if only the prior moved."""
+    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, adapted)
+    return test, moved, evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
 
 
 def read_counts(
-    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, *, arrived: Arrived | None = None
-) -> CountsReading:
-    """The one place that decides what moved; ``adapted`` is the prior if only the prior did."""
-    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, adapted)
-    evidence = evidence_of(fitted, seen, adapted, what_moved(test.p_value, test.degrees, moved))
-    return CountsReading(test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived))
+    fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, arrived: Arrived | None = None
+) -> tuple[MixtureTest, tuple[ColumnShift, ...], PeriodDecision]:
+    """Both tests, and the decision that follows from them, the past and labels that arrived."""
+    test, moved, evidence = tested(fitted, seen, adapted)
+    return test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived)
 
 
 def _decided(found: Findings, decision: PeriodDecision, classifier: RatioClassifier) -> Findings:
@@ -153,3 +201,118 @@ def labels_of_training(fitted: FittedRatio, argument: str) -> LabelCount:
             "sample."
         )
     return fitted.label_count
+
+
+# -- the backtest of a fit with periods ------------------------------------------------------------
+
+
+def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
+    """The rows without the column of periods, and the value of each row."""
+    if periods is None or not isinstance(periods, str):
+        return X, periods
+    if not is_frame(X):
+        raise ParameterError(
+            f"periods must have one value per row if X is not a table, got the name {periods!r}."
+        )
+    table = nw.from_native(X, eager_only=True)
+    if periods not in table.columns:
+        raise DataError(f"periods must be a column of X, or one value per row, got {periods!r}.")
+    return table.drop(periods).to_native(), table[periods].to_list()
+
+
+def count_labels(labelled: BoolArray, periods: Any, label_delay: int) -> LabelCount:
+    """Labelled rows among all rows whose labels are complete."""
+    settled = np.ones(len(labelled), dtype=bool)
+    if periods is not None and label_delay:
+        plan = plan_backtest(_values(periods, len(labelled)), labelled, label_delay=label_delay)
+        settled = (plan.number >= 0) & (plan.number < plan.settled)
+    return LabelCount(float(labelled[settled].sum()), float(settled.sum()))
+
+
+def run_backtest(
+    classifier: DRPUClassifier, X: Any, y: Any, periods: Any, *, label_delay: int
+) -> Backtest | None:
+    """The backtest over past periods, each read by a fit to the rows before it.
+
+    None, with a warning, if there are too few periods or labels.
+    """
+    labelled, _ = read_labels(y, classifier.pos_label, warn=False)
+    check_integer("label_delay", label_delay, low=0)
+    plan = plan_backtest(_values(periods, len(labelled)), labelled, label_delay=label_delay)
+    if plan.reason:
+        _warn_of_backtest(plan.reason)
+        return None
+    work = []
+    for t in plan.read:
+        before, now = (plan.number >= 0) & (plan.number < t), plan.number == t
+        rows = _rows(X, np.flatnonzero(before)), _rows(X, np.flatnonzero(now))
+        work.append((rows, (labelled[before], labelled[now]), str(plan.names[t])))
+    settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
+    jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
+    done = Parallel(n_jobs=jobs, return_as="generator")(
+        delayed(_read_period)(settings, *part) for part in work
+    )
+    past = [period for period in progress(done, total=len(work)) if period is not None]
+    if sum(period.used for period in past) < FEWEST_PERIODS:
+        _warn_of_backtest("fewer than two past periods have enough labels")
+        return None
+    late = late_periods(past)
+    if late:
+        reason = (
+            f"the last {late} periods have far fewer labels than their rows suggest, as if labels arrive "
+            "late, and are left out"
+        )
+        _warn_of_backtest(reason, advice=f"Give label_delay={late}.", command=f"Give --label-delay {late}.")
+        past = [*past[:-late], *(replace(period, used=False) for period in past[-late:])]
+    return backtest_of(past)
+
+
+def _rows(X: Any, index: Any) -> Any:
+    if is_frame(X):
+        return take_frame(X, index)
+    return X[index] if is_sparse(X) else as_numpy(X)[index]
+
+
+def _read_period(
+    settings: DRPUClassifier, rows: tuple[Any, Any], labelled: tuple[BoolArray, BoolArray], name: str
+) -> PastPeriod | None:
+    """One past period, read by a fit to the rows before it."""
+    before, now = labelled
+    if before.all() or not before.any():
+        return None
+    counts = [LabelCount(float(part.sum()), float(len(part))) for part in (now, before)]
+    with silent():  # nobody uses this fit for predictions
+        fitted = settings.fit(rows[0], before.astype(int), backtest=False).fitted_
+        return past_period(name, fitted, settings.count(rows[1]), (counts[0], counts[1]))
+
+
+def past_period(
+    name: str, fitted: FittedRatio, seen: ScoreTails, labels: tuple[LabelCount, LabelCount]
+) -> PastPeriod:
+    """A past period, from a fit to rows before it, counts of its rows, and labels of both, its own first."""
+    prior = fitted.prior_of(seen)
+    shown, (now, before) = tested(fitted, seen, prior)[2], labels
+    reading = labelled_reading(now, before, fitted.train_prior.value)
+    return PastPeriod(
+        name,
+        int(now.rows),
+        int(now.labels),
+        reading.move,
+        reading.variance,
+        shown.guarded,
+        shown.matched,
+        min(now.labels, before.labels) >= FEWEST_LABELS,
+    )
+
+
+def _values(periods: Any, n: int) -> list[Any]:
+    flat = as_numpy(periods)
+    values = flat.tolist() if hasattr(flat, "tolist") else list(flat)
+    if len(values) != n:
+        raise DataError(f"periods must have one value per row, {n}, got {len(values)}.")
+    return values
+
+
+def _warn_of_backtest(reason: str, *, advice: str = "", command: str = "") -> None:
+    finding = f"there is no complete backtest: {reason}. Everything else is fitted as without periods."
+    warn(BacktestWarning(finding, advice=advice, command=command))

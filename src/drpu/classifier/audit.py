@@ -1,4 +1,4 @@
-"""Answers of an audit, read as true labels."""
+"""Audits: plans of rows to label, and answers, which are read as true labels."""
 
 from __future__ import annotations
 
@@ -207,14 +207,6 @@ POPULATIONS = ("auto", "new", "training", "unlabeled")
 SEEN = ("unlabeled", "fitted")  # populations whose rows were used in training
 
 
-def classifier_mark(tails: ScoreTails, n_models: int) -> str:
-    """A short text that is equal for two classifiers only if equal scores give equal counts."""
-    digest = hashlib.sha256(np.ascontiguousarray(tails.levels, dtype="<f8").tobytes())
-    digest.update(np.ascontiguousarray(tails.positive_counts, dtype="<f8").tobytes())
-    digest.update(str(n_models).encode())
-    return digest.hexdigest()[:12]
-
-
 @dataclass(frozen=True, eq=False)
 class AuditPart:
     """Answers for rows of one population, with the design by which the rows were chosen.
@@ -411,10 +403,22 @@ class AuditPlan:
         return Audit((AuditPart(answers, self.scores[place], *design),))
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """Columns for a file to fill in; see :func:`drpu.classifier.audit_file.design_columns`."""
-        from drpu.classifier.audit_file import design_columns
+        """Columns that a file of rows to label needs besides the rows themselves, in the order of ``rows``.
 
-        return design_columns(self)
+        ``drpu_row``: their positions; ``drpu_design``: how each was chosen, with a checksum; ``drpu_label``:
+        None, to be filled in. :func:`drpu.classifier.audit_file.audit_from_columns` reads the file.
+        """
+        return {ROW: self.rows.tolist(), DESIGN: self._design(), LABEL: [None] * self.n}
+
+    def _design(self, group: Any = None) -> list[str]:
+        pairs = zip(self.strata.planned, self.strata.rows, strict=True)
+        strata = "_".join(f"{n}of{rows}" for n, rows in pairs)
+        design, scores = f"{VERSION}-{self.classifier}-{self.population}-{strata}", mean_scores(self.scores)
+        found = []
+        for row, stratum, score in zip(self.rows.tolist(), self.stratum.tolist(), scores, strict=True):
+            body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
+            found.append(f"{body}-{check_of(row, body, group)}")
+        return found
 
     def _places(self, rows: Any) -> IntArray:
         """Places of the given positions in the plan."""
@@ -497,13 +501,39 @@ class GroupPlans(Mapping[Any, AuditPlan]):
         return found
 
     def to_columns(self) -> dict[str, list[Any]]:
-        """Columns for a file to fill in; see :func:`drpu.classifier.audit_file.design_columns`."""
-        from drpu.classifier.audit_file import design_columns
-
-        return design_columns(self)
+        """Columns for a file, as those of a plan, with the group of each row as ``drpu_group``."""
+        groups = [name for name, plan in self.items() for _ in range(plan.n)]
+        design = [text for name, plan in self.items() for text in plan._design(name)]
+        return {ROW: self.rows.tolist(), GROUP: groups, DESIGN: design, LABEL: [None] * self.n}
 
     def __repr__(self) -> str:
         return f"GroupPlans({len(self)} groups, n={self.n})"
+
+
+# -- the design of a row as text, which a file keeps -----------------------------------------------
+
+ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
+VERSION = "1"
+
+
+def mean_scores(scores: Any) -> list[float]:
+    """The mean score of each row, made finite, by which rows are recognised."""
+    values: list[float] = np.clip(np.asarray(scores), -1e6, 1e6).mean(axis=1).tolist()
+    return values
+
+
+def group_text(group: Any) -> str:
+    """The name of a group as a file keeps it: numbers may come back as 3, 3.0 or "3"."""
+    try:
+        return f"{float(group):g}"
+    except (TypeError, ValueError):
+        return str(group).strip()
+
+
+def check_of(row: int, body: str, group: Any) -> str:
+    """Checksum of a row, its design and its group."""
+    own = "" if group is None else f"|{group_text(group)}"
+    return hashlib.sha256(f"{row}|{body}{own}".encode()).hexdigest()[:8]
 
 
 def warn_of_missing(missing: int, planned: int, deleted: int = 0) -> None:

@@ -1,4 +1,4 @@
-"""An audit as columns of a file that people fill in.
+"""Audits that people filled in, read from the columns of a file.
 
 Each row of the file has the design by which it was chosen and a checksum. So a file can be sorted,
 filled in partly, shortened or extended by columns, and is still read correctly. A row whose position or
@@ -7,7 +7,6 @@ design was changed is refused.
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -17,18 +16,23 @@ import numpy as np
 
 from drpu._typing import Rows
 from drpu.classifier.audit import (
+    DESIGN,
+    GROUP,
+    LABEL,
     POPULATIONS,
+    ROW,
     SEEN,
+    VERSION,
     Audit,
     AuditPart,
-    AuditPlan,
-    GroupPlans,
+    check_of,
     check_positions,
+    group_text,
     listed,
+    mean_scores,
     read_answers,
     warn_of_missing,
 )
-from drpu.classifier.auditing import mark_of
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.classifier.groups import group_members
@@ -36,51 +40,13 @@ from drpu.core.audit.results import Answers
 from drpu.exceptions import DataError, LabelError
 from drpu.tables.values import is_missing, is_missing_cell
 
-ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
-_VERSION = "1"
 _CLOSE = 1e-3  # scores of one row on two machines differ by less
 
 
-def design_columns(plan: AuditPlan | GroupPlans) -> dict[str, list[Any]]:
-    """Columns that a file of rows to label needs besides the rows themselves.
-
-    Returns
-    -------
-    columns : dict
-        ``drpu_row``: positions of the rows, in the order of ``plan.rows``; ``drpu_design``:
-        how each was chosen, with a checksum; ``drpu_group``: its group, if there are groups;
-        ``drpu_label``: None, to be filled in.
-
-    See Also
-    --------
-    audit_from_columns : Reads the filled-in file.
-    """
-    if isinstance(plan, AuditPlan):
-        return {ROW: plan.rows.tolist(), DESIGN: _tokens(plan, None), LABEL: [None] * plan.n}
-    return {
-        ROW: plan.rows.tolist(),
-        GROUP: [name for name, own in plan.items() for _ in range(own.n)],
-        DESIGN: [token for name, own in plan.items() for token in _tokens(own, name)],
-        LABEL: [None] * plan.n,
-    }
-
-
-def _tokens(plan: AuditPlan, group: Any) -> list[str]:
-    strata = "_".join(f"{n}of{rows}" for n, rows in zip(plan.strata.planned, plan.strata.rows, strict=True))
-    design = f"{_VERSION}-{plan.classifier}-{plan.population}-{strata}"
-    tokens = []
-    for row, stratum, score in zip(
-        plan.rows.tolist(), plan.stratum.tolist(), _score(plan.scores), strict=True
-    ):
-        body = f"{design}-{stratum}-{score:.6g}".replace("+", "")
-        tokens.append(f"{body}-{_check(row, body, group)}")
-    return tokens
-
-
 def audit_from_columns(
-    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, label: str = LABEL
-) -> Audit:
-    """The audit in a filled-in file.
+    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, by: Any = None, label: str = LABEL
+) -> Any:
+    """The audit in a filled-in file, or that of each group.
 
     Parameters
     ----------
@@ -89,17 +55,22 @@ def audit_from_columns(
     X : rows of shape (N, d)
         The rows that the audit was planned on, in their order at that time.
     columns : mapping from name to array-like
-        The columns of the file: ``drpu_row``, ``drpu_design`` and the labels. Values may be
-        strings. Rows of the file may be in any order, and some may be missing.
+        The columns of the file: ``drpu_row``, ``drpu_design``, the labels and, if it was planned in groups,
+        ``drpu_group``. Values may be strings. Rows of the file may be in any order, and some may be missing.
+    by : str or array-like of shape (N,), optional
+        The groups of the rows, as they were planned.
     label : str, default="drpu_label"
         Name of the column with the answers: yes and no, 1 and 0, true and false, or values of
         ``classes_``; an empty field means: no answer.
 
     Returns
     -------
-    audit : Audit
-        For ``classifier.adapt(X, audit=...)``.
+    audit : Audit, or dict of Audit
+        For ``classifier.adapt(X, audit=...)``. With groups, a dictionary by the names of the groups for
+        ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
     """
+    if by is not None:
+        return _by_group(classifier, X, columns, by, label)
     if any(not is_missing_cell(name) for name in columns.get(GROUP, ())):
         raise DataError(
             f"the audit was planned in groups (column {GROUP!r}): name the column of the groups, by=... in "
@@ -109,31 +80,17 @@ def audit_from_columns(
     return _audit(classifier, score_once(classifier, X), tokens, labels, label)
 
 
-def audits_by_group(
-    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], *, by: Any, label: str = LABEL
+def _by_group(
+    classifier: RatioClassifier, X: Rows, columns: Mapping[str, Any], by: Any, label: str
 ) -> dict[Any, Audit]:
-    """The audit of each group in a filled-in file that was planned in groups.
-
-    Parameters
-    ----------
-    classifier, X, columns, label
-        As in :func:`audit_from_columns`; ``columns`` has ``drpu_group``, too.
-    by : str or array-like of shape (N,)
-        The groups of the rows, as they were planned.
-
-    Returns
-    -------
-    audits : dict
-        For ``classifier.adapt_by(X, by=by, audit=...)``; a group without answers is left out.
-    """
     if GROUP not in columns:
         raise DataError(f"the audit file must have a column {GROUP!r}: plan the audit with the same groups.")
     names, member, X = group_members(classifier, X, by)
     tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
-    if not any(not is_missing_cell(value) for value in labels):
+    if all(is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
     scored, found = score_once(classifier, X, checked=True), {}
-    known = {_text(name): k for k, name in enumerate(names)}
+    known = {group_text(name): k for k, name in enumerate(names)}
     groups = [token.group or "" for token in tokens]
     strange = [group for group in groups if group not in known]
     if strange:
@@ -162,7 +119,7 @@ def _read_tokens(columns: Mapping[str, Any], label: str) -> list[_Token]:
             )
     pairs = _pairs(columns[ROW], columns[DESIGN])
     groups = listed(columns[GROUP], GROUP) if GROUP in columns else [None] * len(pairs)
-    groups = [None if is_missing_cell(group) else _text(group) for group in groups]
+    groups = [None if is_missing_cell(group) else group_text(group) for group in groups]
     read = [_read_token(row, text, group) for (row, text), group in zip(pairs, groups, strict=True)]
     changed = [row for (row, _), token in zip(pairs, read, strict=True) if token is None]
     if changed:
@@ -189,7 +146,7 @@ def _audit(
     scores = scored.scores[rows]
     other = [
         token.row
-        for token, score in zip(tokens, _score(scores), strict=True)
+        for token, score in zip(tokens, mean_scores(scores), strict=True)
         if not math.isclose(token.score, score, rel_tol=_CLOSE, abs_tol=_CLOSE)
     ]
     if other:
@@ -242,7 +199,7 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
     try:
         position = int(float(row))
         body, _, check = text.strip().rpartition("-")
-        if check != _check(position, body, group) or float(row) != position:
+        if check != check_of(position, body, group) or float(row) != position:
             return None
         version, classifier, population, strata, stratum, score = body.split("-", 5)
         pairs = [tuple(map(int, pair.split("of"))) for pair in strata.split("_")]
@@ -251,11 +208,11 @@ def _read_token(row: Any, text: str, group: str | None) -> _Token | None:
         token = _Token(position, design, int(stratum), float(score), group)
     except (TypeError, ValueError, OverflowError):  # int(inf) overflows
         return None
-    return token if possible and version == _VERSION and population in (*POPULATIONS, *SEEN) else None
+    return token if possible and version == VERSION and population in (*POPULATIONS, *SEEN) else None
 
 
 def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: int) -> None:
-    if design.classifier != mark_of(classifier.fitted_):
+    if design.classifier != classifier.fitted_.mark:
         raise DataError(
             "the audit file was planned with another classifier: plan it with this one, or use the one that "
             "wrote the file."
@@ -264,22 +221,3 @@ def _check_belongs(classifier: RatioClassifier, design: _Design, rows: Any, n: i
         raise DataError(
             f"the audit was planned on {sum(design.rows)} rows, got {n}: pass the rows of the plan."
         )
-
-
-def _score(scores: Any) -> list[float]:
-    """The mean score of each row, made finite, by which rows are recognised."""
-    values = np.clip(np.asarray(scores), -1e6, 1e6).mean(axis=1)
-    return [float(value) for value in values]
-
-
-def _text(group: Any) -> str:
-    """The name of a group as a file keeps it: numbers may come back as 3, 3.0 or "3"."""
-    try:
-        return f"{float(group):g}"
-    except (TypeError, ValueError):
-        return str(group).strip()
-
-
-def _check(row: int, body: str, group: Any) -> str:
-    own = "" if group is None else f"|{_text(group)}"
-    return hashlib.sha256(f"{row}|{body}{own}".encode()).hexdigest()[:8]

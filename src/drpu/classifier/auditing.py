@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.classifier.adapting import Findings, tested
 from drpu.classifier.audit import (
     POPULATIONS,
     Audit,
@@ -21,13 +22,11 @@ from drpu.classifier.audit import (
     RandomPart,
     check_audit,
     check_positions,
-    classifier_mark,
     read_answers,
     warn_of_missing,
 )
-from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
-from drpu.classifier.profiles import warn_of_other_shift
+from drpu.classifier.notices import warn_of_other_shift
 from drpu.classifier.validation import Classes, check_rows
 from drpu.core.audit.design import (
     Growth,
@@ -58,10 +57,8 @@ from drpu.core.audit.results import (
     positive_ranks,
 )
 from drpu.core.decision import ratio_posterior
-from drpu.core.diagnostics import mixture_test
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
-from drpu.core.shift.periods import what_moved
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, LabelledSampleWarning, ParameterError, warn
 from drpu.ratios.crossfit import Known
@@ -74,23 +71,13 @@ UNFAIR = 0.05  # below this p-value the labelled positives differ from the audit
 _BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
 
 
-@dataclass(frozen=True, slots=True)
-class AuditedPriors:
-    """Priors from answers.
-
-    ``fairness``: Whether the labelled positives are distributed like the audited ones; None if the
-    audited rows were used in training, so that their scores cannot be compared.
-    """
-
-    train: PriorEstimate  # prior of the training population
-    own: PriorEstimate  # prior of the audited rows, from the answers about them alone
-    fairness: FairnessTest | None
-
-
 def audited_priors(
     parts: list[AuditPart], seen: ScoreTails, fitted: FittedRatio, *, level: float
-) -> AuditedPriors:
-    r"""Prior of the training population, from all ``parts``, and of the rows that ``seen`` counts.
+) -> tuple[PriorEstimate, PriorEstimate, FairnessTest | None]:
+    """Prior of the training population from all ``parts``, of the rows that ``seen`` counts, and a test.
+
+    The test compares labelled with audited positives; None if the audited rows were used in training, so
+    that their scores cannot be compared.
 
     A fifth of the error probability of the upper limit is reserved for the upper limit that
     labelled and unlabeled rows give without answers, so the smaller of the two limits is valid. It is
@@ -120,7 +107,7 @@ def audited_priors(
     half = half_an_answer([part.answers for part in parts])
     prior = with_labelled(_estimate(unlabeled, bounds[0], level, half), fitted.labelled_fraction)
     at = _estimate(own, bounds[1], level, half)
-    return AuditedPriors(prior if train else fitted.train_prior, at, fairness)
+    return prior if train else fitted.train_prior, at, fairness
 
 
 def half_an_answer(answers: list[Answers]) -> float:
@@ -280,7 +267,7 @@ def plan_rows(
         scores=scored.scores[chosen],
         counts=counts,
         classes=fitted.classes,
-        classifier=mark_of(fitted),
+        classifier=fitted.mark,
         population=population,
         expected_width=expected_width(strata, level, bound),
         level=level,
@@ -318,16 +305,16 @@ def adapt_to_answers(
     check_real("memory", memory, low=0.0, high=1.0)
     rows, seen, parts, own = _parts_of(classifier, X, audit)
     rough = fitted.prior_of(seen, level=level)
-    test, moved = mixture_test(seen, fitted.reference), fitted.moved_columns(seen, rough)
+    test, moved, shown = tested(fitted, seen, rough)
     in_training = any(part.seen_in_training for part in own)  # training rows have other scores than new rows
-    only_prior = in_training or what_moved(test.p_value, test.degrees, moved) == "prior"
+    only_prior = in_training or shown.moved == "prior"
     if not only_prior:
         warn_of_other_shift(test, moved, done="answers")
-    priors = audited_priors(parts, seen, fitted, level=level)
-    warn_of_unfair_labels(priors.fairness)
+    train, prior, fairness = audited_priors(parts, seen, fitted, level=level)
+    warn_of_unfair_labels(fairness)
     # Answers about rows with other changes say nothing about the training prior.
-    at = fitted.at_train_prior(priors.train) if only_prior else fitted
-    prior, found = priors.own, None
+    at = fitted.at_train_prior(train) if only_prior else fitted
+    found = None
     if not in_training:
         found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
         earlier = () if fitted.anchor is None else fitted.anchor.moved
@@ -337,7 +324,7 @@ def adapt_to_answers(
         rows=seen.n,
         shift_test=test,
         moved_columns=moved,
-        fairness_test=priors.fairness,
+        fairness_test=fairness,
         before_audit=(fitted.train_prior, rough),
         shift="answers",
         map=found,
@@ -355,7 +342,7 @@ def answered_prior(
     """The prior of rows from answers about them."""
     rows, seen, parts, own = _parts_of(classifier, X, check_audit(audit))
     if any(part.seen_in_training for part in own):
-        return audited_priors(parts, seen, classifier.fitted_, level=level).own
+        return audited_priors(parts, seen, classifier.fitted_, level=level)[1]
     return _recalibrated(classifier, classifier.fitted_, own, rows, seen, level=level, memory=MEMORY)[1]
 
 
@@ -438,7 +425,7 @@ def _training_part(
     n, unlabeled = len(labelled), np.flatnonzero(~labelled)
     if isinstance(part, RandomPart):
         answered, positive = read_answers(list(part.labels), classes)
-        answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
+        answers = Answers.random(positive)
         if not part.positions:
             return TrainingAnswers(answers, np.flatnonzero(answered), part.rows)
         planned = n if other is None else len(other)
@@ -540,12 +527,7 @@ def rates_from_answers(
     positive = np.concatenate([one.answers.positive[kept] for one, kept in own])
     weight = np.concatenate([1 / one.chance[kept] for one, kept in own])
     found = labelling_rates(counts[0], counts[1], cell[at], positive, weight=weight)
-    return dict(zip(names, found.rates, strict=True))
-
-
-def mark_of(fitted: FittedRatio) -> str:
-    """Mark of the classifier that an audit belongs to; adapting and saving do not change it."""
-    return classifier_mark(fitted.tails, len(fitted.model.functions))
+    return dict(zip(names, found, strict=True))
 
 
 def resolve_audit(
@@ -556,7 +538,7 @@ def resolve_audit(
     ``X`` are the rows that positions in a random sample refer to, ``seen`` the counts of the rows that it
     was drawn from.
     """
-    mark, parts = mark_of(classifier.fitted_), []
+    mark, parts = classifier.fitted_.mark, []
     for part in audit.parts:
         if isinstance(part, RandomPart):
             parts.append(_resolve_random(classifier, part, X, seen, mark))
@@ -589,8 +571,8 @@ def _resolve_random(
     else:
         rows = check_rows(classifier, part.rows, model=fitted.model, name="rows")
         scores = fitted.model.scores(take_rows(rows, answered))
-    answers = Answers(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
-    return AuditPart(answers, scores, fitted.no_counts() if seen is None else seen, mark, population)
+    counts = fitted.no_counts() if seen is None else seen
+    return AuditPart(Answers.random(positive), scores, counts, mark, population)
 
 
 def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
 from drpu._checks import check_fraction, check_integer, check_real
+from drpu._codec import Kept, NotKept, Number, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
@@ -19,41 +21,45 @@ if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
 
-def budget_depth(budget: float | None) -> dict[str, Any]:
-    """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise rows."""
-    if budget is None:
-        return {}
-    return {"share": budget} if isinstance(budget, float) and budget <= 1 else {"rows": budget}
+def budget_depth(budget: float, most: int | None = None) -> dict[str, Any]:
+    """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise ``most`` rows."""
+    if isinstance(budget, float) and budget <= 1:
+        return {"share": budget}
+    return {"rows": budget if most is None else min(budget, most)}
 
 
-@dataclass(frozen=True, slots=True)
-class BudgetThreshold:
+Unbounded = Annotated[float, Number(-math.inf, math.inf)]
+
+
+@kept("budget")
+@dataclass(frozen=True)
+class BudgetThreshold(Kept):
     """The threshold that corresponds to a budget.
 
     ``score``: Held-out positive score at the same depth of the counts. It is a separate value because a
     row is labelled by the mean of the fold models, whereas the counts are of the scores of single models.
-    ``gap``: The log-ratios below and above the threshold, between which it may be moved; None if not known.
     ``outlook``: Expected precision, recall and lift of the rows that are checked; None after loading.
+    ``gap``, ``score_gap``: The values below and above the two thresholds, between which they may be moved;
+    None if not known.
     """
 
-    log_ratio: float  # log of the ratio above which rows are checked
-    score: float
-    outlook: Budget | None = None
-    gap: tuple[float, float] | None = None
+    log_ratio: Unbounded  # log of the ratio above which rows are checked
+    score: Unbounded
+    outlook: Annotated[Budget | None, NotKept] = None
+    gap: Annotated[tuple[float, float] | None, NotKept] = None
+    score_gap: Annotated[tuple[float, float] | None, NotKept] = None
 
-    def rounded(self, levels: FloatArray) -> tuple[float, float]:
-        """Log-ratio and score as a file keeps them, with few digits.
+    def for_file(self) -> BudgetThreshold:
+        """The threshold with few digits.
 
         The exact values are those of single rows, or lie in the middle between two. The rows that the budget
         was made for keep their labels, and the counts stay as they are; only other rows that lie within the
         rounding, at most 0.00005, may change sides.
         """
-        log_ratio = self.log_ratio if self.gap is None else _shortest(*self.gap)
-        k = int(np.searchsorted(levels, self.score))
-        if k == len(levels):
-            return log_ratio, self.score
-        below = float(levels[k - 1]) if k > 0 else self.score - 1.0
-        return log_ratio, _shortest(below, float(levels[k]))
+        return BudgetThreshold(
+            self.log_ratio if self.gap is None else _shortest(*self.gap),
+            self.score if self.score_gap is None else _shortest(*self.score_gap),
+        )
 
 
 def _shortest(low: float, high: float) -> float:
@@ -162,12 +168,11 @@ def _by_counts(
         float(np.interp(depth, gain.share, gain.recall)), fitted.tails.n_positive, prior, depth,
         float(np.exp(log_ratio)), rows=rows, positions=positions,
     )  # fmt: skip
-    return BudgetThreshold(log_ratio, score, budget, gap)
+    return BudgetThreshold(log_ratio, score, budget, gap, _around(fitted.tails.levels, k))
 
 
-def _around(log_ratios: FloatArray, k: int) -> tuple[float, float] | None:
-    """Log-ratios of the level below level ``k`` and of this level; None above the highest level."""
-    if k == len(log_ratios):  # more rows than the budget lie above the highest level
+def _around(values: FloatArray, k: int) -> tuple[float, float] | None:
+    """Values of the level below level ``k`` and of this level; None above the highest level."""
+    if k == len(values):  # more rows than the budget lie above the highest level
         return None
-    below = float(log_ratios[k - 1]) if k > 0 else float(log_ratios[0]) - 1.0
-    return below, float(log_ratios[k])
+    return float(values[k - 1]) if k > 0 else float(values[0]) - 1.0, float(values[k])

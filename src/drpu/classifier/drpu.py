@@ -7,13 +7,14 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import Annotated, Any, Self
 
 import numpy as np
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from drpu._checks import check_choice
 from drpu._codec import NotKept, kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, Rows
+from drpu.classifier.adapting import count_labels, run_backtest, without_periods
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.auditing import (
     TrainingAnswers,
@@ -23,14 +24,12 @@ from drpu.classifier.auditing import (
     rates_from_answers,
     training_answers,
 )
-from drpu.classifier.backtest import count_labels, run_backtest, without_periods
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
 from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
-from drpu.classifier.profiles import profiles_of, profiles_of_ranges
-from drpu.classifier.record import Columns, Parameter, parameters_of, read_parameters
+from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     Classes,
     cells_of,
@@ -47,12 +46,12 @@ from drpu.classifier.validation import (
     weigh_labelled,
     with_categories,
 )
-from drpu.core.calibration import Calibration, calibrate
+from drpu.core.calibration import calibrate
 from drpu.core.decision import check_cost
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
 from drpu.core.prior.mixture import PROPORTIONS
-from drpu.core.shift.columns import ColumnProfile
+from drpu.core.shift.columns import ColumnProfile, profile_columns
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
@@ -64,26 +63,14 @@ from drpu.exceptions import (
 )
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
-from drpu.ratios.clusters import FrameLearner
+from drpu.ratios.clusters import FrameLearner, Ranges
 from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
+from drpu.tables.encoder import fixed_cells
 from drpu.tables.notes import Note, table_notes
 
 TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
-
-
-@dataclass(frozen=True, slots=True)
-class Learnt:
-    """What a fit in memory or on a cluster learns before the prior is estimated."""
-
-    folds: Folds
-    tails: ScoreTails
-    classes: Classes
-    labelled_fraction: float
-    columns: tuple[ColumnProfile, ...]
-    sizes: tuple[int, int] = (0, 0)
-    notes: tuple[Note, ...] = ()
 
 
 @dataclass(eq=False, repr=False)
@@ -135,23 +122,6 @@ class DRPUClassifier(RatioClassifier):
     ----------
     labelling_rates_ : dict or None
         Rate of labelling in each cell of the columns ``labelled_by``, as :class:`Figure` with limits.
-    train_prior_ : PriorEstimate
-        Prior of the training population.
-    test_prior_, prior_ : PriorEstimate
-        Prior that :meth:`predict` uses: ``test_prior`` if it was given, otherwise the training
-        prior. ``prior_`` is the shorthand.
-    cost_ : float
-        False-positive cost.
-    threshold_ : float
-        Ratio above which a row is flagged.
-    classes_ : ndarray of shape (2,)
-        The labels, the positive one last.
-    model_ : Folds
-        The fitted models, one per fold.
-    tails_ : ScoreTails
-        Held-out positive scores, and the unlabeled training rows counted over them.
-    fitted_ : FittedRatio
-        The stored part of training, without rows.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray
@@ -403,18 +373,19 @@ class DRPUClassifier(RatioClassifier):
             n_jobs=self.n_jobs,
             known=known,
         )
+        tails = tails_of(held)
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
-        learnt = Learnt(
-            folds,
-            tails_of(held),
-            classes,
-            pair.labelled_fraction,
-            profiles_of(self, *samples),
-            (len(pair.positive), len(pair.unlabeled)),
-            notes,
-        )
-        return self._settle(learnt, pair, rng, prior)
+        facts = {
+            "training": TrainingMark.of(*samples),
+            "columns": profiles_of(self, *samples),
+            "sizes": (len(pair.positive), len(pair.unlabeled)),
+            "notes": notes,
+        }
+        fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
+        if prior is None or self.prior != "auto":
+            prior = self._resolve_prior(tails, fraction, pair, rng)
+        return self._settle(folds, tails, classes, prior, fraction=fraction, **facts)
 
     def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
@@ -436,69 +407,55 @@ class DRPUClassifier(RatioClassifier):
             self.feature_names_in_ = np.array(names, dtype=object)
         if self.verbose:
             inform(f"{found.n_positive} positives, {found.n_unlabeled} unlabeled rows")
-        columns = profiles_of_ranges(self, found.ranges)
-        sizes = found.n_positive, found.n_unlabeled
-        learnt = Learnt(found.folds, found.tails, found.classes, found.labelled_fraction, columns, sizes)
-        return self._settle(learnt, None, check_random_state(self.random_state))
+        fraction = found.labelled_fraction if self.scenario == "single-sample" else 0.0
+        prior = self._resolve_prior(found.tails, fraction, None, check_random_state(self.random_state))
+        facts = {
+            "columns": profiles_of_ranges(self, found.ranges),
+            "sizes": (found.n_positive, found.n_unlabeled),
+        }
+        return self._settle(found.folds, found.tails, found.classes, prior, fraction=fraction, **facts)
 
     def _settle(
         self,
-        learnt: Learnt,
-        pair: SamplePair | None,
-        rng: np.random.RandomState,
-        answered: PriorEstimate | None = None,
+        folds: Folds,
+        tails: ScoreTails,
+        classes: Classes,
+        prior: PriorEstimate,
+        *,
+        fraction: float,
+        **facts: Any,
     ) -> Self:
-        """Estimate the prior, unless answers give it, and the calibration from held-out rows.
-
-        A cluster has no ``pair``.
-        """
-        fraction = learnt.labelled_fraction if self.scenario == "single-sample" else 0.0
-        if answered is not None and isinstance(self.prior, str) and self.prior == "auto":
-            prior = answered
-        else:
-            prior = self._resolve_prior(learnt.tails, fraction, pair, rng)
-        warn_of_alpha(learnt.folds, without_labelled(prior, fraction))
+        """Keep what was learnt, with a calibration from held-out rows; ``facts`` are about the rows."""
+        unlabeled = without_labelled(prior, fraction)
+        warn_of_alpha(folds, unlabeled)
         if self.verbose:
-            inform(f"{learnt.folds.describe()}; training prior {prior} ({prior.method})")
-        self.fitted_ = FittedRatio(
-            learnt.folds,
-            self._calibration(learnt.tails, prior, fraction) if self.calibrate else None,
-            learnt.tails,
-            prior,
-            fraction,
-            learnt.classes,
-            training=None if pair is None else TrainingMark.of(pair.positive.rows, pair.unlabeled.rows),
-            columns=learnt.columns,
-            sizes=learnt.sizes,
-            notes=learnt.notes,
-        )
+            inform(f"{folds.describe()}; training prior {prior} ({prior.method})")
+        calibration = None
+        if self.calibrate:
+            calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
+        self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, Labels.of(classes), **facts)
         return self
 
     @property
     def backtest_(self) -> Backtest | None:
         """How well past periods would have been read; None without periods."""
-        self._check_fitted()
         return self.fitted_.backtest
 
     @property
     def model_(self) -> Folds:
         """The fitted models, one per fold."""
-        self._check_fitted()
         return self.fitted_.model
 
     @property
     def tails_(self) -> ScoreTails:
         """Held-out positive scores, and the unlabeled training rows counted over them."""
-        self._check_fitted()
         return self.fitted_.tails
 
     @property
     def test_prior_(self) -> PriorEstimate:
         """Prior of the rows to classify: ``test_prior`` if it was given, otherwise the training prior."""
-        self._check_fitted()
-        if self.test_prior is None:
-            return self.fitted_.train_prior
-        return as_prior("test_prior", self.test_prior)
+        train = self.fitted_.train_prior
+        return train if self.test_prior is None else as_prior("test_prior", self.test_prior)
 
     @property
     def cost_(self) -> float:
@@ -507,11 +464,10 @@ class DRPUClassifier(RatioClassifier):
 
     def record(self) -> DRPURecord:
         """What a file keeps of the fitted classifier."""
-        self._check_fitted()
+        train = self.train_prior_
         # a prior that was computed by the user's own function is kept as a value
-        prior = self.train_prior_ if callable(self.prior) else self.prior
-        parameters = parameters_of(self, prior=prior)
-        return DRPURecord(Columns.of(self), self.fitted_.record(), parameters, given=self.model)
+        parameters = parameters_of(self, prior=train if callable(self.prior) else self.prior)
+        return DRPURecord(Columns.of(self), self.fitted_, parameters, given=self.model)
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
@@ -561,20 +517,35 @@ class DRPUClassifier(RatioClassifier):
             )
         return prior
 
-    def _calibration(self, tails: ScoreTails, prior: PriorEstimate, fraction: float) -> Calibration:
-        unlabeled_prior = without_labelled(prior, fraction).value
-        return calibrate(tails, unlabeled_prior, labelled_share=fraction)
+    def _intake(self) -> Any:
+        return resolve_model(self.model)
 
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
-        # correct prior is 0, so accuracy is not meaningful.
-        tags.classifier_tags.poor_score = True
-        # a loaded classifier has a fitted model, and may have no learner
-        model = self.fitted_.model if hasattr(self, "fitted_") else resolve_model(self.model)
-        tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
-        return tags
+
+def profiles_of(estimator: Any, positive: Any, unlabeled: Any) -> tuple[ColumnProfile, ...]:
+    """Profiles of the two samples; none for sparse rows, images and tables that the model reads itself."""
+    if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
+        return ()
+    n = positive.shape[1]
+    return profile_columns(positive, unlabeled, _column_names(estimator, n), fixed_cells(estimator.table_, n))
+
+
+def profiles_of_ranges(estimator: Any, ranges: Ranges | None) -> tuple[ColumnProfile, ...]:
+    """Profiles of rows that were counted on a cluster."""
+    if ranges is None:
+        return ()
+    ends = np.cumsum([cells.n for cells in ranges.cells])[:-1]
+    counts = [np.split(part.astype(np.float64), ends) for part in (ranges.positive, ranges.unlabeled)]
+    names = _column_names(estimator, len(ranges.cells))
+    return tuple(ColumnProfile(*column) for column in zip(names, ranges.cells, *counts, strict=True))
+
+
+def _column_names(estimator: Any, n: int) -> list[str]:
+    """Names of the columns of the encoded rows."""
+    table = getattr(estimator, "table_", None)
+    names = list(getattr(estimator, "feature_names_in_", []))
+    if table is not None:
+        names = [plan.name for plan in table.sources]  # a category may have several
+    return [str(name) for name in names] if len(names) == n else [f"column {k}" for k in range(n)]
 
 
 @kept("DRPUClassifier")
@@ -588,7 +559,7 @@ class DRPURecord(RatioRecord):
     def classifier(self, module: Any = None) -> DRPUClassifier:
         """The fitted classifier; ``module`` makes the torch module of a custom network."""
         classifier = DRPUClassifier(**read_parameters(self.parameters))
-        classifier.fitted_ = self.fitted.fitted(module)
+        classifier.fitted_ = self.fitted.with_module(module)
         self.columns.set_on(classifier)
         return classifier
 

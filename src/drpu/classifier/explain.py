@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import narwhals as nw
 import numpy as np
 from sklearn.utils import check_random_state
 
@@ -25,7 +24,6 @@ from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, silent
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
-from drpu.tables.frames import is_frame, read_frame
 
 if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
@@ -67,24 +65,10 @@ def column_parts(classifier: RatioClassifier, X: Any) -> FloatArray:
     return found if classifier.table_ is None else classifier.table_.by_column(found)
 
 
-def contribution_table(classifier: RatioClassifier, X: Rows) -> Any:
-    """:func:`column_parts` as a frame of the same library and with the same index, if ``X`` is a frame."""
-    parts = column_parts(classifier, X)
-    if not is_frame(X):
-        return parts
-    source = read_frame(X).columns
-    names = [*_names(classifier, parts), REST]
-    table = nw.from_dict(dict(zip(names, parts.T, strict=True)), backend=source.implementation).to_native()
-    index = nw.maybe_get_index(source)
-    if index is not None:  # frames of pandas
-        table.index = index
-    return table
-
-
 def reasons_of(classifier: RatioClassifier, X: Any, n: int) -> list[Reasons]:
     """The ``n`` columns that raise the score of each row most, and the ``n`` that lower it most."""
     parts = column_parts(classifier, X)
-    names = np.array(_names(classifier, parts), dtype=object)
+    names = np.array(column_names(classifier, parts), dtype=object)
     parts = parts[:, :-1]
     order = np.argsort(-parts, axis=1, kind="stable")
 
@@ -96,7 +80,8 @@ def reasons_of(classifier: RatioClassifier, X: Any, n: int) -> list[Reasons]:
     ]
 
 
-def _names(classifier: RatioClassifier, parts: FloatArray) -> list[str]:
+def column_names(classifier: RatioClassifier, parts: FloatArray) -> list[str]:
+    """The names of the columns of :func:`column_parts`, without the rest."""
     names = getattr(classifier, "feature_names_in_", None)
     return [f"column {k}" for k in range(parts.shape[1] - 1)] if names is None else [str(n) for n in names]
 
@@ -207,7 +192,6 @@ def suspects(
     >>> bool(suspects(clf, X, y).positions[0] == X[:, 0].argmin())
     True
     """
-    classifier._check_fitted()
     check_fraction("level", level)
     rows, flags = classifier._checked_rows(X), labelled_flags(y, classifier.classes_)
     if len(flags) != n_rows(rows):

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Items, Kept, Number, Text, Whole, kept
+from drpu._codec import Items, NotKept, Number, Text, Whole, kept
 from drpu._samples import n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
-from drpu.classifier.profiles import count_in_ranges, moved_columns
 from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
 from drpu.core.calibration import Calibration, calibrate, population_ratio
@@ -20,9 +20,9 @@ from drpu.core.limits.exact import Figure
 from drpu.core.performance import Decision
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.reduction import Coarsening, coarsen
-from drpu.core.shift.columns import ColumnProfile, ColumnShift
+from drpu.core.shift.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
 from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
-from drpu.core.tails import ScoreTails, TailsRecord
+from drpu.core.tails import KeptTails, ScoreTails
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.functions.folds import Folds
@@ -67,48 +67,32 @@ NO_OFFSET = np.zeros(1)
 TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
 
 
+@kept("anchor")
+@dataclass(frozen=True, slots=True)
+class Anchor:
+    """Rows whose prior is known from answers, and their counts.
+
+    ``moved`` names the columns that had moved since training: how positives are distributed in them now is
+    not known, so later rows are not compared by them.
+    """
+
+    tails: KeptTails
+    prior: PriorEstimate
+    moved: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.tails.counts.any():
+            raise DataError("the tails of an anchor must count its rows.")
+
+
+@kept("fitted")
 @dataclass(frozen=True, slots=True)
 class FittedRatio:
     """The part of a fitted classifier that does not depend on the prior of new rows.
 
     It is the attribute ``fitted_`` of :class:`drpu.DRPUClassifier` and of
-    :class:`drpu.AdaptedClassifier`; a classifier and its adaptations share one. Reports,
-    artifacts, exports and cluster code need nothing else. It is immutable.
-
-    Attributes
-    ----------
-    model : Folds
-        Scores rows: log p(x | positive) / p(x | unlabeled), one score per fold, and one by a function of
-        all rows if there is one.
-    calibration : Calibration or None
-        Maps scores to ratios relative to the training population.
-    tails : ScoreTails
-        Held-out positives, and the unlabeled training rows counted over them.
-    train_prior : PriorEstimate
-        Prior of the training population.
-    labelled_fraction : float
-        Fraction of the training population that is labelled; 0 in a case-control study.
-    classes : ndarray of shape (2,)
-        The two labels, negative first.
-    coarsening : Coarsening or None
-        How the levels of ``tails`` were reduced when they were saved; None if they are exact.
-    training : TrainingMark or None
-        Marks by which the training rows are recognised when they are passed again; None after loading.
-    backtest : Backtest or None
-        How well past periods would have been read; None without periods.
-    label_count : LabelCount or None
-        Labelled rows among all training rows whose labels are complete; None in a case-control study.
-    anchor : Anchor or None
-        Rows of an audit, with which later rows are compared instead of the training rows.
-    sizes : tuple of two int
-        Labelled positives and unlabeled rows of the training sample, of which some may have been held out.
-    notes : tuple of Note
-        What a person should know about the training table.
-    period : str or None
-        Name of the column of periods, if the periods of training came from a column.
-    columns : tuple of ColumnProfile
-        Counts of the training rows in a few ranges of each column, to find columns that
-        changed; empty for sparse rows, images and tables that the model reads itself.
+    :class:`drpu.AdaptedClassifier`; a classifier and its adaptations share one. Reports, files,
+    exports and cluster code need nothing else. It is immutable.
 
     Examples
     --------
@@ -119,21 +103,33 @@ class FittedRatio:
     10.0
     """
 
-    model: Folds
-    calibration: Calibration | None
-    tails: ScoreTails
+    model: Folds  # scores rows by each fold, and by a function of all rows if there is one
+    calibration: Calibration | None  # maps scores to ratios relative to the training population
+    tails: KeptTails  # held-out positives, and the unlabeled training rows counted over them
     train_prior: PriorEstimate
-    labelled_fraction: float
-    classes: np.ndarray[Any, Any]
-    coarsening: Coarsening | None = None
-    training: TrainingMark | None = None
-    columns: tuple[ColumnProfile, ...] = ()
-    backtest: Backtest | None = None
-    label_count: LabelCount | None = None
-    anchor: Anchor | None = None
-    sizes: tuple[int, int] = (0, 0)
-    notes: tuple[Note, ...] = ()
-    period: str | None = None
+    labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]  # of the population; 0 in a case-control study
+    labels: Labels
+    coarsening: Coarsening | None = None  # how the levels of the tails were reduced; None if they are exact
+    training: Annotated[TrainingMark | None, NotKept] = None  # recognises the training rows
+    columns: tuple[ColumnProfile, ...] = ()  # empty for sparse rows, images, and frames that the model reads
+    backtest: Backtest | None = None  # how well past periods would have been read
+    label_count: LabelCount | None = None  # training labels that are complete; None in a case-control study
+    anchor: Anchor | None = None  # audited rows, with which later rows are compared, not with training rows
+    sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)  # labelled and unlabeled rows
+    notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()  # what to know about the training table
+    period: Annotated[str, Text(most=10_000)] | None = None  # name of the column of periods
+
+    def __post_init__(self) -> None:
+        calibration = self.calibration
+        if calibration is not None and abs(calibration.labelled_share - self.labelled_fraction) > 1e-9:
+            raise DataError("the calibration must have the labelled fraction of the classifier.")
+        if not self.tails.counts.any():
+            raise DataError("the tails of a classifier must count its unlabeled training rows.")
+
+    @property
+    def classes(self) -> np.ndarray[Any, Any]:
+        """The two labels, the positive one last."""
+        return self.labels.classes()
 
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the ratio, or of its mean over the fold models, without an upper bound."""
@@ -176,13 +172,6 @@ class FittedRatio:
         if self.model.whole is None and len(self.model.functions) > 1 and self.calibration is not None:
             return tuple(AVERAGE_OFFSETS.tolist())
         return tuple(self.label_offsets.tolist())
-
-    def decision(self, score: float, ratio: float | None, *, rows: float | None = None) -> Decision:
-        """The decision that flags rows above a score, to which a ratio corresponds if counts decide."""
-        return Decision(
-            self.tails, score, None if self.calibration is None else ratio, self.labelled_fraction,
-            len(self.model.functions), rows, self.level_offsets, self.model.whole is not None,
-        )  # fmt: skip
 
     def level_log_ratios(self) -> FloatArray:
         """Log-ratios at the held-out positive scores, ascending."""
@@ -227,7 +216,9 @@ class FittedRatio:
         If the rows of the scores are given as ``rows``, their columns are counted, too.
         """
         tails = self.no_counts() if tails is None else tails
-        columns = count_in_ranges(self.columns, rows) if weight is None else None
+        columns = None
+        if self.columns and weight is None and isinstance(rows, np.ndarray) and rows.ndim == 2:
+            columns = count_columns([profile.cells for profile in self.columns], rows)
         weight = None if weight is None else np.repeat(weight, tails.copies)
         return tails.update(self.model.counted(scores).ravel(), weight, columns=columns)
 
@@ -276,11 +267,11 @@ class FittedRatio:
     def moved_columns(self, tails: ScoreTails, prior: PriorEstimate) -> tuple[ColumnShift, ...]:
         """Columns of the rows counted in ``tails`` that moved more than their ``prior`` explains."""
         if self.anchor is None or self.anchor.tails.columns is None:
-            return moved_columns(self.columns, tails, self.unlabeled_prior, prior)
+            return moved_columns(self.columns, tails.columns, self.unlabeled_prior, prior)
         ends = np.cumsum([profile.cells.n for profile in self.columns])[:-1]
         counts = np.split(self.anchor.tails.columns.astype(np.float64), ends)
         profiles = [replace(p, unlabeled=own) for p, own in zip(self.columns, counts, strict=True)]
-        found = moved_columns(profiles, tails, self.anchor.prior, prior)
+        found = moved_columns(profiles, tails.columns, self.anchor.prior, prior)
         return tuple(shift for shift in found if shift.name not in self.anchor.moved)
 
     @property
@@ -288,14 +279,25 @@ class FittedRatio:
         """Prior of the unlabeled training rows, which are counted in the tails."""
         return without_labelled(self.train_prior, self.labelled_fraction)
 
-    def score_above(self, ratio: float) -> float:
-        """Smallest held-out positive score whose ratio exceeds ``ratio``; infinite if there is none."""
-        return self.score_above_log(float(np.log(ratio)) + self.tie_break if ratio > 0 else -np.inf)
-
-    def score_above_log(self, log_ratio: float) -> float:
-        """Smallest held-out positive score whose log-ratio lies above ``log_ratio``."""
+    def score_above(self, log_ratio: float) -> float:
+        """Smallest held-out positive score whose log-ratio is above ``log_ratio``; infinite if none is."""
         above = np.flatnonzero(self.level_log_ratios() > log_ratio)
         return float(self.tails.levels[above[0]]) if above.size else float("inf")
+
+    def decision(self, score: float, ratio: float | None, rows: float | None = None) -> Decision:
+        """The decision that flags rows from a score on; ``ratio`` if a calibrated one determines it.
+
+        ``rows`` is the number of rows that the prior was estimated on.
+        """
+        models, whole = len(self.model.functions), self.model.whole is not None
+        labelled, offsets = self.labelled_fraction, self.level_offsets
+        return Decision(self.tails, score, ratio, labelled, models, rows, offsets, whole)
+
+    def decision_above(self, ratio: float) -> Decision:
+        """The decision that flags rows above the ratio ``ratio``."""
+        log_ratio = float(np.log(ratio)) + self.tie_break if ratio > 0 else -np.inf
+        score = ratio if np.isinf(ratio) else self.score_above(log_ratio)
+        return self.decision(score, ratio if self.calibration is not None else None)
 
     def at_train_prior(self, prior: PriorEstimate) -> FittedRatio:
         """The same with another training prior, and the calibration that belongs to it."""
@@ -305,132 +307,40 @@ class FittedRatio:
             calibration = calibrate(self.tails, unlabeled, labelled_share=self.labelled_fraction)
         return replace(self, train_prior=prior, calibration=calibration)
 
-    def record(self) -> FittedRecord:
-        """What a file keeps of it."""
-        return FittedRecord(
-            self.model,
-            self.calibration,
-            self.tails.record(),
-            self.train_prior,
-            self.labelled_fraction,
-            Labels.of(self.classes),
-            self.coarsening,
-            self.columns,
-            self.backtest,
-            self.label_count,
-            None if self.anchor is None else self.anchor.record(),
-            self.sizes,
-            self.notes,
-            self.period,
-        )
-
     def _ratios(self, scores: FloatArray) -> FloatArray:
         if self.calibration is not None:
             return self.calibration.ratios(scores.ravel()).reshape(scores.shape)
         return population_ratio(np.exp(scores), self.labelled_fraction)
 
+    # -- files ---------------------------------------------------------------------
 
-_SCORES = {
-    False: "the score of every held-out positive, and counts of unlabeled rows between them",
-    True: "quantiles of the scores of held-out positives, none of them a score, and exact counts",
-}
+    @property
+    def mark(self) -> str:
+        """A short text, equal for two classifiers only if equal scores give equal counts.
 
+        It names the classifier that an audit belongs to; adapting and saving do not change it.
+        """
+        digest = hashlib.sha256(np.ascontiguousarray(self.tails.levels, dtype="<f8").tobytes())
+        digest.update(np.ascontiguousarray(self.tails.positive_counts, dtype="<f8").tobytes())
+        digest.update(str(len(self.model.functions)).encode())
+        return digest.hexdigest()[:12]
 
-@dataclass(frozen=True, slots=True)
-class Anchor:
-    """Rows whose prior is known from answers, and their counts.
+    def with_module(self, module: Any) -> FittedRatio:
+        """The same with the torch module of a custom network that ``module`` makes, unless it is None."""
+        return self if module is None else replace(self, model=self.model.with_module(module))
 
-    ``moved`` names the columns that had moved since training: how positives are distributed in them now is
-    not known, so later rows are not compared by them.
-    """
-
-    tails: ScoreTails
-    prior: PriorEstimate
-    moved: tuple[str, ...] = ()
-
-    def record(self) -> AnchorRecord:
-        """What a file keeps of it."""
-        return AnchorRecord(self.tails.record(), self.prior, self.moved)
-
-
-@kept("anchor")
-@dataclass(frozen=True)
-class AnchorRecord(Kept):
-    """What a file keeps of an :class:`Anchor`."""
-
-    tails: TailsRecord
-    prior: PriorEstimate
-    moved: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        if not self.tails.counts.any():
-            raise DataError("the tails of an anchor must count its rows.")
-
-    def anchor(self) -> Anchor:
-        """The object of which this is the record."""
-        return Anchor(self.tails.tails(), self.prior, self.moved)
-
-
-@kept("fitted")
-@dataclass(frozen=True)
-class FittedRecord(Kept):
-    """What a file keeps of a :class:`FittedRatio`."""
-
-    model: Folds
-    calibration: Calibration | None
-    tails: TailsRecord
-    train_prior: PriorEstimate
-    labelled_fraction: Annotated[float, Number(0, 1 - 1e-9)]
-    labels: Labels
-    coarsening: Coarsening | None
-    columns: tuple[ColumnProfile, ...]
-    backtest: Backtest | None = None
-    label_count: LabelCount | None = None
-    anchor: AnchorRecord | None = None
-    sizes: tuple[Annotated[int, Whole(0)], Annotated[int, Whole(0)]] = (0, 0)
-    notes: Annotated[tuple[Note, ...], Items(0, MOST_NOTES)] = ()
-    period: Annotated[str, Text(most=10_000)] | None = None
-
-    def __post_init__(self) -> None:
-        calibration = self.calibration
-        if calibration is not None and abs(calibration.labelled_share - self.labelled_fraction) > 1e-9:
-            raise DataError("the calibration must have the labelled fraction of the classifier.")
-        if not self.tails.counts.any():
-            raise DataError("the tails of a classifier must count its unlabeled training rows.")
-
-    def fitted(self, module: Any = None) -> FittedRatio:
-        """The object of which this is the record; ``module`` makes the torch module of a custom network."""
-        return FittedRatio(
-            self.model if module is None else self.model.with_module(module),
-            self.calibration,
-            self.tails.tails(),
-            self.train_prior,
-            self.labelled_fraction,
-            self.labels.classes(),
-            self.coarsening,
-            columns=self.columns,
-            backtest=self.backtest,
-            label_count=self.label_count,
-            anchor=None if self.anchor is None else self.anchor.anchor(),
-            sizes=self.sizes,
-            notes=self.notes,
-            period=self.period,
-        )
-
-    def reduced(self, reduction: Reduction) -> FittedRecord:
-        """The record with fewer values of the training rows."""
-        record = self if reduction.column_profiles else replace(self, columns=())
-        return record if reduction.levels is None else record._coarse(reduction.levels)
-
-    def _coarse(self, levels: int) -> FittedRecord:
+    def reduced(self, reduction: Reduction) -> FittedRatio:
+        """The same with fewer values of the training rows."""
+        fitted = self if reduction.column_profiles else replace(self, columns=())
+        if reduction.levels is None:
+            return fitted
         if self.coarsening is not None:
             raise ParameterError(
                 "levels must be None for a classifier that was saved with levels before: its counts are "
                 "reduced already."
             )
-        coarse = coarsen(self.tails.tails(), levels)
-        fitted = replace(self.fitted(), tails=coarse.tails, coarsening=coarse.coarsening)
-        return fitted.at_train_prior(self.train_prior).record()
+        tails, coarsening = coarsen(self.tails, reduction.levels)
+        return replace(fitted, tails=tails, coarsening=coarsening).at_train_prior(self.train_prior)
 
     def facts(self) -> dict[str, Any]:
         """What it keeps of the training rows."""
@@ -444,6 +354,12 @@ class FittedRecord(Kept):
             "statistics": sorted(statistics),
             "scores": _SCORES[self.coarsening is not None],
         }
+
+
+_SCORES = {
+    False: "the score of every held-out positive, and counts of unlabeled rows between them",
+    True: "quantiles of the scores of held-out positives, none of them a score, and exact counts",
+}
 
 
 def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:

@@ -25,6 +25,7 @@ from drpu.classifier.adapting import (
 )
 from drpu.classifier.audit import Audit, GroupPlans, listed
 from drpu.classifier.auditing import answered_prior, plan_rows, resolve_audit
+from drpu.classifier.budget import budget_depth
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.results import Evaluation, evaluate_answers
@@ -59,8 +60,9 @@ def priors_by_group(
     level: float,
     audit: Mapping[Any, Audit] | None = None,
     *,
-    depth: Mapping[str, Any] | None = None,
-    arrived: Mapping[str, Any] | None = None,
+    y: Any = None,
+    label_delay: int = 0,
+    budget: float | None = None,
     cost: float | None = None,
     shift: str = "auto",
 ) -> GroupPriors:
@@ -75,16 +77,12 @@ def priors_by_group(
     whole = parts[0].counts.copy()
     for part in parts[1:]:
         whole.merge(part.counts)
-    late = dict(arrived or {})
-    y = late.pop("y", None)
-    labels = None if y is None else np.array(listed(y, "y"), dtype=object)
-    if labels is not None and len(labels) != len(member):
-        raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
+    labels = None if y is None else _labels(y, len(member))
     adapted, caught, readings = [], [], []
     for k, (name, part) in enumerate(zip(names, parts, strict=True)):
         own = None
         if labels is not None:
-            own = arrived_labels(classifier, labels[member == k].tolist(), len(part), **late)
+            own = arrived_labels(classifier, labels[member == k].tolist(), len(part), label_delay)
         with heard() as said:
             prior = fitted.prior_of(part.counts, level=each)
             there = adapt_to_counts(classifier, part.counts, prior, cost=cost, shift=shift, arrived=own)
@@ -93,9 +91,8 @@ def priors_by_group(
         p_value = math.nan if there.shift_test_ is None else there.shift_test_.p_value
         error = sampling_error(fitted, part.counts, there, own)
         readings.append(GroupReading(name, len(part), there.prior_, error, p_value, there.shift_))
-    found = shrink(
-        readings, read_counts(fitted, whole, fitted.prior_of(whole, level=level)).decision.prior, level
-    )
+    decision = read_counts(fitted, whole, fitted.prior_of(whole, level=level))[2]
+    found = shrink(readings, decision.prior, level)
     if audit:
         answered = {
             name: answered_prior(classifier, parts[names.index(name)], own, each)
@@ -105,14 +102,14 @@ def priors_by_group(
     caught = [[] if group.shift == "answers" else said for group, said in zip(found, caught, strict=True)]
     warn_by_group(dict(zip(names, caught, strict=True)))
     groups = [
-        replace(_decided(group, there, part, depth or {}), warnings=tuple(warning.code for warning in said))
+        replace(_decided(group, there, part, budget), warnings=tuple(warning.code for warning in said))
         for group, there, part, said in zip(found, adapted, parts, caught, strict=True)
     ]
     return replace(found, groups=tuple(groups))
 
 
 def _decided(
-    group: GroupPrior, adapted: AdaptedClassifier, rows: ScoredRows, depth: Mapping[str, Any]
+    group: GroupPrior, adapted: AdaptedClassifier, rows: ScoredRows, budget: float | None
 ) -> GroupPrior:
     """The group with the classifier for it, at the prior that all groups together gave."""
     found = adapted.findings
@@ -121,9 +118,8 @@ def _decided(
     if found.map is not None and found.shift != "other":
         found = replace(found, map=moved_map(found.map, adapted.prior_.value, group.prior.value))
     there = adapted._adapted_at(group.prior, findings=found)
-    if depth:  # a small group is checked as a whole
-        most = {name: min(n, len(rows)) if name == "rows" else n for name, n in depth.items()}
-        there = there.at_budget(**most, of=rows)
+    if budget is not None:
+        there = there.at_budget(**budget_depth(budget, len(rows)), of=rows)
     flagged = int(there._flags(rows.scores).sum())
     return replace(group, classifier=there, flagged=flagged)
 
@@ -210,14 +206,19 @@ def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray
     return names, member, rows
 
 
+def _labels(y: Any, n: int) -> np.ndarray[Any, Any]:
+    labels = np.array(listed(y, "y"), dtype=object)
+    if len(labels) != n:
+        raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
+    return labels
+
+
 def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float) -> dict[Any, Evaluation]:
     """Measured performance in each group that has true labels; see ``evaluate_by``."""
     if y is None:
         raise ParameterError("y must be given with rows: their true labels.")
     names, member, rows = group_members(classifier, X, by)
-    scored, labels = score_once(classifier, rows, checked=True), np.array(listed(y, "y"), dtype=object)
-    if len(labels) != len(member):
-        raise DataError(f"X and y must have the same number of rows, got {len(member)} and {len(labels)}.")
+    scored, labels = score_once(classifier, rows, checked=True), _labels(y, len(member))
     found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
     for k, name in enumerate(names):
         at = np.flatnonzero((member == k) & answered)
@@ -247,16 +248,15 @@ def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any]
     if not isinstance(by, str):
         values = _flat("by", by)
         return values, X
-    names = list(X.column_names if hasattr(X, "column_names") else getattr(X, "columns", []))
+    table = nw.from_native(X, eager_only=True, pass_through=True)
+    names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:
-        shown = ", ".join(map(str, names[:12])) or "no names"
+        shown = ", ".join(names[:12]) or "no names"
         raise DataError(f"by must be a column of X, or one value per row, got {by!r}; X has {shown}.")
-    values = _flat("by", X.column(by) if hasattr(X, "column_names") else X[by])
+    values = _flat("by", table[by].to_native())
     if by in list(getattr(classifier, "feature_names_in_", names)):
         return values, X
-    if hasattr(X, "drop_columns"):  # Arrow
-        return values, X.drop_columns([by])
-    return values, X.drop(columns=[by]) if hasattr(X, "iloc") else X.drop(by)
+    return values, table.drop(by).to_native()
 
 
 def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:
@@ -273,11 +273,6 @@ def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:
     return flat
 
 
-def _month(value: Any) -> Any:
-    """The month of a date, other values themselves."""
-    return value.strftime("%Y-%m") if isinstance(value, dt.date) and not is_missing(value) else value
-
-
 def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
     """The groups in order, and the group of each row; dates are grouped by calendar month."""
     if len(values) == 0:
@@ -287,7 +282,9 @@ def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, 
         values = months.astype(str).astype(object)
         values[np.isnat(months)] = None
     elif values.dtype == object:
-        values = np.array([_month(value) for value in values.tolist()], dtype=object)
+        dates = [isinstance(value, dt.date) and not is_missing(value) for value in values.tolist()]
+        pairs = zip(values.tolist(), dates, strict=True)
+        values = np.array([value.strftime("%Y-%m") if date else value for value, date in pairs], dtype=object)
     if values.dtype == object and not all(isinstance(value, Hashable) for value in values):
         raise DataTypeError("by must hold names, numbers or dates, got values that cannot be compared.")
     if (values.dtype.kind == "f" and np.isnan(values).any()) or values.dtype == object:

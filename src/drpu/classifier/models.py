@@ -90,7 +90,8 @@ def refuse_learnt(model: Any) -> None:
 def seeded(model: Any, rng: np.random.RandomState) -> Any:
     """A copy in which random states that are None are seeded, also inner ones."""
     model = clone(model)
-    free = [name for name, value in sorted(model.get_params().items()) if value is None and _is_seed(name)]
+    missing = sorted(name for name, value in model.get_params().items() if value is None)
+    free = [name for name in missing if name.split("__")[-1] == "random_state"]
     model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
     return model
 
@@ -104,7 +105,3 @@ def _class(place: str) -> type[Any]:
 def _is_module(model: Any) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(model, torch.nn.Module)
-
-
-def _is_seed(name: str) -> bool:
-    return name == "random_state" or name.endswith("__random_state")

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from html import escape
 from importlib import import_module
 from typing import Any
 
-from drpu.classifier.profiles import OTHER_SHIFT
 from drpu.core.audit.labelling import FEWEST_KNOWN
-from drpu.core.budget import Budget
+from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
+from drpu.core.shift.columns import OTHER_SHIFT, ColumnShift
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import (
     AlphaWarning,
@@ -21,6 +22,7 @@ from drpu.exceptions import (
     LateLabelsWarning,
     ParameterError,
     SeenPositivesWarning,
+    ShiftWarning,
     TrainingTableWarning,
     warn,
 )
@@ -28,6 +30,7 @@ from drpu.functions.folds import Folds
 from drpu.ratios.clusters import engine_of
 from drpu.tables.notes import Note, list_of_notes
 
+MOST_NAMED = 6  # columns that a warning names
 FEW_ROWS = 30  # with fewer new rows, adapt warns that the prior is rough
 
 
@@ -109,6 +112,45 @@ def warn_of_late_labels() -> None:
     )
 
 
+# What was done about it, and what helps.
+_DONE = {
+    "prior": "The prior and the labels were adapted all the same, as was asked for: neither can be trusted.",
+    "kept": "The labels stay as trained, and the prior is a rough reading.",
+    "supported": "The prior and the labels were moved as far as the backtest or labels that arrived support.",
+    "answers": "The answers were used for these rows only.",
+}
+_HELP = "Two things help: answers for 50 rows ({}), or a new fit with recent rows."
+_REFIT = "If this goes on, a new fit with recent rows helps."  # where there are answers
+
+
+def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done: str) -> None:
+    """Warn if the scores or some columns changed more than the prior explains, and say what was done."""
+    if test.p_value >= OTHER_SHIFT and not moved and (test.degrees or done == "prior"):
+        return
+    names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
+    names += ", ..." if len(moved) > MOST_NAMED else ""
+    if test.p_value < OTHER_SHIFT:
+        seen = (
+            f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; "
+            f"about {test.misfit:.0%} of them would have to move)"
+        )
+        columns = (
+            f" Columns that moved: {names}." if moved else " Compare the columns with those of training."
+        )
+    else:
+        seen = f"columns moved more than a new prior explains: {names}"
+        columns = ""
+    untested = not moved and not test.degrees
+    if untested:
+        seen = "there are too few labelled positives or new rows to test whether only the prior has changed"
+    else:
+        seen = f"{seen}: more than the prior has changed"
+    kind = FewPositivesWarning if untested else ShiftWarning
+    text = _REFIT if done == "answers" else _HELP
+    advice, command = (text.format(name) for name in ("plan_audit", "drpu audit"))
+    warn(kind(f"{seen}.{columns} {_DONE[done]}", advice=advice, command=command))
+
+
 def warn_of_few_rows(n: float, prior: PriorEstimate) -> None:
     """Warn that few new rows say little about their prior."""
     if n < FEW_ROWS:
@@ -132,7 +174,7 @@ def adapted_html(classifier: Any) -> str:
         "cost": escape(str(classifier.cost_)),
         "threshold": f"ratio above {classifier.threshold_:.3g}",
     }
-    rows |= _expected(classifier) if classifier.budget_ is None else _budget(classifier.budget_)
+    rows |= _expected(classifier) if classifier.budget_ is None else {"budget": str(classifier.budget_)}
     warnings = _warnings(classifier)
     if warnings:
         rows["warnings"] = "<br>".join(map(escape, warnings))
@@ -149,35 +191,15 @@ def _expected(classifier: Any) -> dict[str, str]:
     rows = {}
     for name in ("flagged", "precision", "recall"):
         value, least, most = (float(getattr(part, name)) for part in (now, low, high))
-        rows[f"expected {name}"] = (
-            "cannot be computed: no row is flagged"
-            if math.isnan(value)
-            else f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
-        )
+        shown = f"{value:.1%} ({min(least, value):.1%} to {max(most, value):.1%})"
+        rows[f"expected {name}"] = "cannot be computed: no row is flagged" if math.isnan(value) else shown
     return rows
 
 
-def _budget(budget: Budget) -> dict[str, str]:
-    """Expected result of checking the rows of a budget, which replaces that of the threshold by cost."""
-    number = "" if budget.rows is None else f"{budget.rows:,} rows, "
-    rows = {"budget": f"{number}{budget.share:.2%} of all"}
-    for name in ("precision", "recall"):
-        figure = getattr(budget, name)
-        rows[f"expected {name}"] = f"{figure.value:.1%} ({figure.low:.1%} to {figure.high:.1%})"
-    lift = budget.lift
-    return rows | {"expected lift": f"{lift.value:.3g} ({lift.low:.3g} to {lift.high:.3g})"}
-
-
 def _warnings(classifier: Any) -> list[str]:
-    said = []
-    if not classifier.test_prior_.identified:
-        said.append("The data do not identify the prior.")
-    test = classifier.shift_test_
-    if test is not None and test.p_value < OTHER_SHIFT:
-        said.append(
-            f"More than the prior has changed (p = {test.p_value:.1g}): "
-            "expected figures hold for prior shift only."
-        )
+    said = [] if classifier.test_prior_.identified else ["The data do not identify the prior."]
+    if classifier.shift_test_ is not None and classifier.shift_test_.p_value < OTHER_SHIFT:
+        said.append("More than the prior has changed: expected figures hold for prior shift only.")
     if classifier.moved_columns_:
         names = ", ".join(repr(shift.name) for shift in classifier.moved_columns_[:8])
         said.append(f"Columns moved more than a new prior explains: {names}.")

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from sklearn.pipeline import Pipeline
 
-from drpu._codec import Blob, Items, NotKept, kept
+from drpu._codec import Items, NotKept, kept
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.record import Record, Reduction, record_of
@@ -110,7 +110,7 @@ class PipelineRecord(Record):
     names: Annotated[tuple[str, ...], Items(1)]
     passes: tuple[bool, ...]  # for each step before the last, whether it passes rows on unchanged
     row_values: dict[str, str]  # parts of the other steps that contain values of training rows
-    archive: Annotated[bytes, Blob("estimators-{}.skops")] | None = None  # the other steps
+    archive: bytes | None = None  # the other steps
     live: Annotated[tuple[Any, ...], NotKept] = ()  # the other steps if they were fitted in this process
 
     def __post_init__(self) -> None:

@@ -12,16 +12,17 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import singledispatch
 from importlib import import_module
-from typing import Annotated, Any, Protocol, runtime_checkable
+from typing import Annotated, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import Tags
 
 from drpu._checks import check_choice, check_integer
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.classifier.audit import labelled_flags, listed
-from drpu.core.decision import Costs
+from drpu.core.decision import KeptCosts
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
 from drpu.functions.base import Function
@@ -105,20 +106,13 @@ def try_rows(model: Function) -> FloatArray | None:
     return model.scores(rows) if isinstance(model, Folds) else model.score(rows)
 
 
-@runtime_checkable
-class Recorded(Protocol):
-    """A classifier that can be saved."""
-
-    def record(self) -> Record:
-        """The record of the fitted classifier."""
-
-
 @singledispatch
 def record_of(classifier: Any) -> Record:
     """The record of a fitted classifier."""
-    if not isinstance(classifier, Recorded):
+    if not hasattr(classifier, "record"):
         raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
-    return classifier.record()
+    record: Record = classifier.record()
+    return record
 
 
 def _warn_of_values(kept: dict[str, int]) -> None:
@@ -147,6 +141,21 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def record(self) -> Record:
         """What a file keeps of the fitted classifier."""
+
+    @abstractmethod
+    def _intake(self) -> Any:
+        """The learner, or another object that says which rows are accepted."""
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.classifier_tags.multi_class = False
+        # Rows with the smaller label are unlabeled, not negative: for two separated classes the
+        # correct prior is 0, so accuracy is not meaningful.
+        tags.classifier_tags.poor_score = True
+        fitted = getattr(self, "model_", None)  # a loaded classifier may have no learner
+        model = self._intake() if fitted is None else fitted
+        tags.input_tags.sparse, tags.input_tags.allow_nan = model.accepts_sparse, model.accepts_nan
+        return tags
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
@@ -234,22 +243,6 @@ class Labels(Kept):
             raise DataError(f"classes must be two labels of the type {self.dtype}.") from error
 
 
-@kept("costs")
-@dataclass(frozen=True)
-class Amounts(Kept):
-    """A cost that was given as two amounts."""
-
-    false_alarm: int | Annotated[float, Number(above=0)]
-    miss: int | Annotated[float, Number(above=0)]
-
-    def __post_init__(self) -> None:
-        self.costs()  # checks the amounts
-
-    def costs(self) -> Costs:
-        """The cost."""
-        return Costs(self.false_alarm, self.miss)
-
-
 @kept("lost")
 @dataclass(frozen=True)
 class LearntElsewhere(Kept):
@@ -281,7 +274,7 @@ _Plain = None | bool | int | float | str | tuple[int | float, ...]
 class LearnerRecord(Kept):
     """A learner of drpu that was a parameter."""
 
-    name: Annotated[str, Text(choices=tuple(LEARNERS))]
+    name: Annotated[str, Text(pattern="|".join(LEARNERS))]
     parameters: dict[str, _Plain]
 
     def learner(self) -> Any:
@@ -290,7 +283,7 @@ class LearnerRecord(Kept):
 
 
 Parameter = (
-    None | bool | int | float | str | Amounts | PriorEstimate | LearnerRecord | LearntElsewhere
+    None | bool | int | float | str | KeptCosts | PriorEstimate | LearnerRecord | LearntElsewhere
     | tuple[int | float, ...]
 )  # fmt: skip
 
@@ -308,23 +301,13 @@ def parameters_of(classifier: BaseEstimator, **others: Any) -> dict[str, Paramet
 
 def read_parameters(parameters: dict[str, Parameter]) -> dict[str, Any]:
     """Arguments of the constructor."""
-    found: dict[str, Any] = dict(parameters)
-    for name, value in parameters.items():
-        if isinstance(value, Amounts):
-            found[name] = value.costs()
-        elif isinstance(value, LearnerRecord):
-            found[name] = value.learner()
-    return found
-
-
-def plain_cost(cost: float) -> float | Amounts:
-    """A cost as it is kept."""
-    return Amounts(_plain(cost.false_alarm), _plain(cost.miss)) if isinstance(cost, Costs) else float(cost)
+    return {
+        name: value.learner() if isinstance(value, LearnerRecord) else value
+        for name, value in parameters.items()
+    }
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Costs):
-        return plain_cost(value)
     if isinstance(value, (list, tuple)):
         return tuple(map(_plain, value))
     if isinstance(value, np.generic):

@@ -60,7 +60,7 @@ def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bo
     from drpu.exceptions import MissingExtraError
 
     try:
-        from drpu.cli.app import UsageError, app
+        from drpu.cli.app import UsageError, command
     except ModuleNotFoundError as error:
         if error.name not in ("typer", "rich"):
             raise
@@ -68,7 +68,7 @@ def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bo
         return _fail(MissingExtraError(f'{needed} Run: pip install "drpu[cli]"'), in_json)
     try:
         with show.shown_warnings(quiet=quiet):
-            code = app(words, prog_name="drpu", standalone_mode=False)
+            code = command(words, prog_name="drpu", standalone_mode=False)
     except SystemExit as stop:  # shell completion exits in this way
         return stop.code if isinstance(stop.code, int) else OK if stop.code is None else FAILED
     except UsageError as error:

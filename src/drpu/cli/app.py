@@ -8,6 +8,7 @@ from inspect import Parameter, Signature, cleandoc, signature
 from typing import Annotated, Any, get_type_hints
 
 import typer
+import typer.main
 
 from drpu.cli.commands import adapt, audit, demo, fit, inspect, predict, prior, report
 from drpu.cli.options import Output
@@ -106,3 +107,5 @@ _add(inspect.inspect, "Describe a saved classifier.")
 _add(inspect.verify, "Check a saved classifier without loading it.")
 _add(report.report, "Write an HTML report with a what-if explorer.")
 _add(demo.demo, "Show the method on images of digits.")
+
+command = typer.main.get_command(app)  # made once, not at each call

@@ -197,7 +197,8 @@ class Answers:
 
         With ``either``, a file without groups is read as one audit.
         """
-        from drpu.classifier.audit_file import GROUP, audit_from_columns, audits_by_group
+        from drpu.classifier.audit import GROUP
+        from drpu.classifier.audit_file import audit_from_columns
 
         if self.audit is None:
             return None
@@ -206,9 +207,8 @@ class Answers:
             if loaded.table is None:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
-            if by is not None and (GROUP in columns or not either):
-                return audits_by_group(classifier, X, columns, by=by, label=self.audit_label)
-            return audit_from_columns(classifier, X, columns, label=self.audit_label)
+            groups = None if either and GROUP not in columns else by
+            return audit_from_columns(classifier, X, columns, by=groups, label=self.audit_label)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,7 @@ def standing(classifier: Any) -> dict[str, Any]:
         "expected": {name: getattr(expected, name) for name in FIGURES},
         "expected_range": {name: [getattr(low, name), getattr(high, name)] for name in FIGURES},
     }
-    if hasattr(classifier.cost_, "bill"):
+    if hasattr(classifier.cost_, "miss"):
         costs = classifier.cost_
         values["costs"] = {"false_alarm": costs.false_alarm, "miss": costs.miss}
         values["expected_bill_per_row"] = classifier.expected_bill()

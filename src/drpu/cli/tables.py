@@ -76,7 +76,10 @@ def _read_text(path: str, ending: str, form: TextFormat, texts: Sequence[str]) -
     name, is_csv = "the standard input" if path == PIPE else path, ending not in JSON_LINES
     try:
         source = _source(pa, path, name, ending, form)
-        table = _csv(pa, source, ending, form, texts) if is_csv else _json(source)
+        if is_csv:
+            table = _csv(pa, source, ending, form, texts)
+        else:
+            table = require("pyarrow.json", extra="cli", for_="reading JSON lines").read_json(source)
         if is_csv and any(pa.types.is_binary(kind) for kind in table.schema.types):
             raise UnicodeError("some values are not UTF-8")
     except UnicodeError as error:
@@ -156,10 +159,6 @@ def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Seque
             zeros = compute.match_substring_regex(batch.column(name), "^0[0-9]")
             codes |= {name} if compute.any(zeros).as_py() else set()
     return read(**guess | {"column_types": known | dict.fromkeys(codes, pa.string())}) if codes else table
-
-
-def _json(source: Any) -> Any:
-    return require("pyarrow.json", extra="cli", for_="reading JSON lines").read_json(source)
 
 
 def _unreadable(path: str, name: str, ending: str, form: TextFormat, error: Exception) -> DataError:
@@ -413,7 +412,7 @@ def beside(kept: Any, answers: dict[str, Any]) -> Any:
     return kept
 
 
-def write_table(path: str, table: Any, *, inputs: Iterable[Any] = (), formulas: bool = False) -> None:
+def write_table(path: str, table: Any, *, formulas: bool = False) -> None:
     """Write an Arrow table in the format of the ending of ``path``, or as CSV to the standard output.
 
     Texts in CSV that a spreadsheet would run as formulas are protected, unless ``formulas``.
@@ -423,7 +422,7 @@ def write_table(path: str, table: Any, *, inputs: Iterable[Any] = (), formulas: 
     if path == PIPE:
         _to_pipe(table)
         return
-    with output_file(path, inputs=[given for given in inputs if given is not None]) as file:
+    with output_file(path) as file:
         if path.lower().endswith(".gz"):
             with gzip.GzipFile(fileobj=file, mode="wb", mtime=0) as packed:
                 _encode(table, ending_of(path), packed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,7 @@ _HUGE = 1e100  # larger scores are treated as infinite
 _SCORE_ERROR = (0.5, 0.25)
 _Z = np.linspace(-8.0, 5.0, 521)  # normal scores of the positives
 _MASS = np.exp(-(_Z**2) / 2) / math.sqrt(2 * math.pi) * (_Z[1] - _Z[0])
+_MOST_FITS = 1000  # curves that are remembered, a few hundred bytes each
 
 
 def monotone_cells(tails: ScoreTails) -> FloatArray:
@@ -78,8 +80,25 @@ def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     """Plateau that maximises the likelihood of positive against unlabeled rows.
 
     Without the prior of the unlabeled rows it is estimated, with a Beta(2, 2) prior distribution, equivalent
-    to two rows, which keeps it away from 0 and 1 if the data do not determine it.
+    to two rows, which keeps it away from 0 and 1 if the data do not determine it. Priors, limits and expected
+    figures need the curve of the same counts again and again: it is remembered under a digest of them.
     """
+    about = [tails.n_positive, tails.n, -1.0 if prior is None else prior]
+    key = hashlib.blake2b(np.concatenate([tails.positive_counts, tails.counts, about]).tobytes()).digest()
+    found = _FITS.get(key)
+    if found is None:
+        found = _likely_plateau(tails, prior)
+        if len(_FITS) >= _MOST_FITS:
+            _FITS.clear()
+        _FITS[key] = found
+    return found
+
+
+_FITS: dict[bytes, Plateau] = {}
+
+
+def _likely_plateau(tails: ScoreTails, prior: float | None) -> Plateau:
+    """The maximum of the likelihood, found from several starting points."""
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
     z = normal_scores(tails)
@@ -148,7 +167,7 @@ class Calibration:
     were drawn.
     """
 
-    levels: Annotated[FloatArray, Array("k", finite=False)]
+    levels: Annotated[FloatArray, Array("k", low=-np.inf, high=np.inf)]
     steps: Annotated[FloatArray, Array("c", low=0)]  # one value per cell
     curve: Annotated[FloatArray, Array("c", low=0)]  # one value per cell, interpolated linearly
     ceiling: Annotated[float, Number(1, 1e100)]

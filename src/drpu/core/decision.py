@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Self
+from dataclasses import dataclass
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_fraction, check_prior, check_real
+from drpu._codec import POSITIVE, As, Number, kept
 from drpu._typing import FloatArray
 from drpu.exceptions import DataError, DataTypeError, ParameterError
-
-if TYPE_CHECKING:
-    from drpu.core.diagnostics import Performance
 
 
 def check_cost(name: str, cost: Any) -> float:
@@ -34,8 +33,8 @@ class Costs(float):
     """A false-positive cost that is stated as two amounts.
 
     It is a number, ``false_alarm / (false_alarm + miss)``, so it can be passed wherever
-    drpu accepts a ``cost``. It also keeps the two amounts, from which :meth:`bill` computes
-    an expected amount of money.
+    drpu accepts a ``cost``. It also keeps the two amounts, from which ``expected_bill``
+    computes an expected amount of money.
 
     Parameters
     ----------
@@ -72,28 +71,9 @@ class Costs(float):
         costs.false_alarm, costs.miss = false_alarm, miss
         return costs
 
-    def bill(self, performance: Performance, *, rows: float = 1.0) -> Any:
-        """Expected cost of ``rows`` rows, in the unit of the two amounts.
-
-        Parameters
-        ----------
-        performance : Performance
-            Result of ``expected_performance``; arrays give arrays.
-        rows : float, default=1.0
-            Number of rows to classify.
-
-        Examples
-        --------
-        >>> from drpu.core.diagnostics import Performance
-        >>> half = Performance(0.0, 0.9, 0.5, 0.5, 0.0625, 0.1, 0.05)
-        >>> float(round(Costs(false_alarm=5, miss=200).bill(half, rows=1000), 6))
-        10250.0
-        """
-        false_alarms = performance.flagged * (
-            1 - np.nan_to_num(performance.precision)
-        )  # 0 if none is flagged
-        misses = 1 - performance.accuracy - false_alarms
-        return rows * (self.false_alarm * false_alarms + self.miss * misses)
+    def for_file(self) -> Amounts:
+        """What a file keeps of it."""
+        return Amounts(self.false_alarm, self.miss)
 
     def __getnewargs__(self) -> tuple[float, float]:  # type: ignore[override]
         return self.false_alarm, self.miss
@@ -103,6 +83,21 @@ class Costs(float):
 
     __str__ = __repr__
 
+
+@kept("costs")
+@dataclass(frozen=True)
+class Amounts:
+    """A cost as a file keeps it: two amounts."""
+
+    false_alarm: int | Annotated[float, Number(low=POSITIVE)]
+    miss: int | Annotated[float, Number(low=POSITIVE)]
+
+    def costs(self) -> Costs:
+        """The cost."""
+        return Costs(self.false_alarm, self.miss)
+
+
+KeptCosts = Annotated[Costs, As(Amounts, Amounts.costs)]
 
 _LARGEST = float(
     np.finfo(np.float64).max

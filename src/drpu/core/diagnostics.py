@@ -9,17 +9,12 @@ shift, the same counts give the performance at any threshold without labels.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import chdtrc
 
-from drpu._arrays import as_numpy
-from drpu._checks import check_fraction, check_prior
 from drpu._typing import FloatArray, IntArray
-from drpu.core.decision import ratio_threshold
-from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
 
@@ -197,39 +192,6 @@ class Performance:
     cost: float | FloatArray
 
 
-def expected_performance(
-    reference: ScoreTails,
-    train_prior: float,
-    test_prior: float,
-    threshold: float | npt.ArrayLike,
-    *,
-    cost: float = 0.5,
-) -> Performance:
-    r"""Performance under the test prior, computed without labels.
-
-    Recall is the fraction :math:`b` of held-out positives at or above the threshold. The
-    false-positive rate is :math:`(a - \pi b)/(1-\pi)`, clipped to [0, 1], where :math:`a`
-    is the fraction of unlabeled training rows. (With :math:`\pi = 1` there are no
-    negatives, and :math:`a` is used.) A threshold between two positives is equivalent to
-    the upper one. At a given threshold accuracy, flagged fraction and cost are linear in
-    the test prior, so the ends of its interval give their limits.
-    """
-    pi = check_prior("train_prior", train_prior)
-    pi_test = check_prior("test_prior", test_prior)
-    c = check_fraction("cost", cost)
-    at = np.asarray(as_numpy(threshold), dtype=np.float64)
-    if np.isnan(at).any():
-        raise DataError("threshold must not be NaN: use -inf to call everything positive.")
-
-    level = np.searchsorted(reference.levels, at, side="left")
-    b = np.append(reference.positive_survival, 0.0)[level]
-    a = np.where(np.isneginf(at), 1.0, np.append(reference.survival, 0.0)[level])
-    wrong = np.clip((a - pi * b) / (1 - pi), 0, 1) if pi < 1 else a
-
-    found = performance_at(at, b, wrong, pi_test, c)
-    return found if at.ndim else Performance(*(float(getattr(found, x.name)) for x in fields(Performance)))
-
-
 def performance_at(
     threshold: FloatArray, recall: FloatArray, wrong: FloatArray, test_prior: float | FloatArray, cost: float
 ) -> Performance:
@@ -239,21 +201,3 @@ def performance_at(
     accuracy = test_prior * recall + (1 - test_prior) * (1 - wrong)
     loss = (1 - cost) * test_prior * (1 - recall) + cost * (1 - test_prior) * wrong
     return Performance(threshold, accuracy, precision, recall, wrong, flagged, loss)
-
-
-def threshold_limits(
-    train_prior: float | PriorEstimate, test_prior: float | PriorEstimate, *, cost: float = 0.5
-) -> tuple[float, float]:
-    """Smallest and largest ratio threshold over the intervals of both priors.
-
-    The threshold is monotone in each prior, so its extremes are at the corners. The
-    correlation between the errors of the two priors is ignored, so the range is
-    conservative.
-    """
-    train, test = as_prior("train_prior", train_prior), as_prior("test_prior", test_prior)
-    corners = [
-        ratio_threshold(pi, pi_test, cost=cost)
-        for pi in (train.low, train.high)
-        for pi_test in (test.low, test.high)
-    ]
-    return min(corners), max(corners)

@@ -126,10 +126,7 @@ def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> Scor
 
 
 _DOUBT = 1.0  # standard deviation of the log of the rate that the curve predicts: a factor of 2.7
-_WHOLE_DOUBT = (
-    0.25,
-    225.0,
-)  # its variance for labels by a model of all rows: a constant, and one over positives
+_WHOLE_DOUBT = (0.25, 225.0)  # its variance for a model of all rows: always, and over positives
 _WHOLE_GAIN = 0.2  # part of the missed positives that a model of all rows finds; over sqrt(positives)
 _STEPS = np.linspace(-4.0, 4.0, 161)  # standard deviations
 # Fraction of the errors that an average of fold models, or a model of all rows, may remove: with many and
@@ -335,9 +332,10 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
     raw = unlabeled * (1 + odds) - recall * odds
     of_recall = odds**2 * _noise(recall, n_positive)
     noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
-    wrong, limits, slope = _likely_rate(raw, noise, of_recall, (prepared.wrong_at(recall), decision.doubt))
+    curve = prepared.wrong_at(recall), decision.doubt
+    wrong, (low, high), slope = _likely_rate(raw, noise, of_recall, curve)
     more = 1 + decision.gain * (1 / recall - 1)  # a model of all rows flags more rows of both classes
-    recall, wrong, limits = recall * more, wrong * more, (limits[0] * more, limits[1] * more)
+    recall, unlabeled, wrong, low, high = (min(x * more, 1.0) for x in (recall, unlabeled, wrong, low, high))
     tail = (1 - _LEVEL) / 2
     parts = [_above(tails.positive_counts, cell) for cell in cells]
     return DecisionRates(
@@ -346,7 +344,7 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
         exact_limits(recall, n_positive, tail),
         unlabeled,
         wrong,
-        limits,
+        (low, high),
         -slope * odds,
         [(part, prepared.wrong_at(part)) for part in parts],
         decision.models,

@@ -35,16 +35,8 @@ class Coarsening(Kept):
     unlabeled_error: Annotated[float, Number(0, 1)]
 
 
-@dataclass(frozen=True, slots=True)
-class Coarse:
-    """Tails over fewer levels, and how they were reduced."""
-
-    tails: ScoreTails
-    coarsening: Coarsening
-
-
-def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
-    r"""Tails over at most ``levels`` levels, at quantiles, none of which is a score.
+def coarsen(tails: ScoreTails, levels: int = 100) -> tuple[ScoreTails, Coarsening]:
+    r"""Tails over at most ``levels`` levels, at quantiles, none of which is a score, and how it was done.
 
     The levels are quantiles of positives and unlabeled rows in equal parts, so neither
     curve decreases by more than ``2 / levels`` between an exact level and the kept one
@@ -67,9 +59,8 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> Coarse:
     )
     below = chosen[np.searchsorted(chosen, np.arange(len(tails.levels)), side="right") - 1]
     error = _largest_drop(tails.survival, below) if tails.counts.any() else 0.0
-    return Coarse(
-        record.tails(), Coarsening(len(record.levels), _largest_drop(tails.positive_survival, below), error)
-    )
+    drop = _largest_drop(tails.positive_survival, below)
+    return record.tails(), Coarsening(len(record.levels), drop, error)
 
 
 def _tie_starts(levels: FloatArray) -> IntArray:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
 import numpy as np
 
 from drpu._checks import check_integer, check_scores, check_weights
-from drpu._codec import Array, Number, Whole, kept
+from drpu._codec import Array, As, Number, Whole, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.exceptions import DataError
 
@@ -60,17 +60,6 @@ def _added_columns(a: Counted, b: Counted) -> IntArray | None:
     return np.asarray(a.columns + b.columns)
 
 
-def check_columns(values: Any) -> IntArray | None:
-    """A copy of ``values`` as counts of the rows in ranges of their columns."""
-    if values is None:
-        return None
-    columns = np.asarray(values)
-    whole = columns.ndim == 1 and columns.dtype.kind in "iu" and len(columns) > 0
-    if not whole or columns.min() < 0 or columns.max() > MOST:
-        raise DataError("columns must be counts, one for each range of a column.")
-    return columns.astype(np.int64)
-
-
 def cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
     """Counts in the cells; sorting a chunk and searching the levels in it is faster than the reverse."""
     if len(scores) < 4 * len(levels):
@@ -81,7 +70,7 @@ def cell_counts(levels: FloatArray, scores: FloatArray) -> IntArray:
 
 
 def check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray:
-    """A copy of ``values`` as counts; integers of any width stay integers."""
+    """A copy of ``values`` as counts."""
     counts = np.asarray(values)
     if counts.shape != (n_levels + 1,):
         raise DataError(f"{name} must have one more cell than levels, {n_levels + 1}, got {counts.shape}.")
@@ -89,7 +78,12 @@ def check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray
         raise DataError(f"{name} must be finite numbers that are not negative.")
     if not counts.sum(dtype=np.float64) <= MOST:
         raise DataError(f"{name} must add up to at most {MOST:g}.")
-    return counts.astype(np.float64) if counts.dtype.kind == "f" else counts.astype(np.int64)
+    return _as_counts(counts)
+
+
+def _as_counts(values: np.ndarray[Any, Any]) -> IntArray | FloatArray:
+    """A copy as counts; integers of any width stay integers."""
+    return values.astype(np.float64) if values.dtype.kind == "f" else values.astype(np.int64)
 
 
 def most_rows(counts: IntArray | FloatArray) -> float:
@@ -247,7 +241,11 @@ class ScoreTails:
 
     def merge(self, other: ScoreTails) -> Self:
         """Add the counts of ``other``, taken over the same positives, in place."""
-        self._check_same_cells(other)
+        if not isinstance(other, ScoreTails) or not self.same_cells(other):
+            raise DataError(
+                "tails can be merged only when they count over the same positive scores, with the same "
+                "copies: start every shard from tails.empty()."
+            )
         return self._add(other._counted)
 
     def add_counts(self, counts: IntArray) -> Self:
@@ -369,12 +367,7 @@ class ScoreTails:
             counted.weight_squares, counted.cluster_squares, self.columns,
         )  # fmt: skip
 
-    def _check_same_cells(self, other: ScoreTails) -> None:
-        if not isinstance(other, ScoreTails) or not self.same_cells(other):
-            raise DataError(
-                "tails can be merged only when they count over the same positive scores, with the same "
-                "copies: start every shard from tails.empty()."
-            )
+    for_file = record
 
 
 Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
@@ -385,7 +378,7 @@ Counts = Annotated[np.ndarray[Any, Any], Array("c", dtype="any", low=0)]
 class TailsRecord:
     """Counts as plain data; see :class:`ScoreTails` for the fields."""
 
-    levels: Annotated[FloatArray, Array("k", dtype="float64", finite=False)]
+    levels: Annotated[FloatArray, Array("k", dtype="float64", low=-np.inf, high=np.inf)]
     positive_counts: Counts
     counts: Counts
     n_positive: Annotated[float, Number(0.5, MOST)]  # an effective number of rows is at least 1
@@ -410,10 +403,10 @@ class TailsRecord:
         """The tails with these counts."""
         tails = object.__new__(ScoreTails)
         tails.levels, tails.n_positive, tails.copies = self.levels.copy(), self.n_positive, self.copies
-        size = len(self.levels)
-        tails.positive_counts = check_counts("positive_counts", self.positive_counts, size)
-        counts = check_counts("counts", self.counts, size)
-        tails._counted = Counted(
-            counts, self.weight_squares, self.cluster_squares, check_columns(self.columns)
-        )
+        tails.positive_counts, counts = (_as_counts(own) for own in (self.positive_counts, self.counts))
+        columns = None if self.columns is None else self.columns.astype(np.int64)
+        tails._counted = Counted(counts, self.weight_squares, self.cluster_squares, columns)
         return tails
+
+
+KeptTails = Annotated[ScoreTails, As(TailsRecord, TailsRecord.tails)]

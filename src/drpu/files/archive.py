@@ -1,13 +1,13 @@
-"""The archive of a file: a zip archive in one fixed form, with a manifest, arrays and blobs.
+"""The archive of a file: a zip archive in one fixed form, with a manifest, arrays and estimators.
 
 Any program for zip archives reads it. This reader accepts only what :func:`write_archive` writes: the headers
 of the archive follow from the names, sizes and checksums of its parts, and are compared byte for byte with
 those in the file. So there is no place for other bytes, comments, extra fields or other attributes.
 
 No value in a file is used before it has been checked. The sizes of all parts are added up before a part is
-read. The manifest and the arrays are compressed, by a factor that is bounded; blobs are not. The items of the
-manifest are counted before it becomes objects. Estimators of other libraries are blobs that are neither
-read nor hashed unless the caller trusts the file.
+read. The manifest and the arrays are compressed, by a factor that is bounded. The items of the manifest are
+counted before it becomes objects. Estimators of other libraries are stored as they are, and neither read nor
+hashed unless the caller trusts the file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import re
 import stat
 import struct
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -38,8 +38,6 @@ SCHEMA = 1
 
 MANIFEST = "manifest.json"
 ARRAYS = "arrays.safetensors"
-BLOBS = "blobs/"
-ESTIMATORS = re.compile(r"estimators-.*\.skops")  # names of blobs that are read only with trust
 
 MAX_BYTES = 2**30
 MOST_MANIFEST = 2**24
@@ -49,7 +47,7 @@ MOST_PARTS = 10_000
 MOST_RATIO = 100  # largest ratio of the sizes of a part after and before decompression
 _SLACK = 2**16  # bytes that a part may have beyond that ratio: short texts compress well
 
-_NAME = re.compile(r"manifest\.json|arrays\.safetensors|blobs/(?!\.)[A-Za-z0-9_.-]{1,500}")
+_NAME = re.compile(r"manifest\.json|arrays\.safetensors|(?!\.)[A-Za-z0-9_.\[\]]{1,500}\.skops")
 _SURROGATE = re.compile(r"(?<!\\)(?:\\\\)*+\\u[dD][89a-fA-F]")  # an escape that UTF-8 does not need
 _VERSION = re.compile(r"[0-9A-Za-z.+_-]{1,40}")
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
@@ -105,7 +103,7 @@ def _directory(entries: Iterable[_Entry], at: int) -> bytes:
 def write_archive(file: IO[bytes], encoded: Encoded, facts: dict[str, Any]) -> None:
     """Write an encoded object and facts about it, for people; the same objects give the same bytes."""
     parts = {ARRAYS: safetensors.numpy.save(encoded.arrays)}
-    parts |= {BLOBS + name: blob for name, blob in encoded.blobs.items()}
+    parts |= {f"{place}.skops": blob for place, blob in encoded.blobs.items()}
     manifest = {
         "format": FORMAT,
         "schema": SCHEMA,
@@ -188,41 +186,15 @@ def _open_without_waiting(path: str, flags: int) -> int:
 
 @dataclass(frozen=True)
 class Archive:
-    """The content of a file; a blob is read, and its digest compared, when it is taken.
-
-    ``tree``, ``arrays``, ``blobs``: The encoded object.
-    ``estimators``: Names of the blobs that hold estimators of other libraries.
-    """
+    """The content of a file: the encoded object, in which the bytes of estimators are empty without trust."""
 
     versions: dict[str, str]  # versions of the packages that wrote the file, as stated in the file
     tree: Any
     arrays: dict[str, np.ndarray[Any, Any]]
-    blobs: _Blobs
-
-    @property
-    def estimators(self) -> tuple[str, ...]:
-        """Names of the blobs that hold estimators of other libraries."""
-        return tuple(name for name in self.blobs if ESTIMATORS.fullmatch(name))
+    blobs: dict[str, bytes]
 
 
-class _Blobs(Mapping[str, bytes]):
-    def __init__(self, content: bytes, entries: Mapping[str, _Entry], digests: Mapping[str, str]) -> None:
-        self._content, self._entries, self._digests = content, entries, digests
-
-    def __getitem__(self, name: str) -> bytes:
-        return _checked_part(self._content, self._entries[BLOBS + name], self._digests[BLOBS + name])
-
-    def __contains__(self, name: object) -> bool:
-        return f"{BLOBS}{name}" in self._entries
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.removeprefix(BLOBS) for name in self._entries if name.startswith(BLOBS))
-
-    def __len__(self) -> int:
-        return sum(1 for _ in self)
-
-
-def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES) -> Archive:
+def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES, trusted: bool = False) -> Archive:
     """The archive in ``content``; raises ``ArtifactError`` for other bytes."""
     entries = _entries(content)
     if sum(entry.size for entry in entries.values()) > max_bytes:
@@ -232,8 +204,11 @@ def open_archive(content: bytes, *, max_bytes: int = MAX_BYTES) -> Archive:
         )
     manifest = _read_manifest(_part(content, entries.pop(MANIFEST)))
     digests = _digests(manifest["parts"], entries)
-    arrays = _read_arrays(_checked_part(content, entries[ARRAYS], digests[ARRAYS]))
-    return Archive(_read_versions(manifest), manifest["tree"], arrays, _Blobs(content, entries, digests))
+    arrays = _read_arrays(_checked_part(content, entries.pop(ARRAYS), digests))
+    blobs = dict.fromkeys((name.removesuffix(".skops") for name in entries), b"")
+    if trusted:
+        blobs = {place: _checked_part(content, entries[f"{place}.skops"], digests) for place in blobs}
+    return Archive(_read_versions(manifest), manifest["tree"], arrays, blobs)
 
 
 def _entries(content: bytes) -> dict[str, _Entry]:
@@ -270,9 +245,9 @@ def _entry(content: bytes, at: int) -> _Entry:
     return entry
 
 
-def _checked_part(content: bytes, entry: _Entry, digest: str) -> bytes:
+def _checked_part(content: bytes, entry: _Entry, digests: Mapping[str, str]) -> bytes:
     part = _part(content, entry)
-    if digest != _digest(part):
+    if digests[entry.name] != _digest(part):
         raise ArtifactError(
             f"part {entry.name!r} of the artifact has been changed: its digest does not match."
         )

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -34,12 +34,15 @@ StrPath = str | os.PathLike[str]
 # The modules that declare kinds, imported before a file is read. They import torch and LightGBM when used.
 KIND_MODULES = (
     "drpu.classifier.adapted",
+    "drpu.classifier.adapting",
+    "drpu.classifier.budget",
     "drpu.classifier.drpu",
     "drpu.classifier.fitted",
     "drpu.classifier.pipelines",
     "drpu.classifier.record",
     "drpu.core.audit.recalibration",
     "drpu.core.calibration",
+    "drpu.core.decision",
     "drpu.core.prior.estimate",
     "drpu.core.reduction",
     "drpu.core.shift.alarm",
@@ -121,9 +124,9 @@ def save(
     with output_file(path) as file:
         write_archive(file, encoded, facts)
         file.seek(0)
-        again = _File(os.fspath(path), file.read(), max_bytes=sys.maxsize)
+        again = _File(os.fspath(path), file.read(), max_bytes=sys.maxsize, trusted=True)
         with again.guarded():
-            found = again.record(again.archive.blobs)
+            found = again.record()
             _compare(_tried(whole, classifier), _tried(found, found.classifier(whole.module())))
 
 
@@ -184,7 +187,8 @@ def load(
     """
     file = _read(path, max_bytes, trusted, expected_sha256, signed=(signature, public_key))
     with file.guarded():
-        record = file.trusted_record()
+        file.check_trust()
+        record = file.record()
         classifier = record.classifier(module)
         _tried(record, classifier)
         return classifier
@@ -259,7 +263,8 @@ def verify(
     """
     file = _read(path, max_bytes, trusted, expected_sha256, signed=(signature, public_key))
     with file.guarded():
-        return file.facts(file.trusted_record())
+        file.check_trust()
+        return file.facts(file.record())
 
 
 def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[Verified, Record]:
@@ -270,9 +275,7 @@ def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[Verified
     """
     file = _read(path, max_bytes)
     with file.guarded():
-        archive = file.archive
-        blobs = {name: b"" if name in archive.estimators else archive.blobs[name] for name in archive.blobs}
-        record = file.record(blobs)
+        record = file.record()
         return file.facts(record), record
 
 
@@ -291,26 +294,26 @@ class _File:
 
     @cached_property
     def archive(self) -> Archive:
-        return open_archive(self.content, max_bytes=self.max_bytes)
+        return open_archive(self.content, max_bytes=self.max_bytes, trusted=self.trusted)
 
-    def trusted_record(self) -> Record:
-        """The record; estimators of other libraries are refused unless the file is trusted."""
-        if self.archive.estimators and not self.trusted:
-            raise ArtifactError(
-                f"{self.name!r} contains estimators of scikit-learn, which can harm this process if somebody "
-                "made them for that purpose. If you know who wrote the file, pass its digest "
-                "(expected_sha256=...), its signature and the signer's key (public_key=...), or "
-                "trusted=True.",
-                command="it contains estimators of scikit-learn, which can harm this process if somebody "
-                "made them for that purpose. If you know who wrote the file, give its digest (--sha256) or "
-                "--trusted.",
+    def check_trust(self) -> None:
+        """Refuse estimators of other libraries unless the file is trusted."""
+        if self.archive.blobs and not self.trusted:
+            harm = (
+                "contains estimators of scikit-learn, which can harm this process if somebody made them for "
+                "that purpose. If you know who wrote the file,"
             )
-        return self.record(self.archive.blobs)
+            raise ArtifactError(
+                f"{self.name!r} {harm} pass its digest (expected_sha256=...), its signature and the signer's "
+                "key (public_key=...), or trusted=True.",
+                command=f"it {harm} give its digest (--sha256) or --trusted.",
+            )
 
-    def record(self, blobs: Mapping[str, bytes]) -> Record:
+    def record(self) -> Record:
+        """The record; without trust the bytes of estimators are empty."""
         _know_kinds()
-        record: Record = decode(self.archive.tree, self.archive.arrays, blobs, Record)
-        return record
+        found: Record = decode(self.archive.tree, self.archive.arrays, self.archive.blobs, Record)
+        return found
 
     def facts(self, record: Record) -> Verified:
         return Verified(
@@ -320,7 +323,7 @@ class _File:
             schema=SCHEMA,
             versions=self.archive.versions,
             contents=record.facts(),
-            estimators=bool(self.archive.estimators),
+            estimators=bool(self.archive.blobs),
             signed=self.signed,
         )
 

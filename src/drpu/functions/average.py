@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, Self
 
 import numpy as np
 
@@ -66,8 +66,8 @@ class Average(Function):
     ``weights``: Their weights. They sum to 1 if the members are averaged.
     """
 
-    accepts_nan: ClassVar[bool] = True
-    accepts_categories: ClassVar[bool] = True
+    accepts_nan = True
+    accepts_categories = True
 
     members: Annotated[tuple[Function, ...], Items(low=1, dim="m")]
     weights: Annotated[FloatArray, Array("m", low=0)]
@@ -92,7 +92,7 @@ class Average(Function):
         return len(self.filling.medians)
 
     @property
-    def accepts_sparse(self) -> bool:
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
         """Whether all members accept sparse rows."""
         return all(member.accepts_sparse for member in self.members)
 

@@ -24,32 +24,13 @@ Scorer = Callable[[Rows], FloatArray]  # scores of checked rows by several funct
 
 
 class Accepts:
-    """The kinds of rows that a learner or a function accepts; a subclass sets class attributes."""
+    """The kinds of rows that a learner or a function accepts; a subclass sets what differs."""
 
-    @property
-    def accepts_sparse(self) -> bool:
-        """Whether rows may be sparse."""
-        return True
-
-    @property
-    def accepts_nan(self) -> bool:
-        """Whether values may be missing."""
-        return False
-
-    @property
-    def accepts_nd(self) -> bool:
-        """Whether a row may have several dimensions, as images have."""
-        return False
-
-    @property
-    def accepts_categories(self) -> bool:
-        """Whether columns may contain category codes, whose positions are a parameter ``categories``."""
-        return False
-
-    @property
-    def accepts_frames(self) -> bool:
-        """Whether rows may be a data frame, as :class:`drpu.tables.frames.FrameRows`."""
-        return False
+    accepts_sparse = True
+    accepts_nan = False  # missing values
+    accepts_nd = False  # rows of several dimensions, such as images
+    accepts_categories = False  # columns of category codes, whose positions are a parameter ``categories``
+    accepts_frames = False  # data frames, as :class:`drpu.tables.frames.FrameRows`
 
 
 class Function(Kept, Accepts, ABC):
@@ -153,6 +134,11 @@ def explained(function: Function) -> Explained:
     return function
 
 
+def _of_first(name: str) -> Any:
+    """A property that has the value of the first function."""
+    return property(lambda function: getattr(function.all_functions[0], name))
+
+
 class LikeFirst(Function):
     """A function made of others, which accepts the rows that the first of them accepts."""
 
@@ -161,15 +147,13 @@ class LikeFirst(Function):
     def all_functions(self) -> tuple[Function, ...]:
         """The functions it is made of."""
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return self.all_functions[0].n_columns
-
-    @property
-    def row_shape(self) -> tuple[int, ...]:
-        """Shape of one row."""
-        return self.all_functions[0].row_shape
+    n_columns = _of_first("n_columns")
+    row_shape = _of_first("row_shape")
+    accepts_sparse = _of_first("accepts_sparse")
+    accepts_nan = _of_first("accepts_nan")
+    accepts_nd = _of_first("accepts_nd")
+    accepts_categories = _of_first("accepts_categories")
+    accepts_frames = _of_first("accepts_frames")
 
     @property
     def keeps(self) -> dict[str, str]:
@@ -180,31 +164,6 @@ class LikeFirst(Function):
     def statistics(self) -> tuple[str, ...]:
         """What the functions have learnt, in words."""
         return tuple(dict.fromkeys(word for function in self.all_functions for word in function.statistics))
-
-    @property
-    def accepts_sparse(self) -> bool:
-        """Whether the functions accept sparse rows."""
-        return self.all_functions[0].accepts_sparse
-
-    @property
-    def accepts_nan(self) -> bool:
-        """Whether the functions accept missing values."""
-        return self.all_functions[0].accepts_nan
-
-    @property
-    def accepts_nd(self) -> bool:
-        """Whether the functions accept rows of more than one dimension."""
-        return self.all_functions[0].accepts_nd
-
-    @property
-    def accepts_categories(self) -> bool:
-        """Whether the functions accept category codes."""
-        return self.all_functions[0].accepts_categories
-
-    @property
-    def accepts_frames(self) -> bool:
-        """Whether the functions accept data frames."""
-        return self.all_functions[0].accepts_frames
 
 
 def exported(function: Function, graph: Any, X: str) -> str:

@@ -18,7 +18,7 @@ from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression, LogisticRegressionCV
 from sklearn.pipeline import Pipeline
 
-from drpu._codec import Blob, NotKept, Number, Text, Whole, kept
+from drpu._codec import NotKept, Number, Text, Whole, kept
 from drpu._typing import FloatArray, Rows
 from drpu.exceptions import ArtifactError, DataError
 from drpu.functions.base import Function
@@ -49,7 +49,7 @@ class EstimatorFunction(Function):
     accepts_nan: bool = False
     accepts_frames: bool = False
     row_values: dict[str, str] = field(default_factory=dict)
-    archive: Annotated[bytes, Blob("estimators-{}.skops")] = b""
+    archive: bytes = b""
     live: Annotated[Any, NotKept] = None  # the classifier, if it was fitted in this process
 
     @property

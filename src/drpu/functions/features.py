@@ -12,13 +12,12 @@ from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
 
-from drpu._codec import Array, Number, kept
+from drpu._codec import POSITIVE, Array, Number, kept
 from drpu._samples import Sample, is_sparse, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError
 from drpu.functions.base import Function
-from drpu.functions.links import log_above_floor
-from drpu.functions.onnx import Graph, onnx_log_above_floor
+from drpu.functions.onnx import Graph
 
 # -- sums that do not depend on the batch -----------------------------------------------------------
 
@@ -78,7 +77,7 @@ class Scaling:
     """Shift and scale of each column, or of each pixel of images."""
 
     shift: Annotated[FloatArray, Array("...")]
-    scale: Annotated[FloatArray, Array("...", above=0)]
+    scale: Annotated[FloatArray, Array("...", low=POSITIVE)]
 
     def __post_init__(self) -> None:
         if self.shift.shape != self.scale.shape:
@@ -127,6 +126,7 @@ class Scaling:
 
 Kind = Literal["features", "centroids", "rows"]
 
+FLOOR = 0.01  # of ratios
 MIN_ROWS = 5  # a mean of fewer rows would reveal too much about them
 _CLUSTER_ROWS = 10_000  # k-means uses at most this many rows
 _PAIR_ROWS = 500
@@ -253,6 +253,16 @@ def blocks(sample: Sample, size: int) -> Iterator[tuple[Rows, FloatArray]]:
         yield part, np.ones(n_rows(part)) if weight is None else weight[start : start + step]
 
 
+def log_above_floor(ratio: FloatArray) -> FloatArray:
+    """Logarithm of a ratio, continued below 0.01 by its tangent.
+
+    Fitted values below zero become ratios close to 0 and keep their order. The error of
+    a ratio is less than 0.004.
+    """
+    above = np.maximum(ratio, FLOOR)
+    return np.asarray(np.log(above) + np.minimum(ratio - FLOOR, 0) / FLOOR)
+
+
 @kept("kernel")
 @dataclass(frozen=True, eq=False)
 class KernelFunction(Function):
@@ -268,7 +278,7 @@ class KernelFunction(Function):
     )
 
     basis: Basis
-    width: Annotated[float, Number(above=0)]
+    width: Annotated[float, Number(low=POSITIVE)]
     ridge: Annotated[float, Number(low=0)]
     coef: Annotated[FloatArray, Array("m")]  # coefficients of the basis functions
     intercept: float  # added to their sum
@@ -306,7 +316,9 @@ class KernelFunction(Function):
         """Add the log-ratios of the rows ``X`` to the graph."""
         phi = _onnx_basis(graph, self.basis, self.width, X)
         ratio = graph.op("Add", graph.op("MatMul", phi, self.coef[:, None]), self.intercept)
-        return onnx_log_above_floor(graph, ratio)
+        below = graph.op("Min", graph.op("Sub", ratio, FLOOR), [[0.0]])
+        above = graph.op("Log", graph.op("Max", ratio, [[FLOOR]]))
+        return graph.op("Add", above, graph.op("Div", below, FLOOR))
 
 
 _BASIS_WORDS = {"features": "random features", "centroids": "centroids", "rows": "rows"}
@@ -408,7 +420,7 @@ class FourierFunction(Function):
     """Log-ratio that is linear in cosines, and in the columns if ``linear`` is not None."""
 
     statistics: ClassVar[tuple[str, ...]] = _MEANS
-    accepts_sparse: ClassVar[bool] = False
+    accepts_sparse = False
 
     cosines: Cosines
     coef: Annotated[FloatArray, Array("m")]

@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from drpu._optional import require
-from drpu.functions.links import FLOOR
 from drpu.tables.encoder import Indicators
 
 OPSET, OPSET_ML, IR = 17, 3, 8  # old enough for the runtimes in use
@@ -78,12 +77,6 @@ class Graph:
         helper.set_model_props(model, about)
         self.onnx.checker.check_model(model)
         return model
-
-
-def onnx_log_above_floor(graph: Graph, ratio: str) -> str:
-    """Logarithm of a ratio, continued below its floor by its tangent."""
-    below = graph.op("Min", graph.op("Sub", ratio, FLOOR), [[0.0]])
-    return graph.op("Add", graph.op("Log", graph.op("Max", ratio, [[FLOOR]])), graph.op("Div", below, FLOOR))
 
 
 def onnx_softplus(graph: Graph, x: str) -> str:

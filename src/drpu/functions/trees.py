@@ -7,7 +7,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,7 @@ from drpu._samples import SamplePair, is_sparse
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.exceptions import ArtifactError, ClusterError, DataError, ParameterError
 from drpu.functions.base import Function, Scorer, within_limits
-from drpu.functions.links import LINKS
-from drpu.functions.onnx import Graph, onnx_log_above_floor, onnx_log_softplus
+from drpu.functions.onnx import Graph
 
 # -- rows and categories in the form that LightGBM accepts ------------------------------------------
 
@@ -81,14 +80,14 @@ class Trees(Kept):
 
     leaves: Annotated[NDArray[Any], Array("t", dtype="int32", low=1)]
     feature: Annotated[NDArray[Any], Array("s", dtype="int32", low=0)]
-    threshold: Annotated[FloatArray, Array("s", low=_LOWEST, finite=False)]
+    threshold: Annotated[FloatArray, Array("s", low=_LOWEST, high=np.inf)]
     decision: Annotated[NDArray[Any], Array("s", dtype="int8", low=0, high=11)]
     left: Annotated[NDArray[Any], Array("s", dtype="int32")]
     right: Annotated[NDArray[Any], Array("s", dtype="int32")]
     value: Annotated[FloatArray, Array("l")]
     count: Annotated[NDArray[Any], Array("l", dtype="int32", low=1)]
-    bounds: Annotated[NDArray[Any], Array("*", dtype="int32", low=0)]
-    bits: Annotated[NDArray[Any], Array("*", dtype="uint32")]
+    bounds: Annotated[NDArray[Any], Array("b", dtype="int32", low=0)]
+    bits: Annotated[NDArray[Any], Array("w", dtype="uint32")]
     n_columns: Annotated[int, Whole(1, 2**31)]
     averaged: bool = False  # whether the output is the mean of the trees, or their sum
 
@@ -346,8 +345,8 @@ class TreeFunction(Function):
     """A log-ratio that is a function of the output of trees and an offset."""
 
     statistics: ClassVar[tuple[str, ...]] = ("thresholds of splits and values of leaves",)
-    accepts_nan: ClassVar[bool] = True
-    accepts_categories: ClassVar[bool] = True
+    accepts_nan = True
+    accepts_categories = True
 
     trees: Trees
     offset: Annotated[float, Number(-1e6, 1e6)]
@@ -403,14 +402,12 @@ class TreeFunction(Function):
 @kept("boosted")
 @dataclass(frozen=True, eq=False)
 class BoostedFunction(TreeFunction):
-    """Log-ratio of the sum of boosted trees and an offset, by the link from that sum to a ratio.
+    """Log-ratio that is the sum of boosted trees and an offset.
 
     ``trees``: The trees, whose number was chosen by early stopping or given.
-    ``offset``: Added to their sum.
-    ``holdout_risk``: Uncorrected risk on the holdout rows, NaN without them.
+    ``holdout_risk``: Risk on the holdout rows, NaN without them.
     """
 
-    link: Literal["exp", "identity", "softplus"] = "exp"  # how the sum becomes a ratio
     holdout_risk: Annotated[float, Number(nan=True)] = np.nan
 
     @property
@@ -424,16 +421,11 @@ class BoostedFunction(TreeFunction):
 
     def convert(self, output: FloatArray) -> FloatArray:
         """Log-ratios from sums of the trees."""
-        return LINKS[self.link].log_ratio(output + self.offset)
+        return output + self.offset
 
     def onnx(self, graph: Graph, X: str) -> str:
         """Add the log-ratios of the rows ``X`` to the graph."""
-        g = graph.op("Add", onnx_tree_sum(graph, self.trees, X), self.offset)
-        if self.link == "exp":
-            return g
-        return (
-            onnx_log_above_floor(graph, g) if self.link == "identity" else onnx_log_softplus(graph, g, -30.0)
-        )
+        return graph.op("Add", onnx_tree_sum(graph, self.trees, X), self.offset)
 
 
 @kept("forest")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cache
 from typing import Any
 
 import torch
@@ -19,16 +16,6 @@ from drpu.exceptions import ParameterError
 
 PRECISIONS = ("float32", "tf32", "bfloat16", "float64")
 WARM_UP = 3  # ordinary steps before recording, in which libraries choose their kernels
-
-# Libraries choose kernels by size, so a tiny product alone would not be a sufficient test.
-TRIAL = """
-import torch
-print("tried", flush=True)
-with torch.autocast("cpu", dtype=torch.bfloat16):
-    for n, columns, width in ((4, 4, 4), (32, 32, 32), (512, 784, 300)):
-        weight = torch.ones(width, columns, requires_grad=True)
-        torch.nn.functional.linear(torch.ones(n, columns), weight).float().sum().backward()
-"""
 
 Step = Callable[[Tensor, Tensor], None]
 
@@ -56,41 +43,26 @@ _SETTINGS = threading.RLock()  # for what torch has once for all threads
 
 @contextmanager
 def precision(dtype: str, device: torch.device) -> Iterator[None]:
-    """Context in which matrix products and convolutions have the precision ``dtype``."""
-    if dtype == "bfloat16" and device.type == "cpu" and not host_multiplies_bfloat16():
-        raise ParameterError(
-            "dtype must be one that this processor can multiply, got 'bfloat16': torch cannot make such "
-            "products here. Use dtype='float32'."
-        )
-    with torch.autocast(device.type, dtype=torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False):
-        if device.type != "cuda":  # the settings below are those of GPUs
-            yield
-            return
-        with _SETTINGS:
-            before, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
-            convolutions = cudnn.allow_tf32, cudnn.benchmark
-            if dtype == "tf32":
-                torch.set_float32_matmul_precision("high")
-            # shapes do not change within a run, so benchmarking all algorithms once is worthwhile
-            cudnn.allow_tf32, cudnn.benchmark = dtype == "tf32", True
-            try:
-                yield
-            finally:
-                cudnn.allow_tf32, cudnn.benchmark = convolutions
-                torch.set_float32_matmul_precision(before)
+    """Context in which matrix products and convolutions have the precision ``dtype`` on a GPU.
 
-
-@cache
-def host_multiplies_bfloat16() -> bool:
-    """Whether bfloat16 products work on this host; True if this cannot be tested.
-
-    A processor may report instructions that its virtual machine does not support. Using
-    them ends the process, so the test runs in a separate process.
+    On a CPU they have that of the weights: some processors report instructions for other types that end the
+    process when they are used.
     """
-    if not sys.executable:
-        return True
-    trial = subprocess.run([sys.executable, "-c", TRIAL], capture_output=True, check=False)
-    return trial.returncode == 0 or b"tried" not in trial.stdout
+    if device.type != "cuda":
+        yield
+        return
+    with _SETTINGS, torch.autocast("cuda", torch.bfloat16, enabled=dtype == "bfloat16", cache_enabled=False):
+        before, cudnn = torch.get_float32_matmul_precision(), torch.backends.cudnn
+        convolutions = cudnn.allow_tf32, cudnn.benchmark
+        if dtype == "tf32":
+            torch.set_float32_matmul_precision("high")
+        # shapes do not change within a run, so benchmarking all algorithms once is worthwhile
+        cudnn.allow_tf32, cudnn.benchmark = dtype == "tf32", True
+        try:
+            yield
+        finally:
+            cudnn.allow_tf32, cudnn.benchmark = convolutions
+            torch.set_float32_matmul_precision(before)
 
 
 @contextmanager

@@ -68,8 +68,8 @@ class NetworkFunction(Function):
     statistics: ClassVar[tuple[str, ...]] = (
         "means and standard deviations of the columns, weights of networks",
     )
-    accepts_sparse: ClassVar[bool] = False
-    accepts_nd: ClassVar[bool] = True
+    accepts_sparse = False
+    accepts_nd = True
 
     network: Literal["perceptron", "resnet9", "module"]
     widths: Annotated[tuple[Annotated[int, Whole(1, MOST_UNITS)], ...], Items(high=MOST_LAYERS)]
@@ -82,7 +82,7 @@ class NetworkFunction(Function):
     dtype: Literal["float32", "tf32", "bfloat16", "float64"]
     alpha: Annotated[float, Number(0, 1)] | None
     best_epoch: Annotated[int, Whole(0)]
-    history: dict[str, Annotated[FloatArray, Array("e", finite=False, nan=True)]]
+    history: dict[str, Annotated[FloatArray, Array("e", low=-np.inf, high=np.inf, nan=True)]]
     device: Annotated[Any, NotKept] = "auto"
     module: Annotated[Any, NotKept] = None
 

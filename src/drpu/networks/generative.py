@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 import numpy as np
 
-from drpu._codec import Array, Items, Kept, NotKept, Whole, kept
+from drpu._codec import POSITIVE, Array, Items, Kept, NotKept, Whole, kept
 from drpu._optional import require
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray
@@ -49,7 +49,7 @@ class ClassGenerators(Kept):
     noise: Annotated[int, Whole(1, 2**20)]  # dimension of the noise that they map to standardised rows
     hidden: Annotated[tuple[Annotated[int, Whole(1, 2**20)], ...], Items(high=100)]
     mean: Annotated[FloatArray, Array("...")]
-    scale: Annotated[FloatArray, Array("...", above=0)]
+    scale: Annotated[FloatArray, Array("...", low=POSITIVE)]
     positive: Weights
     negative: Weights
     device: Annotated[Any, NotKept] = "cpu"  # where rows are generated

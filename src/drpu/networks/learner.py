@@ -112,7 +112,8 @@ class NetworkRatio(RatioLearner):
     device : "auto" or torch device, default="auto"
         Device for training and scoring; ``"auto"`` is the GPU if there is one.
     dtype : {"float32", "tf32", "bfloat16", "float64"}, default="float32"
-        Precision of products. Weights are kept in float32 unless it is ``float64``.
+        Precision of products; ``tf32`` and ``bfloat16`` on a GPU only. Weights are kept in float32 unless it
+        is ``float64``.
     random_state : int, RandomState or None, default=None
         Seed of weights, batches and holdout rows. Torch's global generator is
         not used.
@@ -138,8 +139,8 @@ class NetworkRatio(RatioLearner):
     ('perceptron', 0.3)
     """
 
-    accepts_sparse: ClassVar[bool] = False
-    accepts_nd: ClassVar[bool] = True
+    accepts_sparse = False
+    accepts_nd = True
     uses_holdout: ClassVar[bool] = True
 
     module: nn.Module | Callable[[], nn.Module] | None = None

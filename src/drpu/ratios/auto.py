@@ -144,9 +144,9 @@ class AutoRatio(RatioLearner):
         Seed of the members.
     """
 
-    accepts_nan: ClassVar[bool] = True
+    accepts_nan = True
     fits_in_threads: ClassVar[bool] = True
-    accepts_categories: ClassVar[bool] = True
+    accepts_categories = True
 
     _fold: FoldSettings | None = None
     _size: Size | None = None

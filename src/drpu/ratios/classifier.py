@@ -64,17 +64,17 @@ class ClassifierRatio(RatioLearner):
     random_state: Any = None
 
     @property
-    def accepts_frames(self) -> bool:
+    def accepts_frames(self) -> bool:  # type: ignore[override]
         """Whether the classifier is a pipeline, which gets data frames unchanged."""
         return takes_frames(self.classifier)
 
     @property
-    def accepts_sparse(self) -> bool:
+    def accepts_sparse(self) -> bool:  # type: ignore[override]
         """Whether the classifier accepts sparse rows."""
         return self.classifier is None or bool(get_tags(self.classifier).input_tags.sparse)
 
     @property
-    def accepts_nan(self) -> bool:
+    def accepts_nan(self) -> bool:  # type: ignore[override]
         """Whether the classifier accepts missing values."""
         return self.classifier is not None and bool(get_tags(self.classifier).input_tags.allow_nan)
 

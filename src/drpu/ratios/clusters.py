@@ -141,8 +141,8 @@ class FrameLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
     only trees, frequent levels of categories, quantiles, scores of held-out positives and counts are sent.
     """
 
-    accepts_nan: ClassVar[bool] = True
-    accepts_sparse: ClassVar[bool] = False
+    accepts_nan = True
+    accepts_sparse = False
     engine: ClassVar[str]
 
     n_rounds: int = 200

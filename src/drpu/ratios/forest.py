@@ -23,9 +23,9 @@ class ForestRatio(RatioLearner):
     of 0 or 1 is moved inwards by 1/4 of the weight of one tree, so that odds are finite.
     """
 
-    accepts_nan: ClassVar[bool] = True
+    accepts_nan = True
     fits_in_threads: ClassVar[bool] = True
-    accepts_categories: ClassVar[bool] = True
+    accepts_categories = True
 
     n_trees: int = 150
     _: KW_ONLY

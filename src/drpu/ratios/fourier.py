@@ -42,7 +42,7 @@ class FourierRatio(RatioLearner):
     Random numbers and coefficients are kept, but no rows.
     """
 
-    accepts_sparse: ClassVar[bool] = False
+    accepts_sparse = False
     fits_in_threads: ClassVar[bool] = True
 
     n_features: int = 1000

@@ -23,7 +23,7 @@ from drpu.core.prior.groups import GroupPrior, GroupPriors
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
-from drpu.plots import RocDisplay, decision_at, fitted_of, prepared_counts
+from drpu.plots import RocDisplay, fitted_of, prepared_counts
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
 LISTED = 1000  # most rows in the list of rows to check
@@ -98,12 +98,6 @@ class ReportData:
         return found
 
     @property
-    def batch(self) -> float | None:
-        """Number of rows that this prior was estimated on, if it was."""
-        size: float | None = self.current._batch_size
-        return size
-
-    @property
     def cost(self) -> float:
         """False-positive cost that the page shows at first."""
         return float(self.current.cost_)
@@ -134,13 +128,6 @@ class ReportData:
         return min(max(1, flagged), self.rows)
 
     @property
-    def change(self) -> str | None:
-        """A verb for the change of the prior, if the intervals support one."""
-        if self.prior.low > self.train.high:
-            return "rose"
-        return "fell" if self.prior.high < self.train.low else None
-
-    @property
     def other_shift(self) -> bool:
         """Whether more than the prior seems to have changed."""
         return getattr(self.current, "shift_", "prior") == "other"
@@ -169,29 +156,22 @@ class ReportData:
     @cached_property
     def gain(self) -> Gain:
         """Share of the positives found by the share of the rows checked."""
-        return self.gain_at(self.prior, new=self.new)
-
-    def gain_at(self, prior: PriorEstimate, *, new: ScoreTails | None = None) -> Gain:
-        """The same at another prior."""
-        return gain_curve(self.fitted.tails, self.fitted.unlabeled_prior.value, prior, new=new)
+        return gain_curve(self.fitted.tails, self.fitted.unlabeled_prior.value, self.prior, new=self.new)
 
     def found_at(self, share: float) -> Budget:
         """Expected result of checking this share of the rows, without a threshold."""
         recall = float(np.interp(share, self.gain.share, self.gain.recall))
         return budget_outlook(recall, self.fitted.tails.n_positive, self.prior, share, np.nan)
 
-    def figure(self, name: str) -> Figure:
-        """An expected figure with its limits."""
-        return Figure(*(float(getattr(part, name)) for part in (self.expected, self.low, self.high)))
-
-    def figure_as_trained(self, name: str) -> Figure:
-        """The same at the current prior if the threshold of training were kept."""
-        return Figure(*(float(getattr(part, name)) for part in self._kept))
+    def figure(self, name: str, *, as_trained: bool = False) -> Figure:
+        """An expected figure with its limits; that of the threshold of training if it is kept."""
+        parts = self._as_trained if as_trained else (self.expected, self.low, self.high)
+        return Figure(*(float(getattr(part, name)) for part in parts))
 
     @cached_property
-    def _kept(self) -> tuple[Performance, Performance, Performance]:
+    def _as_trained(self) -> tuple[Performance, Performance, Performance]:
         pi = self.train.value
-        kept = decision_at(self.fitted, ratio_threshold(pi, pi, cost=self.cost))
+        kept = self.fitted.decision_above(ratio_threshold(pi, pi, cost=self.cost))
         rates = decision_rates(kept, self.fitted.unlabeled_prior.value, self.prepared)
         return expect(kept, self.fitted.unlabeled_prior, self.prior, cost=self.cost, rates=rates)
 

@@ -195,7 +195,7 @@ def _gain(data: ReportData) -> plots.Display:
 
 
 def _scores(data: ReportData) -> plots.Display:
-    cut = plots.decision_at(data.fitted, float(data.current.threshold_)).score
+    cut = data.fitted.decision_above(float(data.current.threshold_)).score
     return plots.ScoreDisplay.from_counts(data.fitted.tails, data.new, threshold=cut)
 
 

@@ -115,9 +115,10 @@ def lead(data: ReportData) -> str:
         return f"{found}, by a rough reading: more than the share of positives ({trained}) has changed."
     if not data.prior.identified:
         return f"{found}, but the data do not determine this number{_at_most(data.prior)}."
-    if data.change is None:
+    if data.prior.low <= data.train.high and data.prior.high >= data.train.low:
         return f"{found}. The share may be that of training ({trained}): the intervals overlap."
-    return f"{found}. The share of positives {data.change} from {trained} in training."
+    change = "rose" if data.prior.low > data.train.high else "fell"
+    return f"{found}. The share of positives {change} from {trained} in training."
 
 
 def period_sentences(data: ReportData) -> list[str]:
@@ -333,7 +334,7 @@ def expectations(data: ReportData) -> TextTable:
                 form(figure.value),
                 "" if math.isnan(figure.value) else f"{form(figure.low)} to {form(figure.high)}",
             )
-            for figure in (data.figure(name), data.figure_as_trained(name))
+            for figure in (data.figure(name), data.figure(name, as_trained=True))
         ]
         rows.append((name.replace("_", " "), meaning, *cells))
     return TextTable(("figure", "meaning", "adapted", "as trained"), rows, (2, 3), (1,))

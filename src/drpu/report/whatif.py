@@ -47,7 +47,8 @@ def whatif_json(data: ReportData) -> str:
 
 def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
-    threshold, answers = float(data.current.threshold_), getattr(data.current, "map_", None)
+    current = data.current
+    threshold, answers = float(current.threshold_), getattr(current, "map_", None)
     return {
         "cost": data.cost,
         "miss": data.amounts.miss,
@@ -55,7 +56,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, batch=data.batch, labels_at=data.current._label_prior()),
+            _known(data.prior, data.rows, batch=current._batch_size, labels_at=current._label_prior()),
             _known(data.train, data.rows),
             *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
         ],
@@ -116,8 +117,9 @@ class _Decisions:
         data, tails = self.data, self.data.fitted.tails
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
-        unlabeled, decision = data.fitted.unlabeled_prior, data.fitted.decision(score, math.exp(log_ratio))
-        rates = decision_rates(decision, unlabeled.value, data.prepared)
+        ratio = None if data.fitted.calibration is None else math.exp(log_ratio)
+        unlabeled = data.fitted.unlabeled_prior
+        rates = decision_rates(data.fitted.decision(score, ratio), unlabeled.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (unlabeled.low, unlabeled.high)]
         shown = min(score, float(tails.levels[-1]) + 1)
         return _short([shown, rates.recall, rates.wrong, *ends, *_others(rates)])

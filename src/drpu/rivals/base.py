@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, replace
 from importlib import import_module
+from types import NoneType
 from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import Tags, check_random_state
+from sklearn.utils import check_random_state
 
 from drpu._checks import check_fraction, check_real
 from drpu._codec import NotKept, Text, kept
@@ -29,8 +30,8 @@ from drpu.classifier.record import (
     try_rows,
 )
 from drpu.classifier.validation import Classes, check_rows, check_scenario, pair_pu, split_pu
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, ParameterError
+from drpu.core.prior.estimate import PriorEstimate, as_prior
+from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.functions.base import Function
 from drpu.networks.generative import ClassGenerators
 from drpu.ratios.base import ScoreLearner
@@ -53,6 +54,8 @@ class PURival(Parameters, PUClassifier):
     A subclass implements ``_intake``, ``_learn`` and ``decision_function``, and names its fitted
     numbers. Each row is treated alone: a row gets the same label in every batch.
     """
+
+    _own_prior: ClassVar[Any] = ()  # a value of ``prior`` that only this method has
 
     prior_: PriorEstimate
     model_: Function
@@ -130,7 +133,8 @@ class PURival(Parameters, PUClassifier):
     def _check_parameters(self) -> None:
         check_scenario(self.scenario)
         check_fraction("cost", self.cost)
-        check_prior_parameter("prior", self.prior)
+        if not (isinstance(self.prior, (str, NoneType)) and self.prior == self._own_prior):
+            check_prior_parameter("prior", self.prior)
 
     def _check_fitted(self) -> None:
         if not self.__sklearn_is_fitted__():
@@ -140,15 +144,6 @@ class PURival(Parameters, PUClassifier):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "classes_")
-
-    def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.classifier_tags.multi_class = False
-        # Rows with the smaller label are unlabeled, not negative.
-        tags.classifier_tags.poor_score = True
-        intake = self.model_ if hasattr(self, "model_") else self._intake()
-        tags.input_tags.sparse, tags.input_tags.allow_nan = intake.accepts_sparse, intake.accepts_nan
-        return tags
 
     # -- files ---------------------------------------------------------------------
 
@@ -192,7 +187,7 @@ RIVALS = {  # where each class is
 class RivalRecord(Record):
     """What a file keeps of one of the other PU methods."""
 
-    name: Annotated[str, Text(choices=RIVALS)]
+    name: Annotated[str, Text(pattern="|".join(RIVALS))]
     parameters: dict[str, Parameter]
     columns: Columns
     labels: Labels
@@ -257,6 +252,16 @@ class RivalRecord(Record):
     def module(self) -> Any:
         """What makes the torch module that the user gave."""
         return getattr(self.given, "module", self.given)
+
+
+def open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
+    """A prior at which both classes are present."""
+    checked = as_prior(name, prior)
+    if not 0 < checked.value < 1:
+        raise PriorError(
+            f"{name} must lie strictly between 0 and 1, got {checked.value!r}: both classes must be present."
+        )
+    return checked
 
 
 class PosteriorRival(PURival):

@@ -9,12 +9,10 @@ import numpy as np
 from sklearn.base import clone
 from sklearn.ensemble import ExtraTreesClassifier
 
-from drpu._checks import check_fraction
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import refuse_learnt
-from drpu.classifier.priors import check_prior_parameter, estimate_population, off_the_edge
-from drpu.classifier.validation import check_scenario
+from drpu.classifier.priors import estimate_population, off_the_edge
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.ratios.classifier import ClassifierRatio
 from drpu.ratios.crossfit import cross_fit, resolve_holdout
@@ -76,6 +74,7 @@ class ElkanNotoClassifier(PosteriorRival):
     True
     """
 
+    _own_prior = "elkan-noto"
     _numbers = {"constant_": (1e-300, 1.0), "_log_odds": (-1e3, 1e3)}  # noqa: RUF012
 
     classifier: Any = None
@@ -127,9 +126,3 @@ class ElkanNotoClassifier(PosteriorRival):
         if self.scenario == "single-sample":
             return min(share / prior, 1.0)
         return share / (share + prior * (1 - share))
-
-    def _check_parameters(self) -> None:
-        check_scenario(self.scenario)
-        check_fraction("cost", self.cost)
-        if not (isinstance(self.prior, str) and self.prior == "elkan-noto"):
-            check_prior_parameter("prior", self.prior)

@@ -14,12 +14,12 @@ from drpu._checks import check_choice, check_integer, check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
-from drpu.core.prior.estimate import PriorEstimate, as_prior
+from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import LOSSES, ShiftedRisk, sigmoid
-from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import Accepts
 from drpu.networks.generative import ClassGenerators, Game
-from drpu.rivals.base import ScoredRival
+from drpu.rivals.base import ScoredRival, open_prior
 
 MOST_STEPS, STEPS_A_ROW = 2000, 5  # steps="auto": fewer steps for few rows, to avoid overfitting
 LARGEST_BATCH = 128
@@ -138,7 +138,7 @@ class GenPUClassifier(ScoredRival):
         """
         self._check_fitted()
         other = copy(self)
-        other.test_prior = _open_prior("prior", prior)
+        other.test_prior = open_prior("prior", prior)
         seed = self.random_state if random_state is None else random_state
         other._train(other.test_prior, check_random_state(seed))
         return other
@@ -166,7 +166,7 @@ class GenPUClassifier(ScoredRival):
         )
         self.prior_ = population.prior
         given = self.test_prior
-        self._train(population.prior if given is None else _open_prior("test_prior", given), rng)
+        self._train(population.prior if given is None else open_prior("test_prior", given), rng)
 
     def _train(self, prior: PriorEstimate, rng: np.random.RandomState) -> None:
         """Fit the classifier to rows of both generators at this prior."""
@@ -213,7 +213,7 @@ class GenPUClassifier(ScoredRival):
         for strength in self.strengths:
             check_real("strengths", strength, low=0)
         if self.test_prior is not None:
-            _open_prior("test_prior", self.test_prior)
+            open_prior("test_prior", self.test_prior)
 
 
 class Generators(Accepts):
@@ -230,12 +230,3 @@ def _unless_auto(given: int | str, auto: int) -> int:
 def _fitting(rows: Rows, model: Accepts) -> Rows:
     """The rows, flattened if the classifier does not accept images."""
     return rows if model.accepts_nd or rows.ndim == 2 else rows.reshape(len(rows), -1)
-
-
-def _open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
-    checked = as_prior(name, prior)
-    if not 0 < checked.value < 1:
-        raise PriorError(
-            f"{name} must lie strictly between 0 and 1, got {checked.value!r}: both classes must be present."
-        )
-    return checked

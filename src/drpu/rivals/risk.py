@@ -16,9 +16,9 @@ from drpu.classifier.priors import Population, shifted_prior
 from drpu.classifier.validation import check_rows, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.risks import ShiftedRisk, get_loss
-from drpu.exceptions import ParameterError, PriorError
+from drpu.exceptions import ParameterError
 from drpu.ratios.base import ScoreLearner
-from drpu.rivals.base import ScoredRival
+from drpu.rivals.base import ScoredRival, open_prior
 
 # Training options of the default network of nnPU and PUa. The correction already prevents the overfitting
 # that early stopping is for, the unbiased risk on a few hundred held-out positives is too noisy to choose
@@ -295,11 +295,8 @@ class PUaClassifier(NNPUClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if self.test_prior is not None and not 0 < as_prior("test_prior", self.test_prior).value < 1:
-            raise PriorError(
-                f"test_prior must lie strictly between 0 and 1, got {self.test_prior!r}: "
-                "both classes must be present."
-            )
+        if self.test_prior is not None:
+            open_prior("test_prior", self.test_prior)
 
     def _check_one(self, X_test: Rows | None) -> None:
         if X_test is not None and self.test_prior is not None:

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 
 from drpu._arrays import softplus
-from drpu._checks import check_fraction, check_real
+from drpu._checks import check_real
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
-from drpu.classifier.priors import check_prior_parameter, estimate_population
-from drpu.classifier.validation import check_scenario
+from drpu.classifier.priors import estimate_population
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.risks import VariationalRisk
 from drpu.exceptions import ParameterError
@@ -81,6 +80,7 @@ class VPUClassifier(PosteriorRival, ScoredRival):
     True
     """
 
+    _own_prior = None
     _numbers = {"log_scale_": (-1e6, 1e6)}  # noqa: RUF012
 
     model: Any = "network"
@@ -115,10 +115,7 @@ class VPUClassifier(PosteriorRival, ScoredRival):
             self.log_scale_ = _scale_at(self.prior_.value, log_phi, mass)
 
     def _check_parameters(self) -> None:
-        check_scenario(self.scenario)
-        check_fraction("cost", self.cost)
-        if self.prior is not None:
-            check_prior_parameter("prior", self.prior)
+        super()._check_parameters()
         check_real("mixup", self.mixup, low=0)
         check_real("concentration", self.concentration, low=1e-3)
 

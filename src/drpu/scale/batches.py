@@ -212,7 +212,7 @@ def _check_classifier(classifier: Any) -> None:
             f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "
             "only their scores can be counted."
         )
-    classifier._check_fitted()
+    _ = classifier.fitted_  # raises if it is not fitted
 
 
 def _cluster(source: Any) -> Any:

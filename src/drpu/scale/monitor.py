@@ -16,16 +16,15 @@ from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.adapting import labels_of_training, read_counts
+from drpu.classifier.adapting import Findings, labels_of_training, read_counts
 from drpu.classifier.base import RatioClassifier
-from drpu.classifier.findings import Findings
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, LabelCount
-from drpu.core.tails import ScoreTails, TailsRecord
+from drpu.core.tails import KeptTails, ScoreTails
 from drpu.exceptions import ArtifactError, DataError, ParameterError
 from drpu.files.archive import open_archive, read_bytes, write_archive
 
@@ -146,7 +145,6 @@ class PriorMonitor:
                 f"classifier must be a DRPUClassifier or an AdaptedClassifier, "
                 f"got {type(classifier).__name__}."
             )
-        classifier._check_fitted()
         self.classifier = classifier
         self.window = None if window is None else check_integer("window", window, low=1)
         self.level = check_fraction("level", level)
@@ -208,19 +206,19 @@ class PriorMonitor:
         alarm = self.alarm.updated(batch.counts)
         fitted = self.classifier.fitted_
         matched = fitted.prior_of(tails, level=self.level)
-        read = read_counts(fitted, tails, matched, arrived=self._arrived(batches))
-        prior = read.decision.prior
+        test, columns, decision = read_counts(fitted, tails, matched, self._arrived(batches))
+        prior = decision.prior
         reading = PriorReading(
             when=self._seen + 1 if when is None else when,
             n=tails.n,
             prior=prior,
             moved=not prior.low <= self.classifier.test_prior_.value <= prior.high,
-            shift=read.test,
+            shift=test,
             alarm=alarm.raised,
-            moved_columns=read.moved_columns,
-            what_moved=read.decision.moved,
-            labels_at=read.decision.labels_at,
-            sources=read.decision.sources,
+            moved_columns=columns,
+            what_moved=decision.moved,
+            labels_at=decision.labels_at,
+            sources=decision.sources,
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
@@ -251,7 +249,7 @@ class PriorMonitor:
             The file. It appears complete or not at all.
         """
         record = MonitorRecord(
-            tuple(batch.counts.record() for batch in self._batches),
+            tuple(batch.counts for batch in self._batches),
             tuple(batch.labels for batch in self._batches),
             self._seen,
             self.window,
@@ -286,7 +284,7 @@ class PriorMonitor:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
             for counts, labels in zip(record.batches, record.labels, strict=True):
-                batch = Batch(classifier._own_counts(counts.tails(), None), labels)
+                batch = Batch(classifier._own_counts(counts, None), labels)
                 monitor._batches, monitor.tails = monitor._pushed(batch)
         except DataError as error:
             raise ArtifactError(f"{os.fspath(path)!r} does not fit this classifier: {error}") from error
@@ -351,7 +349,7 @@ def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, fl
 class MonitorRecord:
     """What a file keeps of a :class:`PriorMonitor`."""
 
-    batches: tuple[TailsRecord, ...]
+    batches: tuple[KeptTails, ...]
     labels: tuple[LabelCount | None, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None

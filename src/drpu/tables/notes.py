@@ -86,7 +86,7 @@ class Note(Kept):
     seven.
     """
 
-    code: Annotated[str, Text(choices=tuple(_TEXTS))]
+    code: Annotated[str, Text(pattern="|".join(_TEXTS))]
     column: str = ""  # the column, or an empty string if the note is about rows
     number: Annotated[float, Number(0)] = 0.0  # an AUC, a share or a count, depending on the code
 

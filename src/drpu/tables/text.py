@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.extmath import randomized_svd
 
-from drpu._codec import Array, kept
+from drpu._codec import POSITIVE, Array, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.core.shift.columns import Cells
 from drpu.exceptions import ArtifactError, DataError
@@ -54,7 +54,7 @@ class TextColumn(ColumnPlan):
 
     kind: ClassVar[str] = TEXT
     words: Annotated[IntArray, Array("w", dtype="int64", low=0, high=BUCKETS - 1)]
-    weights: Annotated[FloatArray, Array("w", above=0, high=100)]  # their weights for rarity
+    weights: Annotated[FloatArray, Array("w", low=POSITIVE, high=100)]  # their weights for rarity
     directions: Annotated[FloatArray, Array("wk", low=-2, high=2)]  # the projection
 
     def __post_init__(self) -> None:

@@ -36,17 +36,11 @@ def adapt(
     Examples
     --------
     drpu adapt fraud.drpu june.parquet
-
     drpu adapt fraud.drpu june.parquet --cost 0.8 --out june.drpu
-
     drpu adapt fraud.drpu june.parquet --false-alarm 5 --miss 200
-
     drpu adapt fraud.drpu june.parquet --budget 200
-
     drpu adapt fraud.drpu june.parquet --label fraud
-
     drpu adapt fraud.drpu june.parquet --audit to-label.csv --out june.drpu
-
     drpu adapt fraud.drpu year.parquet --by month --budget 50
     """
     if by is not None and out is not None:

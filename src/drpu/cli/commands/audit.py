@@ -57,9 +57,7 @@ def audit(
     Examples
     --------
     drpu audit fraud.drpu june.parquet --n 100 --out to-label.csv
-
     drpu audit fraud.drpu june.parquet --width 0.04 --keep id,amount --out to-label.csv
-
     drpu audit fraud.drpu year.parquet --by month --n 50 --out to-label.csv
     """
     if (n is None) == (width is None):
@@ -79,7 +77,7 @@ def audit(
         else:
             plan = classifier.plan_audit_by(X, by=loaded.groups(by), **options)
     rows = None if kept is None else kept.take(plan.rows)
-    write_table(out, beside(rows, plan.to_columns()), inputs=[saved.artifact, data], formulas=formulas)
+    write_table(out, beside(rows, plan.to_columns()), formulas=formulas)
     if by is None:
         names = ("n", "rows", "expected_width", "population", "level")
         facts = {name: getattr(plan, name) for name in names}
@@ -121,9 +119,7 @@ def evaluate(
     Examples
     --------
     drpu evaluate june.drpu june.parquet --audit to-label.csv
-
     drpu evaluate june.drpu checked.csv --label is_fraud --json
-
     drpu evaluate fraud.drpu year.csv --label is_fraud --by month
     """
     if (label is None) == (answers.audit is None):
@@ -178,7 +174,6 @@ def suspects(
     Examples
     --------
     drpu suspects fraud.drpu train.parquet --label fraud --out check.csv
-
     drpu suspects fraud.drpu train.csv --label fraud --n 20 --keep id,amount
     """
     from drpu import suspects as find
@@ -197,7 +192,7 @@ def suspects(
         return Result(values | {"suspects": columns})
     rows = None if kept is None else kept.take(columns["row"])
     answers = {f"drpu_{name}": column for name, column in columns.items()}
-    write_table(out, beside(rows, answers), inputs=[saved.artifact, data])
+    write_table(out, beside(rows, answers))
     lines = [str(found)] if out == PIPE else [str(found), f"{len(columns['row']):,} rows written to {out}"]
     return Result(values | {"out": out}, lines, aside=out == PIPE)
 

@@ -61,13 +61,9 @@ def fit(
     Examples
     --------
     drpu fit train.parquet --label fraud --scenario single-sample --drop id,date --out fraud.drpu
-
     drpu fit confirmed.csv --unlabeled everything.csv --out fraud.drpu
-
     drpu fit train.csv.gz --label y --sep ';' --encoding latin-1 --out y.drpu
-
     drpu fit train.csv --label checked --negative-label no --pos-label yes --out fraud.drpu
-
     drpu fit two-years.csv --label fraud --period month --scenario single-sample --out fraud.drpu
     """
     if (label is None) == (unlabeled is None):

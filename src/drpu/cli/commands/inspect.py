@@ -21,7 +21,6 @@ def inspect(
     Examples
     --------
     drpu inspect fraud.drpu
-
     drpu inspect fraud.drpu --json | jq .versions
     """
     from drpu.files.store import inspect_file
@@ -71,7 +70,6 @@ def verify(
     Examples
     --------
     drpu verify fraud.drpu
-
     drpu verify fraud.drpu --public-key team.pub --json
     """
     from drpu import verify as check

@@ -42,13 +42,9 @@ def predict(
     Examples
     --------
     drpu predict fraud.drpu june.parquet --adapt --cost 0.8 --out june-scored.parquet
-
     drpu predict fraud.drpu year.csv --by month --out year-scored.csv
-
     drpu predict fraud.drpu june.csv --prior 0.02 --keep id > june-scored.csv
-
     drpu predict fraud.drpu june.csv --adapt --budget 200 --explain 3 --out look-at.csv
-
     cat june.csv | drpu predict fraud.drpu - --adapt --json | jq .flagged
     """
     if (adapt or by is not None) and prior is not None:
@@ -82,7 +78,7 @@ def predict(
     values = (facts or standing(classifier)) | {"rows": n, "flagged": flagged, "out": out}
     if out == PIPE and output.json:
         return Result(values | {"answers": answers})
-    write_table(out, beside(kept, answers), inputs=[saved.artifact, data], formulas=formulas)
+    write_table(out, beside(kept, answers), formulas=formulas)
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
     if by is None:
         line += f"; share of positives {prior_text(classifier.test_prior_)}"

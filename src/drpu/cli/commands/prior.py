@@ -29,9 +29,7 @@ def prior(
     Examples
     --------
     drpu prior fraud.drpu april.csv may.csv june.csv
-
     drpu prior fraud.drpu year.parquet --by month --json
-
     drpu prior fraud.drpu year.parquet --by month --audit to-label.csv
     """
     if answers.audit is not None and (by is None or len(data) > 1):

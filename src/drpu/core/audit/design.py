@@ -24,6 +24,7 @@ from scipy.special import gammaln, ndtri, xlogy
 from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import fit_plateau, normal_scores
 from drpu.core.limits.exact import Figure, exact_limit
+from drpu.core.shift.matching import shares
 from drpu.core.tails import ScoreTails
 
 _GRID = 4096  # number of steps in the range of the weighted sum
@@ -110,12 +111,13 @@ class _Sample:
             near, far = far, 1.5 * far
         if near == 0 and self._as_large(0.0) <= tail:
             return float(self.weight @ (self.hits / self.sizes))
-        # The logarithm of the probability is nearly a parabola, so it needs fewer steps.
-        found = float(brentq(self._excess, near, far, args=(tail,), xtol=1e-3))
-        return float(self.weight @ self._likeliest(found))
 
-    def _excess(self, position: float, tail: float) -> float:
-        return math.log(max(self._as_large(position), 1e-12) / tail)
+        # The logarithm of the probability is nearly a parabola, so it needs fewer steps.
+        def excess(position: float) -> float:
+            return math.log(max(self._as_large(position), 1e-12) / tail)
+
+        found = float(brentq(excess, near, far, xtol=1e-3))
+        return float(self.weight @ self._likeliest(found))
 
     def _likeliest(self, position: float) -> FloatArray:
         return likeliest_shares(self.weight, self.hits, self.sizes, math.sinh(position))
@@ -232,7 +234,8 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
     order = np.argsort(scores, kind="stable")
     ranked = scores[order]
     spread = np.sqrt(np.maximum(posterior * (1 - posterior), floor))[order].cumsum()
-    parts = number_of_strata(n)
+    # as many strata as give several answers to each
+    parts = int(np.clip(round(0.7 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
     steps = max(parts - 1, 1)
     at = np.searchsorted(spread, spread[-1] * np.arange(1, steps) / steps)
     if parts > 1:  # a cut where the label changes: with a good score both sides are nearly pure
@@ -245,11 +248,6 @@ def make_strata(scores: FloatArray, posterior: FloatArray, n: int, highest_prior
     share = np.bincount(stratum, weights=posterior, minlength=len(cuts) + 1) / rows
     planned = allocate(rows, np.sqrt(np.maximum(share * (1 - share), floor)), n)
     return Strata(cuts, rows.astype(np.int64), planned, share)
-
-
-def number_of_strata(n: int) -> int:
-    """Number of strata for ``n`` answers, such that each has several answers."""
-    return int(np.clip(round(0.7 * math.sqrt(n)), 1, min(n, _MOST_STRATA)))
 
 
 def allocate(rows: IntArray, spread: FloatArray, n: int) -> IntArray:
@@ -326,7 +324,7 @@ def negative_growth(tails: ScoreTails, reference: ScoreTails, test_prior: float)
     if the score does not separate positives from unlabeled rows.
     """
     ratio = fit_plateau(reference)(normal_scores(reference))
-    samples = [_shares(reference.positive_counts), _shares(reference.counts), _shares(tails.counts)]
+    samples = [shares(reference.positive_counts), shares(reference.counts), shares(tails.counts)]
     at = min(max(test_prior, 0.02), 0.98)
     growth, gap, h = 1.0, 0.0, ratio
     for _ in range(_ROUNDS):
@@ -426,7 +424,3 @@ def combine_figures(figures: list[Figure]) -> Figure:
     down, up = (float(np.sqrt(((weight * side) ** 2).sum())) for side in (value - low, high - value))
     variance = float(weight**2 @ np.array([figure.variance for figure in figures]))
     return Figure(mean, max(mean - down, 0.0), min(mean + up, 1.0), variance)
-
-
-def _shares(counts: IntArray | FloatArray) -> FloatArray:
-    return np.asarray(counts / counts.sum(), dtype=np.float64)

@@ -32,26 +32,6 @@ _PULL = 1.0  # penalty of a share of 1, in areas under the curve times the root 
 # -- rates by cell -------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class LabellingRates:
-    """Rates of labelling in cells of some columns.
-
-    ``rates``: Share of the positives of each cell that is labelled, shrunk towards the common rate as far
-    as the answers allow, with limits that do not depend on the shrinkage.
-    ``spread``: Standard deviation of the log-odds of the rates over cells; 0 if the answers agree with
-    one rate.
-    """
-
-    rates: tuple[Figure, ...]
-    common: float  # the rate that cells are shrunk to
-    spread: float
-
-    @property
-    def values(self) -> FloatArray:
-        """The rates as an array."""
-        return np.array([rate.value for rate in self.rates])
-
-
 def inverse_weights(propensity: FloatArray) -> FloatArray:
     """Weights of labelled rows, with mean 1, under which they represent all positives."""
     weight = 1 / np.maximum(propensity, _LEAST * propensity.max())
@@ -66,14 +46,14 @@ def labelling_rates(
     *,
     weight: FloatArray | None = None,
     level: float = 0.95,
-) -> LabellingRates:
-    r"""Rates of labelling in each cell, from true labels of some unlabeled rows.
+) -> tuple[Figure, ...]:
+    r"""Share of the positives of each cell that is labelled, from true labels of some unlabeled rows.
 
     With a share :math:`s` of positives among the :math:`u` unlabeled rows of a cell and :math:`l` labelled
     rows, the rate is :math:`l / (l + u s)`. Its log-odds :math:`\log l - \log u s` are estimated in each
     cell, with the variance of both parts, and shrunk to their mean over cells as far as the
     variance between cells (DerSimonian and Laird) is no more than chance. A cell without labelled rows or
-    answers counts half of one.
+    answers counts half of one. The limits do not depend on the shrinkage.
     """
     w = np.ones(len(cell)) if weight is None else np.asarray(weight, dtype=np.float64)
     total = np.bincount(cell, weights=w, minlength=len(labelled))
@@ -99,11 +79,10 @@ def labelling_rates(
     low = expit(odds - np.hypot(np.maximum(-down, 0), chance))
     high = expit(odds + np.hypot(np.maximum(up, 0), chance))
     variance = (value * (1 - value)) ** 2 * noise
-    rates = tuple(
+    return tuple(
         Figure(float(v), float(min(a, v)), float(max(b, v)), float(s))
         for v, a, b, s in zip(value, low, high, variance, strict=True)
     )
-    return LabellingRates(rates, float(expit(common)), math.sqrt(between))
 
 
 def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]:

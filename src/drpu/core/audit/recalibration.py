@@ -22,7 +22,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import expit, log_expit, ndtri
 
-from drpu._codec import Kept, Number, kept
+from drpu._codec import POSITIVE, Kept, Number, kept
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.design import stratified_share
 from drpu.core.audit.results import Answers
@@ -52,7 +52,7 @@ class LogOddsMap(Kept):
     """
 
     intercept: float = 0.0
-    slope: Annotated[float, Number(above=0)] = 1.0
+    slope: Annotated[float, Number(low=POSITIVE)] = 1.0
     covariance: tuple[float, float, float] = (INTERCEPT_SPREAD**2, 0.0, SLOPE_SPREAD**2)
     information: tuple[float, float, float] = (0.0, 0.0, 0.0)
     n: Annotated[float, Number(0)] = 0.0  # number of answers, where those of older periods count less
@@ -117,14 +117,8 @@ def bounded_log_odds(probability: FloatArray) -> FloatArray:
     return np.asarray(np.log(p) - np.log1p(-p))
 
 
-def fit_map(
-    z: FloatArray,
-    positive: BoolArray,
-    *,
-    weight: FloatArray | None = None,
-    centre: LogOddsMap = TRAINED,
-) -> LogOddsMap:
-    r"""The map of largest posterior probability given the answers ``positive`` at the log-odds ``z``.
+def _posterior(z: FloatArray, positive: BoolArray, centre: LogOddsMap) -> tuple[LogOddsMap, float]:
+    r"""The posterior mode, and the logarithm of the probability of the answers (Laplace's approximation).
 
     With the centre :math:`(a_0, b_0)`, the negative logarithm of the prior density is
 
@@ -133,17 +127,9 @@ def fit_map(
 
     a normal density of the intercept, a gamma density of the slope with its mode at the centre, and the
     information :math:`I_0` of earlier answers. The sum with the logistic loss is strictly
-    convex and infinite at :math:`b = 0`, so there is one minimum, and its slope is positive. Weights have
-    no scale: together the answers count as many as their effective number.
+    convex and infinite at :math:`b = 0`, so there is one minimum, and its slope is positive.
     """
-    return _posterior(bounded(z), positive, _effective(weight, len(z)), centre)[0]
-
-
-def _posterior(
-    z: FloatArray, positive: BoolArray, weight: FloatArray, centre: LogOddsMap
-) -> tuple[LogOddsMap, float]:
-    """The posterior mode, and the logarithm of the probability of the answers (Laplace's approximation)."""
-    objective = _Objective(z, np.asarray(positive, dtype=np.float64), weight, centre)
+    objective = _Objective(z, np.asarray(positive, dtype=np.float64), centre)
     at = np.array([centre.intercept, centre.slope])
     for _ in range(_STEPS):
         gradient, hessian = objective.derivatives(at)
@@ -161,7 +147,7 @@ def _posterior(
             float(at[0]),
             float(at[1]),
             information=objective.information(at),
-            n=float(weight.sum()) + centre.n,
+            n=len(z) + centre.n,
         )
     )
     gained = np.linalg.slogdet(_precision(found))[1] - np.linalg.slogdet(_precision(centre))[1]
@@ -174,19 +160,18 @@ class _Objective:
 
     z: FloatArray
     y: FloatArray
-    weight: FloatArray
     centre: LogOddsMap
 
     def value(self, at: FloatArray) -> float:
         eta = at[0] + at[1] * self.z
-        loss = -float(self.weight @ (self.y * log_expit(eta) + (1 - self.y) * log_expit(-eta)))
+        loss = -float((self.y * log_expit(eta) + (1 - self.y) * log_expit(-eta)).sum())
         away, ratio = self._away(at), at[1] / self.centre.slope
         loss += 0.5 * away[0] ** 2 / INTERCEPT_SPREAD**2 + (ratio - 1 - math.log(ratio)) / SLOPE_SPREAD**2
         return float(loss + 0.5 * away @ _matrix(self.centre.information) @ away)
 
     def derivatives(self, at: FloatArray) -> tuple[FloatArray, FloatArray]:
         p = expit(at[0] + at[1] * self.z)
-        miss = self.weight * (p - self.y)
+        miss = p - self.y
         gradient = np.array([miss.sum(), miss @ self.z])
         away, slope = self._away(at), self.centre.slope
         kept = _matrix(self.centre.information)
@@ -201,7 +186,7 @@ class _Objective:
         return new[0] + old[0], new[1] + old[1], new[2] + old[2]
 
     def _of_answers(self, p: FloatArray) -> tuple[float, float, float]:
-        v = self.weight * p * (1 - p)
+        v = p * (1 - p)
         return float(v.sum()), float(v @ self.z), float(v @ self.z**2)
 
     def _away(self, at: FloatArray) -> FloatArray:
@@ -217,20 +202,11 @@ def continued_map(
     one under which the new answers are most probable. Old answers are so forgotten where the map moves.
     """
     for z, positive in parts:
-        weight = np.ones(len(z))
         shares = _KEPT if centre.n > 0 and memory > 0 else _KEPT[:1]  # without earlier answers all are equal
         starts = [centre.remembered(memory * share) for share in shares]
-        found = [_posterior(bounded(z), positive, weight, start) for start in starts]
+        found = [_posterior(bounded(z), positive, start) for start in starts]
         centre = max(found, key=lambda pair: pair[1])[0]
     return centre
-
-
-def _effective(weight: FloatArray | None, n: int) -> FloatArray:
-    """Weights that sum to the effective number of answers."""
-    if weight is None or n == 0:
-        return np.ones(n)
-    share = np.asarray(weight, dtype=np.float64) / weight.sum()
-    return np.asarray(share / (share @ share))
 
 
 def _matrix(parts: tuple[float, float, float]) -> FloatArray:

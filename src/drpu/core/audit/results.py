@@ -23,6 +23,11 @@ class Answers:
     stratum: IntArray  # stratum of each row
     rows: FloatArray | IntArray  # number of rows in each stratum of the sample that was audited
 
+    @classmethod
+    def random(cls, positive: BoolArray) -> Answers:
+        """The answers of a simple random sample, which is one stratum."""
+        return cls(positive, np.zeros(len(positive), dtype=np.int64), np.array([len(positive)]))
+
     @property
     def weight(self) -> FloatArray:
         """Share of each stratum."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import betaln
 
 from drpu._checks import check_fraction
-from drpu._codec import Array, Number, Whole, kept
+from drpu._codec import POSITIVE, Array, Number, Whole, kept
 from drpu._typing import FloatArray
 from drpu.core.limits.exact import exact_limits
 from drpu.core.tails import ScoreTails
@@ -50,11 +50,11 @@ class PriorAlarm:
     customer.
     """
 
-    alpha: Annotated[float, Number(above=0, high=1)]
+    alpha: Annotated[float, Number(low=POSITIVE, high=1)]
     cell: Annotated[int, Whole(0)]  # rows in this cell or a higher one are above the threshold
-    value: Annotated[float, Number(above=0, high=1)]  # share of rows above it, with its limits
-    low: Annotated[float, Number(above=0, high=1)]
-    high: Annotated[float, Number(above=0, high=1)]
+    value: Annotated[float, Number(low=POSITIVE, high=1)]  # share of rows above it, with its limits
+    low: Annotated[float, Number(low=POSITIVE, high=1)]
+    high: Annotated[float, Number(low=POSITIVE, high=1)]
     evidence: Annotated[float, Number(0, math.inf)] = 0.0
     raised: bool = False
     rows: Annotated[float, Number(0)] = 0.0

@@ -29,6 +29,8 @@ _FEWEST = 8  # minimum number of rows of a range in the unlabeled and in the new
 MOST_VOTE = 25.0  # the chi-square of one column against a lambda is capped at this value
 PRIOR_VOTE = 30.0  # the same for a lambda outside the limits of the priors
 TOLERANCE = 8.0  # a lambda is possible if its sum of votes exceeds the smallest sum by at most this
+OTHER_SHIFT = 0.001  # below this p-value more than the prior is assumed to have changed
+LEAST_MISFIT = 0.01  # smallest share of changed rows: with many rows every difference is significant
 RARE = 1  # cell of the rare levels of a category
 _MOST_GROWTH = 40.0  # largest lambda that is tried
 # A limit between ranges is the mean of so many neighbouring values, so that no row decides it. The mean of an
@@ -171,6 +173,25 @@ def column_shifts(
         p_value, misfit = (1.0, 0.0) if fit is None else _test(fit, growth)
         found.append(ColumnShift(profile.name, min(1.0, p_value * len(profiles)), misfit))
     return sorted(found, key=lambda shift: -shift.misfit)
+
+
+def moved_columns(
+    profiles: Sequence[ColumnProfile],
+    counts: IntArray | None,
+    train_prior: PriorEstimate,
+    test_prior: PriorEstimate,
+) -> tuple[ColumnShift, ...]:
+    """Columns that changed more than a new prior explains, the largest change first.
+
+    Empty if the columns of the new rows were not counted, for example because rows have weights.
+    """
+    if counts is None or len(counts) != sum(profile.cells.n for profile in profiles):
+        return ()
+    found: dict[str, ColumnShift] = {}
+    for shift in column_shifts(profiles, counts, train_prior, test_prior):
+        if shift.p_value < OTHER_SHIFT and shift.misfit > LEAST_MISFIT:
+            found.setdefault(shift.name, shift)  # a category has several indicators
+    return tuple(found.values())
 
 
 @dataclass(frozen=True, slots=True)

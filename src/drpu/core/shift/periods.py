@@ -34,12 +34,12 @@ from scipy.special import expit, logit, ndtri
 from drpu._codec import Kept, Number, Whole, kept
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.shift.columns import OTHER_SHIFT
 from drpu.exceptions import DataError
 
 Moved: TypeAlias = Literal["prior", "other"]
 Kind: TypeAlias = Literal["guarded", "matched"]
 
-OTHER_SHIFT = 0.001  # below this p-value of the test of the scores more than the prior moved
 MOST_PERIODS = 6  # of a backtest
 FEWEST_LABELS = 10  # before a period that is read
 FEWEST_ROWS = 30  # in a period that is read
@@ -176,9 +176,7 @@ class Arrived:
         return self.now.labels / max(self.now.rows, 1.0)
 
 
-def labelled_reading(
-    now: LabelCount, before: LabelCount, train_prior: float, *, pooled: Pooled = POOLED
-) -> Reading:
+def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) -> Reading:
     r"""Move of the prior that the labelled shares of two samples show at a constant labelling rate.
 
     At a constant rate the share of labelled rows is the rate times the prior, so the priors have the ratio
@@ -189,7 +187,7 @@ def labelled_reading(
     pi = float(np.clip(train_prior, _EDGE, 1 - _EDGE))
     most = max(_MOST_READ, pi, (1 + now.share) / 2)  # noise may take the ratio of the shares beyond 1
     found = float(np.clip(pi * now.share / before.share, min(now.share, 1 - _EDGE), min(most, 1 - _EDGE)))
-    variance = now.noise + before.noise + pooled.rate_drift**2
+    variance = now.noise + before.noise + POOLED.rate_drift**2
     return Reading(odds_move(pi, found), variance / (1 - found) ** 2)
 
 
@@ -225,7 +223,7 @@ class Backtest(Kept):
     """
 
     periods: tuple[PastPeriod, ...]  # the past periods, in the order of time
-    kind: Literal["guarded", "matched"]  # the reading that explains the past moves better
+    kind: Kind  # the reading that explains the past moves better
     slope: float  # how far the prior moved when this reading moved by one
     spread: Annotated[float, Number(0)]
 
@@ -345,7 +343,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def late_periods(periods: Sequence[PastPeriod], *, pooled: Pooled = POOLED) -> int:
+def late_periods(periods: Sequence[PastPeriod]) -> int:
     """How many of the last periods have fewer labels than their rows suggest: labels may arrive late.
 
     The last d periods are compared with the backtest of those before them. d is the largest number of at
@@ -353,15 +351,11 @@ def late_periods(periods: Sequence[PastPeriod], *, pooled: Pooled = POOLED) -> i
     standard deviations below what is expected.
     """
     for late in range(min(_MOST_LATE, len(periods) - 3), 0, -1):
-        past = backtest_of(periods[:-late], pooled=pooled)
-        if all(_deviation(past, period) < _LATE for period in periods[-late:]):
+        past = backtest_of(periods[:-late])
+        pairs = [(period, past.reading(period)) for period in periods[-late:]]
+        if all(own.seen - read.move < _LATE * math.sqrt(read.variance + own.noise) for own, read in pairs):
             return late
     return 0
-
-
-def _deviation(past: Backtest, period: PastPeriod) -> float:
-    expected = past.reading(period)
-    return (period.seen - expected.move) / math.sqrt(expected.variance + period.noise)
 
 
 # -- the decision ----------------------------------------------------------------------------------
@@ -433,11 +427,7 @@ class PeriodDecision:
 
 
 def decide(
-    evidence: Evidence,
-    *,
-    backtest: Backtest | None = None,
-    arrived: Arrived | None = None,
-    pooled: Pooled = POOLED,
+    evidence: Evidence, *, backtest: Backtest | None = None, arrived: Arrived | None = None
 ) -> PeriodDecision:
     r"""Prior and labels of a period, moved only as far as there is support for it.
 
@@ -446,11 +436,15 @@ def decide(
     values, and labels that arrived are combined with it. Labels are moved by :func:`labels_move` if there
     is a backtest or if labels arrived, and otherwise stay as trained.
     """
-    train, reading = evidence.train, _reading_of_rows(evidence, backtest, pooled)
+    train = evidence.train
+    if evidence.moved == "prior":
+        reading = Reading(evidence.matched, _variance(evidence.adapted))
+    else:
+        reading = (backtest or backtest_of(())).reading(evidence)
     sources = ["rows"] if evidence.moved == "prior" or backtest is None else ["rows", "backtest"]
     late, known = False, 0.0 if arrived is None else arrived.share
     if arrived is not None and arrived.complete:
-        labels = labelled_reading(arrived.now, arrived.before, train.value, pooled=pooled)
+        labels = labelled_reading(arrived.now, arrived.before, train.value)
         late = labels.move - reading.move < _LATE * math.sqrt(labels.variance + reading.variance)
         reading = combine(reading, labels)
         sources.append("labels")
@@ -473,13 +467,6 @@ def decide(
         evidence.moved == "prior" and train.identified,
     )
     return PeriodDecision(evidence.moved, prior, labels_at, tuple(sources), late)
-
-
-def _reading_of_rows(evidence: Evidence, backtest: Backtest | None, pooled: Pooled) -> Reading:
-    """The move of the prior by the rows and the past."""
-    if evidence.moved == "prior":
-        return Reading(evidence.matched, _variance(evidence.adapted))
-    return (backtest or backtest_of((), pooled=pooled)).reading(evidence)
 
 
 def labels_move(evidence: Evidence, move: float) -> float:

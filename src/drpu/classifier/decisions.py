@@ -1,0 +1,348 @@
+"""Decisions of a fitted ratio: labels, probabilities, expected performance, and explanations of rows."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+from scipy.special import expit, logit
+from sklearn.exceptions import NotFittedError
+
+from drpu._checks import check_integer, check_real
+from drpu._typing import BoolArray, FloatArray, Rows
+from drpu.classifier.explain import REST, Reasons, column_names, column_parts, reasons_of
+from drpu.classifier.fitted import FittedRatio, ScoredRows
+from drpu.classifier.groups import without_period
+from drpu.classifier.record import PUClassifier
+from drpu.classifier.validation import check_rows
+from drpu.core.audit.labelling import Sensitivity, sensitivity
+from drpu.core.audit.recalibration import LogOddsMap, bounded_log_odds
+from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
+from drpu.core.diagnostics import Performance
+from drpu.core.limits.exact import Figure
+from drpu.core.performance import expect
+from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
+from drpu.exceptions import ParameterError
+from drpu.functions.base import LOG_LIMIT
+from drpu.tables.frames import is_frame, read_frame
+
+
+class RatioDecisions(PUClassifier):
+    """Decisions from a fitted ratio, the prior of the rows to classify, and a cost.
+
+    Each row is treated alone: a row gets the same label in every batch.
+    """
+
+    _fitted: FittedRatio | None = None
+
+    @property
+    def fitted_(self) -> FittedRatio:
+        """The stored part of training, without rows; raises ``NotFittedError`` before it."""
+        if self._fitted is None:
+            raise NotFittedError(
+                f"This {type(self).__name__} instance is not fitted yet: call fit or fit_pu first."
+            )
+        return self._fitted
+
+    @fitted_.setter
+    def fitted_(self, fitted: FittedRatio) -> None:
+        self._fitted = fitted
+
+    def __sklearn_is_fitted__(self) -> bool:
+        return self._fitted is not None
+
+    @property
+    @abstractmethod
+    def test_prior_(self) -> PriorEstimate:
+        """Prior of the rows to classify, which :meth:`predict` uses."""
+
+    @property
+    @abstractmethod
+    def cost_(self) -> float:
+        """False-positive cost in use."""
+
+    @property
+    def train_prior_(self) -> PriorEstimate:
+        """Prior of the training population."""
+        return self.fitted_.train_prior
+
+    @property
+    def prior_(self) -> PriorEstimate:
+        """Shorthand for ``test_prior_``, the prior that :meth:`predict` uses."""
+        return self.test_prior_
+
+    @property
+    def threshold_(self) -> float:
+        """Ratio above which a row is flagged."""
+        current, train = self._map(), self.fitted_.train_prior.value
+        if current is None:
+            return ratio_threshold(train, self._label_prior(), cost=self.cost_)
+        level = (logit(self.cost_) - current.intercept) / current.slope
+        return float(expit(level) / max(train, 1e-12))
+
+    @property
+    def classes_(self) -> np.ndarray[Any, Any]:
+        """The two labels of the training data, the positive one last."""
+        return self.fitted_.classes
+
+    def ratio(self, X: Rows) -> FloatArray:
+        """Density ratio p(x | positive) / p(x) relative to the training population.
+
+        It lies between 0 and 1 / training prior, and does not depend on the prior of the
+        rows to classify.
+        """
+        return self._below_ceiling(self._log_ratio(X))
+
+    def decision_function(self, X: Rows) -> FloatArray:
+        """Log of the ratio divided by the threshold: above 0 for flagged rows."""
+        return self._margin(self._log_ratio(X))
+
+    def predict(self, X: Rows) -> np.ndarray[Any, Any]:
+        """Label of each row, in the coding of the training labels; a tie is negative.
+
+        If the prior is not identified, its central value is used, and a warning says so, unless there was
+        the same one before, from ``fit`` or ``adapt``.
+        """
+        return self._labels(self.decision_function(X))
+
+    def predict_proba(self, X: Rows) -> FloatArray:
+        """Probability of each class under the current prior, in the order of ``classes_``."""
+        self._mention_prior()
+        posterior = self._posterior(self._log_ratio(X))
+        both = np.empty((len(posterior), 2))
+        both[:, 0], both[:, 1] = 1 - posterior, posterior
+        return both
+
+    def outputs(self, X: Rows) -> dict[str, np.ndarray[Any, Any]]:
+        """Label, probability of the positive class, ratio and score of each row, from one pass over them.
+
+        The score is that of ``decision_function``.
+        """
+        log_ratio = self._log_ratio(X)
+        margin = self._margin(log_ratio)
+        return {
+            "label": self._labels(margin),
+            "probability": self._posterior(log_ratio),
+            "ratio": self._below_ceiling(log_ratio),
+            "score": margin,
+        }
+
+    def _margin(self, log_ratio: FloatArray) -> FloatArray:
+        return np.asarray(log_ratio - self._log_threshold())
+
+    def _log_threshold(self) -> float:
+        threshold = self.threshold_
+        broken = 0.0 if np.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
+        return _finite_log(threshold) + broken
+
+    def _flags(self, scores: FloatArray) -> BoolArray:
+        """Whether rows are flagged, from the scores of the model for them."""
+        return np.asarray(self._margin(self.fitted_.log_ratio_of(scores)) > 0)
+
+    def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
+        self._mention_prior()
+        return self.classes_[(margin > 0).astype(np.intp)]
+
+    def _mention_prior(self) -> None:
+        """Warn if labels are made at a prior that is not identified, and nobody was told."""
+        if self._map() is None and self._labels_at() is None:
+            warn_if_not_identified(self.test_prior_, again=False)
+
+    def _posterior(self, log_ratio: FloatArray) -> FloatArray:
+        ratio, train = self._below_ceiling(log_ratio), self.fitted_.train_prior.value
+        current = self._map()
+        if current is None:
+            return ratio_posterior(ratio, train, self._label_prior())
+        return current.probability(bounded_log_odds(train * ratio))
+
+    def _map(self) -> LogOddsMap | None:
+        """Map of the trained log-odds from answers, if there were any."""
+        return None
+
+    def _labels_at(self) -> float | None:
+        """Prior at which labels are made, if it is not that of the rows."""
+        return None
+
+    def _label_prior(self) -> float:
+        at = self._labels_at()
+        return self.test_prior_.value if at is None else at
+
+    def _below_ceiling(self, log_ratio: FloatArray) -> FloatArray:
+        return np.minimum(np.exp(log_ratio), 1 / max(self.fitted_.train_prior.value, 1e-12))
+
+    def _log_ratio(self, X: Rows) -> FloatArray:
+        if isinstance(X, ScoredRows):
+            return self.fitted_.log_ratio_of(X.scores)
+        return self.fitted_.log_ratio(self._checked_rows(X))
+
+    def _checked_rows(self, X: Rows) -> Rows:
+        """Rows in the form that the model accepts; the column of periods of training is none of it."""
+        return check_rows(self, without_period(self, X)[1], model=self.fitted_.model)
+
+    # -- expected performance
+
+    @property
+    def _batch_size(self) -> float | None:
+        """Number of rows that the prior was estimated on; None if it was not estimated on new rows."""
+        return None
+
+    def expected_performance(self) -> Performance:
+        """Expected accuracy, precision, recall and cost at the current prior, without labels.
+
+        Computed from held-out positives and unlabeled training rows, which is valid if only the
+        prior has changed. The threshold is evaluated on counts that did not determine it.
+        """
+        return self._expected()[0]
+
+    def expected_range(self) -> tuple[Performance, Performance]:
+        """Lower and upper 95 % limit of each expected quantity.
+
+        They include the limits of both priors, the sampling error of the training counts and
+        that of the threshold. They hold for the population that new rows are drawn from.
+        """
+        return self._expected()[1:]
+
+    def _expected(self) -> tuple[Performance, Performance, Performance]:
+        ratio = self.threshold_ if self._made_by_counts() else None
+        decision = self.fitted_.decision(self._score_threshold(), ratio, self._batch_size)
+        return expect(decision, self.fitted_.unlabeled_prior, self.test_prior_, cost=self.cost_)
+
+    def _made_by_counts(self) -> bool:
+        """Whether the threshold on scores comes from a calibration on the training counts."""
+        return self.fitted_.calibration is not None
+
+    def _score_threshold(self) -> float:
+        """Score from which held-out rows count as flagged."""
+        threshold = self.threshold_
+        return threshold if np.isinf(threshold) else self.fitted_.score_above(self._log_threshold())
+
+    def uncertain(self, X: Rows) -> BoolArray:
+        """Rows whose label changes within the interval of the current prior.
+
+        The uncertainty of the training prior is not taken into account.
+        """
+        prior, train = self.test_prior_, self.fitted_.train_prior.value
+        level = self._log_ratio(X)
+        ends = [_finite_log(ratio_threshold(train, end, cost=self.cost_)) for end in (prior.high, prior.low)]
+        return np.asarray((level > ends[0]) & (level <= ends[1]))
+
+    def expected_bill(self, rows: float = 1.0) -> Figure:
+        """Expected cost of classifying ``rows`` rows, in the unit of the two amounts.
+
+        Needs a cost that was given as :class:`drpu.Costs`.
+        """
+        costs = self.cost_
+        if not isinstance(costs, Costs):
+            raise ParameterError(
+                f"expected_bill needs the cost as two amounts, got cost={float(costs):g}: pass "
+                "cost=Costs(false_alarm=5, miss=200) to adapt or at_prior."
+            )
+        unit = check_real("rows", rows, low=0.0) * (costs.false_alarm + costs.miss)
+        value, low, high = (
+            unit * float(figures.cost) for figures in (self.expected_performance(), *self.expected_range())
+        )
+        return Figure(value, min(low, value), max(high, value))
+
+    def sensitivity(self, k: float) -> Sensitivity:
+        """Bounds of the training prior and of the flagged rows if some positives are labelled more often.
+
+        Parameters
+        ----------
+        k : float
+            At least 1: the rate at which any positive is labelled differs from the mean rate by a factor
+            from 1/k to k.
+
+        Returns
+        -------
+        sensitivity : Sensitivity
+            Both figures as estimated, and their bounds over all such rates.
+        """
+        fitted = self.fitted_
+        share, prior = fitted.labelled_fraction, fitted.train_prior.value
+        return sensitivity(
+            fitted.cell_probability(),
+            k=check_real("k", k, low=1.0, high=1e6),
+            weight=np.asarray(fitted.tails.counts, dtype=np.float64),
+            rate=min(share / prior, 1.0) if prior > 0 else 0.0,
+            cost=float(self.cost_),
+        )
+
+    # -- explanations
+
+    def contributions(self, X: Rows) -> Any:
+        """How much each column adds to the score of each row, for models with trees.
+
+        These are the contributions that LightGBM computes (Shapley values of its trees). For the
+        default they are averaged over its members with their weights, for ``"boosted"`` over the folds.
+
+        Parameters
+        ----------
+        X : rows of shape (n, d)
+            Rows to explain.
+
+        Returns
+        -------
+        contributions : ndarray of shape (n, d + 1), or a frame like ``X``
+            One column for each column of ``X`` in the order of training (zeros for identifiers, which
+            were left out), and a last column with everything else, ``(rest)``. For ``model="boosted"``
+            that is the score of an average row. For the default, it also contains the score of the smooth
+            member, which cannot be divided among the columns. The sum of a row is its score: the
+            log-ratio before calibration. Where the log-ratio is not
+            linear in the output of the trees, as for a forest, contributions are scaled to it.
+
+        Raises
+        ------
+        ParameterError
+            If the model has no trees: use ``model="boosted"`` or the default.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+        >>> clf.contributions(X[:3]).shape
+        (3, 2)
+        """
+        parts = column_parts(self, X)
+        if not is_frame(X):
+            return parts
+        source = read_frame(X).columns
+        columns = dict(zip([*column_names(self, parts), REST], parts.T, strict=True))
+        table = nw.from_dict(columns, backend=source.implementation).to_native()
+        index = nw.maybe_get_index(source)
+        if index is not None:  # frames of pandas
+            table.index = index
+        return table
+
+    def reasons(self, X: Rows, n: int = 3) -> list[Reasons]:
+        """The columns that speak most for and against each row, from :meth:`contributions`.
+
+        Parameters
+        ----------
+        X : rows of shape (n_rows, d)
+            Rows to explain.
+        n : int, default=3
+            Most columns that are named for each side.
+
+        Returns
+        -------
+        reasons : list of Reasons
+            One for each row, with the attributes ``favour`` and ``against``.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
+        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+        >>> clf.reasons(X[:1])[0].favour[0][0]
+        'column 0'
+        """
+        return reasons_of(self, X, check_integer("n", n, low=1))
+
+
+def _finite_log(threshold: float) -> float:
+    """Log of a threshold; finite if there is only one class, so that the ranking is kept."""
+    infinite = np.isinf(threshold)
+    return float(np.copysign(2 * LOG_LIMIT, threshold) if infinite else np.log(threshold))
