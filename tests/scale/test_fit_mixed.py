@@ -47,11 +47,11 @@ def fit_spark(spark):
     return DRPUClassifier(model, holdout=0.2, **SETTINGS).fit(frame, y="label")
 
 
-@pytest.fixture(scope="module", params=["dask", "spark"])
+@pytest.fixture(scope="module", params=["client", "spark"])
 def fitted(request):
-    fit, engine = (fit_dask, "client") if request.param == "dask" else (fit_spark, "spark")
+    fit = fit_dask if request.param == "client" else fit_spark
     with pytest.warns(IdColumnWarning, match="'claim'") as caught:
-        clf = fit(request.getfixturevalue(engine))
+        clf = fit(request.getfixturevalue(request.param))
     assert sum(w.category is IdColumnWarning for w in caught) == 1
     return clf
 

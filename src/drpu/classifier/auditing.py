@@ -385,7 +385,7 @@ def _recalibrated(
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
     tail = (1 - level) / 2
     found, share = recalibrate(
-        population, samples, centre=classifier._map() or TRAINED, memory=memory, tails=(tail, tail)
+        population, samples, centre=classifier.findings.map or TRAINED, memory=memory, tails=(tail, tail)
     )
     return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
 

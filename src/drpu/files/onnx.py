@@ -108,7 +108,7 @@ def _model(classifier: Any) -> Any:
     parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
-    current = classifier._map()
+    current = classifier.findings.map
     if current is None:
         threshold = _by_prior(graph, core, ratio)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -19,6 +19,7 @@ from drpu.ratios.clusters import MOST_LABELS, Counts, Part, Plan
 from drpu.tables.frames import read_frame
 from drpu.tables.summaries import TableSummary
 
+FAN = 16  # results added in one task
 MOST_SORTED = 50_000  # rows of a part that are sorted for quantiles
 
 Survey = tuple[Counts, TableSummary]
@@ -56,10 +57,8 @@ def survey(part: Any, place: int, columns: list[str], label: str) -> Survey:
 
 def add_surveys(parts: list[Survey]) -> Survey:
     """The sum of surveys."""
-    (labels, table), *more = parts
-    for other_labels, other_table in more:
-        labels, table = labels + other_labels, table + other_table
-    return labels, table
+    labels = [pair for own, _ in parts for pair in own]
+    return labels, sum((table for _, table in parts[1:]), parts[0][1])
 
 
 def join(pieces: list[Part]) -> Part:
@@ -140,10 +139,14 @@ def ranges(part: Part, cells: list[Cells]) -> tuple[IntArray, IntArray]:
 
 def add(parts: list[ScoreTails]) -> ScoreTails:
     """The sum of counts."""
-    total = parts[0]
-    for part in parts[1:]:
-        total = total + part
-    return total
+    return sum(parts[1:], parts[0])
+
+
+def in_tree(parts: list[Any], add: Callable[[list[Any]], Any]) -> Any:
+    """The task that adds up all parts; each task adds a few, so that no worker holds all of them."""
+    while len(parts) > 1:
+        parts = [add(parts[i : i + FAN]) for i in range(0, len(parts), FAN)]
+    return parts[0]
 
 
 LOCK = "drpu-lightgbm"  # concurrent fits would wait for each other's sockets forever

@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,6 @@ from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import DATE, NUMBER
 
 ATTEMPTS = 3  # to train trees, after a worker was lost
-FAN = 16  # results added in one task
 
 
 @dataclass(eq=False, repr=False)
@@ -189,9 +189,7 @@ class _DaskRows:
     def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         shared, levels = (self.client.scatter(one, broadcast=True, hash=False) for one in (function, empty))
         counts = [self.client.submit(tasks.count, part, shared, fold, levels) for part in self.parts]
-        while len(counts) > 1:
-            counts = [self.client.submit(tasks.add, counts[i : i + FAN]) for i in range(0, len(counts), FAN)]
-        total: ScoreTails = counts[0].result()
+        total: ScoreTails = tasks.in_tree(counts, partial(self.client.submit, tasks.add)).result()
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
@@ -216,9 +214,7 @@ def _survey(client: Any, frame: Any, columns: list[str], label: str) -> tuple[Co
     open_ = [name for name in columns if name not in plain]
     parts = frame[[*open_, label]].to_delayed()
     found = [delayed(tasks.survey)(part, k, open_, label) for k, part in enumerate(parts)]
-    while len(found) > 1:
-        found = [delayed(tasks.add_surveys)(found[i : i + FAN]) for i in range(0, len(found), FAN)]
-    labels, table = client.compute(found[0]).result()
+    labels, table = client.compute(tasks.in_tree(found, delayed(tasks.add_surveys))).result()
     summaries = {name: table.columns[name] if name in open_ else ColumnSummary.of_kind(plain[name])
                  for name in columns}  # fmt: skip
     return labels, TableEncoder.of_summaries(summaries)
