@@ -80,23 +80,27 @@ def fitted(task: Task, X: Any, label: Any) -> tuple[Any, Task]:
         booster = lightgbm.train(settings, lightgbm.Dataset(X, label), task["rounds"])
         return lambda rows: booster.predict(rows, num_threads=1), {"rounds": task["rounds"]}
     from drpu import DRPUClassifier
-    from drpu.functions.average import Average
-    from drpu.functions.trees import BoostedFunction
 
     model = "auto" if task["model"] == "before" else task["model"]
     clf = DRPUClassifier(
         model, scenario="single-sample", n_jobs=task.get("n_jobs"), random_state=task["draw"]
     ).fit(X, label)
+    if task["model"] == "before":  # of an older version, only public names are used
+        return clf.decision_function, {"rounds": 0, "prior": clf.prior_.value}
+    return Scores(clf), _facts(clf)
+
+
+def _facts(clf: Any) -> Task:
+    from drpu._codec import encode
+    from drpu.functions.average import Average
+    from drpu.functions.trees import BoostedFunction
+
     first = clf.model_.functions[0]
     members = first.members if isinstance(first, Average) else (first,)
     took = [member.n_rounds for member in members if isinstance(member, BoostedFunction)]
     facts: Task = {"rounds": max(took, default=0), "described": clf.model_.describe()}
     facts |= {"prior": clf.prior_.value, "levels": len(clf.tails_.levels)}
-    if hasattr(clf, "fitted_"):  # older versions do not have it
-        from drpu._codec import encode
-
-        facts |= {"state_bytes": _size(encode(clf.fitted_))}
-    return Scores(clf), facts
+    return facts | {"state_bytes": _size(encode(clf.fitted_))}
 
 
 class Scores:

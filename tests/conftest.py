@@ -1,4 +1,4 @@
-"""One Hypothesis profile for all tests: the same examples in every run. A command line in a folder."""
+"""One Hypothesis profile and one order for all tests: the same in every run. A command line in a folder."""
 
 import pytest
 from hypothesis import settings
@@ -7,6 +7,18 @@ collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests
 
 settings.register_profile("drpu", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("drpu")
+PROCESSES = ("spark", "client", "browser")  # fixtures that start processes, which takes seconds
+
+
+def pytest_collection_modifyitems(items):
+    """Put the tests that share such a fixture together and first, so that one worker starts it, once."""
+
+    def place(item):
+        given = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        asked = {*getattr(item, "fixturenames", ()), *(name for name in given if isinstance(name, str))}
+        return min((k for k, name in enumerate(PROCESSES) if name in asked), default=len(PROCESSES))
+
+    items.sort(key=place)
 
 
 @pytest.fixture

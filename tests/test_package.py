@@ -28,6 +28,7 @@ LATER = {"torch", "matplotlib", "dask", "pyspark", "polars"}  # needed by no fit
 
 # What a program may do, one after the other in one process, and the packages that are then still absent.
 STEPS = {
+    "import drpu._codec": HEAVY,
     "import drpu": HEAVY,
     "drpu.exceptions.DRPUError": HEAVY,
     "dir(drpu); drpu.__version__; from drpu import exceptions": HEAVY,
@@ -35,7 +36,8 @@ STEPS = {
     "estimate_prior([3.0, 4.0, 5.0] * 20, [0.0] * 60 + [3.0, 4.0, 5.0] * 20)": HEAVY,
     "from drpu import BoostedRatio, KernelRatio, NetworkRatio": LATER | {"lightgbm"},
     "NetworkRatio(hidden=(3,)).get_params()": LATER | {"lightgbm"},
-    "from drpu import AdaptedClassifier, DRPUClassifier, load, save, verify": LATER,
+    "from drpu import AdaptedClassifier, DRPUClassifier, load, save, verify": LATER | {"lightgbm"},
+    "verify(sys.argv[1])": LATER | {"lightgbm"},  # a file with trees
     "[DRPUClassifier(name).__sklearn_tags__() for name in ('kernel', 'auto')]": LATER,
     "from drpu import UPUClassifier, NNPUClassifier, PUaClassifier, PULDClassifier": LATER,
     "from drpu import ElkanNotoClassifier, VPUClassifier, GenPUClassifier": LATER,
@@ -45,11 +47,14 @@ STEPS = {
 
 
 @pytest.fixture(scope="module")
-def brought_in():
+def brought_in(tmp_path_factory):
     """The heavy packages that a new process has imported after each step."""
+    path = tmp_path_factory.mktemp("package") / "trees.drpu"
+    X, y = drpu.make_gaussian_pu(200, 300, separation=4, random_state=0).X_y()
+    drpu.save(drpu.DRPUClassifier(drpu.BoostedRatio(n_rounds=3), holdout=2, random_state=0).fit(X, y), path)
     tell = f"print(*[name for name in {sorted(HEAVY)!r} if name in sys.modules])"
     code = "\n".join(["import sys", *(f"{step}\n{tell}" for step in STEPS)])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     return dict(zip(STEPS, map(str.split, done.stdout.splitlines()), strict=True))
 
 

@@ -33,8 +33,7 @@ def auc(fitted, seed=99):
     return roc_auc_score(y, fitted.decision_function(X))
 
 
-@pytest.mark.parametrize("scenario", ["single-sample", "case-control"])
-@pytest.mark.parametrize("model", ["auto", "kernel"])
+@pytest.mark.parametrize(("model", "scenario"), [("auto", "single-sample"), ("kernel", "case-control")])
 def test_without_known_negatives_nothing_changes(model, scenario):
     X, _, label = draw(0, 600)
     plain = clf(model, scenario=scenario).fit(X, label.astype(int))
@@ -71,7 +70,7 @@ def test_biased_negatives_do_not_harm_the_ranking():
 
 @pytest.mark.parametrize("model", ["auto", "boosted"])
 def test_a_blend_is_saved_exported_and_explained(model, tmp_path):
-    X, y, label = draw(1)
+    X, y, label = draw(1, 600)
     codes = np.where(label, 1, np.where(~y, -1, 0))
     fitted = clf(model).fit(X, codes, negative_label=-1)
     assert isinstance(fitted.model_.functions[0], Blend)

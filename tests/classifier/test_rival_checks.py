@@ -23,13 +23,13 @@ _RESAMPLED = (
     "folds, batches and kernel means draw rows, so a row of weight 2 is not the same as that row twice"
 )
 SMALL = [  # each is fitted a hundred times: what is slow by default is small
-    UPUClassifier(SMOOTH),
-    *(TINY[name] for name in ("nnpu", "pua", "puld", "vpu", "genpu")),
-    ElkanNotoClassifier(ExtraTreesClassifier(5, min_samples_leaf=2)),
+    TINY[name] for name in ("upu", "nnpu", "pua", "puld", "vpu", "genpu", "elkan-noto")
 ]
 OTHER_SETTINGS = [
     *(type(rival)() for rival in SMALL),
-    *(TINY[name] for name in ("upu-squared", "nnpu-network", "elkan-noto")),
+    *(TINY[name] for name in ("upu-squared", "nnpu-network")),
+    UPUClassifier(SMOOTH),
+    ElkanNotoClassifier(ExtraTreesClassifier(5, min_samples_leaf=2)),
     UPUClassifier(TINY["upu"].model, prior="km2", scenario="single-sample"),
 ]
 

@@ -150,9 +150,10 @@ def test_rows_of_an_audit_that_are_not_counted_are_refused(clf, tmp_path):
 
 def test_estimators_that_are_read_start_no_processes(data):
     X, y = data.X_y()
-    forest = RandomForestClassifier(2, n_jobs=64, random_state=0)
-    bags = BaggingClassifier(make_pipeline(RobustScaler(), KNeighborsClassifier(n_jobs=64)), 2, n_jobs=64)
-    found = read_estimators(write_estimators([forest.fit(X, y), bags.fit(X, y)]))
+    forest = RandomForestClassifier(2, random_state=0).fit(X, y)
+    bags = BaggingClassifier(make_pipeline(RobustScaler(), KNeighborsClassifier(n_jobs=64)), 2).fit(X, y)
+    forest.n_jobs = bags.n_jobs = 64  # after the fit, which would start them
+    found = read_estimators(write_estimators([forest, bags]))
     values = [part.n_jobs for part in estimators._parts(found) if hasattr(part, "n_jobs")]
     assert len(values) > 4
     assert set(values) == {None}

@@ -310,15 +310,6 @@ def test_sizes_are_bounded(path):
         verify(path, max_bytes=0)
 
 
-def test_a_newer_scikit_learn_is_named_where_reading_fails(path, monkeypatch):
-    monkeypatch.setattr("drpu.files.archive._versions", lambda: {"scikit-learn": "999.1"})
-    rewritten(path, encode(classifier(share=0.125).record()))
-    with pytest.raises(ArtifactError, match=r"written with scikit-learn 999\.1"):
-        load(path)
-    save(classifier(), path)
-    load(path)
-
-
 def test_loading_in_threads_leaves_the_filters_of_warnings_alone(path):
     save(classifier(), path)
     before = list(warnings.filters)

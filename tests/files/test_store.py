@@ -12,7 +12,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from torch import nn
 
 from benchmarks._fuzz import repacked, unpacked
-from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, load, make_gaussian_pu, save
+from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, load, make_gaussian_pu, save, verify
 from drpu.exceptions import ArtifactError, DataTypeError, ParameterError
 
 # Networks trained for a few seconds separate weakly; the warning is not tested here.
@@ -127,19 +127,31 @@ def test_adaptations_are_saved_too(toy, kernel, tmp_path):
     assert back.adapt(toy.test).prior_ == adapted.prior_
 
 
-def test_another_process_finds_the_same_prior_and_labels(toy, kernel, path, tmp_path):
+ANOTHER_PROCESS = """
+import sys
+import numpy as np
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+import drpu
+
+kernel, rows, out = sys.argv[1:]
+X, y = drpu.make_gaussian_pu(60, 200, prior=0.4, separation=3, random_state=0).X_y()
+model = drpu.KernelRatio(n_centres=8, width=1.0, ridge=0.1)
+pipe = make_pipeline(StandardScaler(), drpu.DRPUClassifier(model, holdout=2, random_state=0)).fit(X, y)
+drpu.save(pipe, out)  # nothing else of drpu has been imported
+X = np.load(rows)
+june = drpu.load(kernel).adapt(X)
+print(repr(june.prior_.value), june.predict(X).tolist())
+"""
+
+
+def test_another_process_saves_a_pipeline_and_finds_the_same_prior_and_labels(toy, kernel, path, tmp_path):
     np.save(tmp_path / "rows.npy", toy.test)
-    script = (
-        "import sys, numpy as np; from drpu import load;"
-        "X = np.load(sys.argv[2]); june = load(sys.argv[1]).adapt(X);"
-        "print(repr(june.prior_.value), june.predict(X).tolist())"
-    )
+    files = [path, tmp_path / "rows.npy", tmp_path / "pipe.drpu"]
     out = subprocess.run(
-        [sys.executable, "-c", script, path, tmp_path / "rows.npy"],
-        capture_output=True,
-        text=True,
-        check=True,
+        [sys.executable, "-c", ANOTHER_PROCESS, *files], capture_output=True, text=True, check=True
     )
+    assert verify(files[2], trusted=True).kind == "Pipeline"
     value, _, labels = out.stdout.partition(" ")
     here = kernel.adapt(toy.test)
     assert_allclose(float(value), here.prior_.value, rtol=1e-12)

@@ -1,7 +1,5 @@
 """Classifiers of mixed tables, and pipelines, are saved and loaded without a change."""
 
-import subprocess
-import sys
 import warnings
 import zipfile
 
@@ -17,6 +15,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
 import drpu
+from codec_laws import same
 from drpu import DRPUClassifier, count_batches, load, save, score_batches
 from drpu.exceptions import ArtifactError, DataTypeError, KeptValuesWarning, ParameterError
 
@@ -61,7 +60,7 @@ def test_a_saved_table_is_read_as_before_and_the_values_kept_are_named(clf, tmp_
     with pytest.warns(KeptValuesWarning, match=r"'ward' \(4\)"):
         save(clf, path)
     again = load(path)
-    assert again.table_ == clf.table_
+    assert same(again.table_, clf.table_)
     for rows in (JUNE, JUNE.drop(columns="visit")[["day", "ward", "temperature"]]):
         assert_array_equal(again.predict_proba(rows), clf.predict_proba(JUNE))
     assert "V0-" not in manifest(path)
@@ -236,16 +235,3 @@ def test_steps_of_unknown_types_are_refused_by_name_unless_asked_for(tmp_path):
     save(pipe, tmp_path / "pipe.drpu", keep_rows=True)
     rows = JUNE[["temperature"]]
     assert_array_equal(load(tmp_path / "pipe.drpu", trusted=True).predict(rows), pipe.predict(rows))
-
-
-def test_a_pipeline_is_saved_by_a_process_that_has_imported_nothing_else(tmp_path):
-    script = (
-        "import sys, drpu, numpy as np; from sklearn.pipeline import make_pipeline;"
-        "from sklearn.preprocessing import StandardScaler;"
-        "X, y = drpu.make_gaussian_pu(60, 200, prior=0.4, separation=3, random_state=0).X_y();"
-        "model = drpu.KernelRatio(n_centres=8, width=1.0, ridge=0.1);"
-        "pipe = make_pipeline(StandardScaler(), drpu.DRPUClassifier(model, random_state=0)).fit(X, y);"
-        "drpu.save(pipe, sys.argv[1])"
-    )
-    subprocess.run([sys.executable, "-c", script, tmp_path / "pipe.drpu"], check=True)
-    assert drpu.verify(tmp_path / "pipe.drpu", trusted=True).kind == "Pipeline"

@@ -306,7 +306,6 @@ KERNELS = {
     "centroids": KernelRatio(),
     "features": KernelRatio("features", n_centres=60),
     "rows": KernelRatio("rows", n_centres=60),
-    "paper": KernelRatio("rows", n_centres=50, constant=False, standardize=False),
     "fixed": KernelRatio(width=1.0, ridge=0.1, n_centres=30),
 }
 BOOSTED = {

@@ -211,7 +211,8 @@ def test_the_risk_without_labels_chooses_among_candidates_with_all_trials():
 @pytest.mark.parametrize("level", configs.LADDER)
 def test_levels_of_effort_are_run_with_the_network_of_the_library(level, tmp_path):
     made = recipe(level, "drpu", small())
-    tiny = replace(made, options=made.options | {"hidden": (2,), "epochs": 1, "students": 1})
+    smallest = SMALLEST | {"students": 1, "average_views": False}
+    tiny = replace(made, options=made.options | smallest)
     run_job(Job("effort", small(), tiny, (0,)), bytes_of(fake_images()), Options(out=tmp_path, device="cpu"))
     (result,) = read_results(tmp_path)
     assert result["flavour"] == level

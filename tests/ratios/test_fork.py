@@ -36,5 +36,5 @@ sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) % 256)
 
 def test_a_forked_child_predicts():
     networks = "networks" if importlib.util.find_spec("torch") else "none"
-    environment = os.environ | {"OMP_NUM_THREADS": "4"}
+    environment = os.environ | {"OMP_NUM_THREADS": "4", "OMP_WAIT_POLICY": "passive"}
     subprocess.run([sys.executable, "-c", SCRIPT, networks], check=True, env=environment)

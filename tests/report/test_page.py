@@ -19,6 +19,7 @@ from sklearn.exceptions import NotFittedError
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
 from drpu.core.shift.periods import PastPeriod, backtest_of
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
+from drpu.functions.folds import Folds
 from drpu.plots import GainDisplay
 from drpu.report import render_report, write_report
 
@@ -35,6 +36,7 @@ class Links(HTMLParser):
 
 
 def test_nothing_is_fetched(page):
+    assert "past periods" not in page  # there are none
     links = Links()
     links.feed(page)
     assert all(link.startswith(("#", "data:")) for link in links.fetched)
@@ -206,7 +208,6 @@ def test_the_backtest_is_a_section_of_the_page(classifier):
     assert '<th scope="row">2026-04</th>' in section
     assert f"{np.exp(0.08):.2f} times" in section
     assert page.count('<svg id="backtest"') == 1
-    assert "past periods" not in render_report(classifier)
 
 
 def test_values_beside_the_rows_must_fit_them(classifier, data):
@@ -224,17 +225,14 @@ def test_a_caution_is_not_repeated(classifier, data):
     assert "plan_audit" not in page
 
 
-def test_groups_are_a_line_and_a_table(classifier, data):
-    page = render_report(classifier, data.test, by=np.repeat(["may", "<june>"], 300), by_name="month")
+def test_groups_are_a_line_and_a_table_and_long_names_keep_both_ends(classifier, data):
+    branches = np.repeat(["branch number 1", "<june>"], 300)
+    page = render_report(classifier, data.test, by=branches, by_name="month")
     assert "Share of positives by month" in page
     assert page.count("<svg ") == 9
     assert '<th scope="row">&lt;june&gt;</th><td class="number">300</td>' in page
-
-
-def test_long_names_of_groups_keep_both_ends(classifier, data):
-    page = render_report(classifier, data.test, by=np.repeat(["branch number 1", "branch number 2"], 300))
     assert ">branc…mber 1</text>" in page
-    assert '<th scope="row">branch number 2</th>' in page
+    assert '<th scope="row">branch number 1</th>' in page
 
 
 @pytest.mark.usefixtures("undrawn")
@@ -249,3 +247,17 @@ def test_writing_returns_the_classifier_of_the_page(classifier, data, tmp_path):
     assert june.cost == 0.8
     assert june.prior_ == classifier.adapt(data.test).prior_
     assert path.read_text().rstrip().endswith("</html>")
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_every_new_row_is_scored_once(classifier, data, monkeypatch):
+    plan = classifier.plan_audit(data.test, n=60, random_state=0)
+    audit = plan.answer(data.test_labels[plan.rows])
+    scored = []
+    once = Folds.fold_scores
+    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
+    months = np.repeat(["may", "june"], 300)
+    for options in ({}, {"by": months, "budget": 50, "audit": audit}):
+        scored.clear()
+        render_report(classifier, data.test, **options)
+        assert sum(scored) == 600

@@ -10,7 +10,6 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import Costs, DRPUClassifier
-from drpu.functions.folds import Folds
 from drpu.report import render_report
 from drpu.report.whatif import EXACT, FIGURES
 
@@ -31,30 +30,28 @@ def browser():
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
     with playwright.sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield browser
+        tab = browser.new_context(offline=True, accept_downloads=True).new_page()
+        tab.complaints = []
+        tab.on("console", lambda message: tab.complaints.append(message.text))
+        tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
+        yield tab
         browser.close()
 
 
 @pytest.fixture
 def open_page(browser, tmp_path):
-    """Open a page and collect its console messages."""
-    contexts = []
+    """Open a page in the one tab of the browser, which collects its console messages."""
 
-    def open_page(html, **options):
+    def open_page(html):
         path = tmp_path / "page.html"
         path.write_text(html, encoding="utf-8")
-        context = browser.new_context(offline=True, **options)
-        contexts.append(context)
-        tab = context.new_page()
-        tab.complaints = []
-        tab.on("console", lambda message: tab.complaints.append(message.text))
-        tab.on("pageerror", lambda error: tab.complaints.append(str(error)))
-        tab.goto(path.as_uri())
-        return tab
+        browser.complaints.clear()
+        browser.emulate_media(media="screen", color_scheme="light")
+        browser.set_viewport_size({"width": 1280, "height": 720})
+        browser.goto(path.as_uri())
+        return browser
 
-    yield open_page
-    for context in contexts:
-        context.close()
+    return open_page
 
 
 def shown(tab, name):
@@ -88,11 +85,19 @@ def test_sliders_move_the_numbers_to_what_python_gives(open_page, classifier, da
         slide(tab, "prior", prior)
         slide(tab, "cost", cost)
         assert_page_says(tab, classifier.at_prior(prior, cost=cost))
+    tab.fill("#prior-number", "0.0123")
+    assert_page_says(tab, classifier.at_prior(0.0123, cost=0.5))
+    tab.fill("#cost-number", "0.85")
+    tab.click("#as-found")
+    tab.fill("#cost-number", "0.85")  # at the prior that was found, with its interval and the batch
+    assert_page_says(tab, classifier.adapt(data.test, cost=0.85))
+    tab.click("#as-trained")
+    assert_page_says(tab, classifier.at_prior(classifier.prior_, cost=0.6))
     assert tab.complaints == []
 
 
-def test_marks_move_with_the_numbers(open_page, june_page):
-    tab = open_page(june_page)
+def test_marks_move_with_the_numbers(open_page, page):
+    tab = open_page(page)
     marks = ("scores-cut", "roc-cut", "gain-cut", "gain-checked", "outlook-cut")
 
     def places():
@@ -109,19 +114,8 @@ def test_marks_move_with_the_numbers(open_page, june_page):
     assert_allclose(places(), before, atol=0.01)
 
 
-def test_numbers_can_be_typed_and_put_back(open_page, classifier, data, june_page):
-    tab = open_page(june_page)
-    tab.fill("#prior-number", "0.0123")
-    assert_page_says(tab, classifier.at_prior(0.0123))
-    tab.click("#as-found")
-    assert_page_says(tab, classifier.adapt(data.test))
-    tab.fill("#cost-number", "0.85")  # at the prior that was found, with its interval and the batch
-    assert_page_says(tab, classifier.adapt(data.test, cost=0.85))
-    tab.click("#as-trained")
-    assert_page_says(tab, classifier.at_prior(classifier.prior_))
-
-
-def test_a_share_below_one_percent_can_be_chosen(open_page, classifier, data):
+@pytest.mark.usefixtures("undrawn")
+def test_a_share_below_one_percent_can_be_chosen(open_page, data):
     rare = DRPUClassifier("classifier", prior=0.004, random_state=0).fit(*data.X_y())
     tab = open_page(render_report(rare))
     assert float(tab.locator("#prior").get_attribute("max")) <= 0.02
@@ -133,27 +127,24 @@ def test_a_share_below_one_percent_can_be_chosen(open_page, classifier, data):
     assert tab.complaints == []
 
 
-@pytest.mark.parametrize(
-    ("box", "value", "words"),
-    [
+def test_values_that_cannot_be_are_refused_visibly(open_page, page):
+    tab = open_page(page)
+    before = tab.inner_text("#said")
+    for box, value, words in (
         ("prior-number", "1.2", "The share of positives must lie between 0 and 1, got 1.2"),
         ("prior-number", "-0.1", "The share of positives must lie between 0 and 1, got -0.1"),
         ("cost-number", "1", "The cost must lie between 0 and 1"),
         ("miss", "0", "An amount must be above 0"),
         ("budget", "2.5", "must be a whole number from 1 to 600"),
-    ],
-)
-def test_values_that_cannot_be_are_refused_visibly(open_page, page, box, value, words):
-    tab = open_page(page)
-    before = tab.inner_text("#said")
-    tab.fill(f"#{box}", value)
-    assert words in tab.inner_text("#refused")
-    assert tab.is_visible("#refused")
-    assert tab.locator(f"#{box}").get_attribute("aria-invalid") == "true"
-    assert tab.inner_text("#said") == before
-    tab.click("#as-found")
-    assert tab.inner_text("#refused") == ""
-    assert tab.locator(f"#{box}").get_attribute("aria-invalid") is None
+    ):
+        tab.fill(f"#{box}", value)
+        assert words in tab.inner_text("#refused")
+        assert tab.is_visible("#refused")
+        assert tab.locator(f"#{box}").get_attribute("aria-invalid") == "true"
+        assert tab.inner_text("#said") == before
+        tab.click("#as-found")
+        assert tab.inner_text("#refused") == ""
+        assert tab.locator(f"#{box}").get_attribute("aria-invalid") is None
 
 
 def test_the_confusion_table_holds_whole_rows_that_add_up(open_page, page):
@@ -168,8 +159,8 @@ def test_the_confusion_table_holds_whole_rows_that_add_up(open_page, page):
             assert int(low) <= count <= int(high)
 
 
-def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data, june_page):
-    tab = open_page(june_page)
+def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data, page):
+    tab = open_page(page)
     low, high = classifier.adapt(data.test).expected_range()
     words = tab.inner_text("#range-precision")
     assert words == f"{100 * low.precision:.1f}% to {100 * high.precision:.1f}%"
@@ -182,8 +173,9 @@ def test_ranges_stand_beside_the_expected_numbers(open_page, classifier, data, j
         assert least <= value <= most, name
 
 
-def test_the_number_really_flagged_is_counted(open_page, classifier, data, monkeypatch, june_page):
-    tab = open_page(june_page)
+@pytest.mark.usefixtures("undrawn")
+def test_the_number_really_flagged_is_counted(open_page, classifier, data, monkeypatch, page):
+    tab = open_page(page)
     assert shown(tab, "reallyFlagged") == (classifier.adapt(data.test).predict(data.test) == 1).sum()
     monkeypatch.setattr("drpu.report.whatif.NEW_ROWS", 200)  # then the page has some of the rows
     tab = open_page(render_report(classifier, data.test))
@@ -191,6 +183,7 @@ def test_the_number_really_flagged_is_counted(open_page, classifier, data, monke
     assert tab.inner_text("#out-reallyFlagged").startswith("about ")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_amounts_give_a_bill(open_page, classifier, data):
     costs = Costs(false_alarm=5, miss=200)
     tab = open_page(render_report(classifier, data.test, cost=costs))
@@ -202,6 +195,7 @@ def test_amounts_give_a_bill(open_page, classifier, data):
     )
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_budget_is_what_the_page_says_to_do(open_page, classifier, data):
     june = classifier.adapt(data.test)
     for budget, rows, answer in ((40, {"rows": 40}, "top 40 rows"), (0.05, {"share": 0.05}, "top 30 rows")):
@@ -212,21 +206,8 @@ def test_a_budget_is_what_the_page_says_to_do(open_page, classifier, data):
         assert_allclose(shown_range(tab, "budgetLift"), [found.lift.low, found.lift.high], rtol=0.01)
 
 
-def test_every_new_row_is_scored_once(classifier, data, monkeypatch):
-    plan = classifier.plan_audit(data.test, n=60, random_state=0)
-    audit = plan.answer(data.test_labels[plan.rows])
-    scored = []
-    once = Folds.fold_scores
-    monkeypatch.setattr(Folds, "fold_scores", lambda self, X: scored.append(len(X)) or once(self, X))
-    months = np.repeat(["may", "june"], 300)
-    for options in ({}, {"by": months, "budget": 50, "audit": audit}):
-        scored.clear()
-        render_report(classifier, data.test, **options)
-        assert sum(scored) == 600
-
-
-def test_costs_are_explained(open_page, classifier):
-    tab = open_page(render_report(classifier))
+def test_costs_are_explained(open_page, page):
+    tab = open_page(page)
     for cost, words in (
         (0.5, "a false alarm is as bad as a miss"),
         (0.8, "a false alarm is 4 times as bad as a miss"),
@@ -236,8 +217,8 @@ def test_costs_are_explained(open_page, classifier):
         assert tab.inner_text("#cost-words") == words
 
 
-def test_the_keyboard_is_enough(open_page, june_page):
-    tab = open_page(june_page)
+def test_the_keyboard_is_enough(open_page, page):
+    tab = open_page(page)
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.hasAttribute('download')")
     tab.keyboard.press("Tab")
@@ -285,13 +266,14 @@ def full_page(classifier, data):
         )  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [320, 400, 820, 1400])
-def test_nothing_scrolls_sideways(open_page, full_page, width):
-    tab = open_page(full_page, viewport={"width": width, "height": 800})
+def test_nothing_scrolls_sideways(open_page, full_page):
+    tab = open_page(full_page)
     outside = "!e.closest('svg') && e.getBoundingClientRect().right > innerWidth"
     wide = f"[...document.querySelectorAll('body *')].filter(e => {outside})"
-    assert tab.evaluate(f"{wide}.map(e => e.outerHTML.slice(0, 80))") == []
-    assert tab.evaluate("document.documentElement.scrollWidth") <= width
+    for width in (320, 400, 820, 1400):
+        tab.set_viewport_size({"width": width, "height": 800})
+        assert tab.evaluate(f"{wide}.map(e => e.outerHTML.slice(0, 80))") == []
+        assert tab.evaluate("document.documentElement.scrollWidth") <= width
     assert tab.complaints == []
 
 
@@ -310,7 +292,7 @@ def test_a_period_can_be_chosen(open_page, full_page):
 
 
 def test_the_list_of_rows_is_downloaded(open_page, full_page):
-    tab = open_page(full_page, accept_downloads=True)
+    tab = open_page(full_page)
     with tab.expect_download() as download:
         tab.click("a[download]")
     lines = Path(download.value.path()).read_text().splitlines()
@@ -319,19 +301,19 @@ def test_the_list_of_rows_is_downloaded(open_page, full_page):
 
 
 def test_light_dark_and_print_differ(open_page, page):
+    tab = open_page(page)
     ground = "getComputedStyle(document.body).backgroundColor"
-    light, dark = (open_page(page, color_scheme=scheme).evaluate(ground) for scheme in ("light", "dark"))
-    assert light != dark
-    tab = open_page(page, color_scheme="light")
-    tab.emulate_media(media="print")
+    mark = "getComputedStyle(document.querySelector('#roc-cut use')).fill"
+    light = tab.evaluate(ground), tab.evaluate(mark)
+    tab.emulate_media(color_scheme="dark")
+    dark = tab.evaluate(ground), tab.evaluate(mark)
+    assert light[0] != dark[0]
+    assert (light[1], dark[1]) == (
+        "rgb(138, 28, 124)",
+        "rgb(240, 139, 224)",
+    )  # figures have those of the page
+    tab.emulate_media(media="print", color_scheme="light")
     assert not tab.is_visible("#prior")
     assert tab.evaluate(ground) == "rgb(255, 255, 255)"
     mark = "getComputedStyle(document.querySelector('#roc path'))"
     assert tab.evaluate(f"{mark}.printColorAdjust || {mark}.webkitPrintColorAdjust") == "exact"
-
-
-def test_figures_have_the_colours_of_the_page(open_page, page):
-    colour = "getComputedStyle(document.querySelector('#roc-cut use')).fill"
-    light, dark = (open_page(page, color_scheme=scheme).evaluate(colour) for scheme in ("light", "dark"))
-    assert light == "rgb(138, 28, 124)"
-    assert dark == "rgb(240, 139, 224)"

@@ -161,7 +161,7 @@ class RatioClassifier(RatioDecisions):
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit."""
         moved = as_prior("prior", prior)
-        current = self._map()
+        current = self.findings.map
         if current is not None:
             current = moved_map(current, self.test_prior_.value, moved.value)
         if moved != self.test_prior_:
@@ -251,7 +251,7 @@ class RatioClassifier(RatioDecisions):
 
     def _same_rows(self) -> Findings:
         """What is known about the rows whatever the threshold is."""
-        return replace(getattr(self, "findings", NOTHING_FOUND), evaluation=None, budget=None)
+        return replace(self.findings, evaluation=None, budget=None)
 
     def _counted(self, X: Any, sample_weight: Any) -> ScoreTails:
         """The counts of rows that may have been counted or scored before."""

@@ -12,18 +12,20 @@ from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
+from drpu.classifier.adapting import NOTHING_FOUND, Findings
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts, reasons_of
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.groups import without_period
 from drpu.classifier.record import PUClassifier
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.labelling import Sensitivity, sensitivity
-from drpu.core.audit.recalibration import LogOddsMap, bounded_log_odds
+from drpu.core.audit.recalibration import bounded_log_odds
+from drpu.core.audit.results import more_precise
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import expect
-from drpu.core.prior.estimate import PriorEstimate
+from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
 from drpu.exceptions import ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.tables.frames import is_frame, read_frame
@@ -35,6 +37,7 @@ class RatioDecisions(PUClassifier):
     Each row is treated alone: a row gets the same label in every batch.
     """
 
+    findings: Findings = NOTHING_FOUND  # about the rows that it was adapted to
     _fitted: FittedRatio | None = None
 
     @property
@@ -76,10 +79,12 @@ class RatioDecisions(PUClassifier):
     @property
     def threshold_(self) -> float:
         """Ratio above which a row is flagged."""
-        current, train = self._map(), self.fitted_.train_prior.value
-        if current is None:
+        found, train = self.findings, self.fitted_.train_prior.value
+        if found.budget is not None:
+            return float(np.exp(found.budget.log_ratio))
+        if found.map is None:
             return ratio_threshold(train, self._label_prior(), cost=self.cost_)
-        level = (logit(self.cost_) - current.intercept) / current.slope
+        level = (logit(self.cost_) - found.map.intercept) / found.map.slope
         return float(expit(level) / max(train, 1e-12))
 
     @property
@@ -100,11 +105,16 @@ class RatioDecisions(PUClassifier):
         return self._margin(self._log_ratio(X))
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
-        """Label of each row, in the coding of the training labels; a tie is negative."""
+        """Label of each row, in the coding of the training labels; a tie is negative.
+
+        If the prior is not identified, its central value is used, and a warning says so, unless there was
+        the same one before, from ``fit`` or ``adapt``.
+        """
         return self._labels(self.decision_function(X))
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class under the current prior, in the order of ``classes_``."""
+        self._mention_prior()
         posterior = self._posterior(self._log_ratio(X))
         both = np.empty((len(posterior), 2))
         both[:, 0], both[:, 1] = 1 - posterior, posterior
@@ -128,7 +138,9 @@ class RatioDecisions(PUClassifier):
         return np.asarray(log_ratio - self._log_threshold())
 
     def _log_threshold(self) -> float:
-        threshold = self.threshold_
+        budget, threshold = self.findings.budget, self.threshold_
+        if budget is not None:
+            return budget.log_ratio
         broken = 0.0 if np.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
         return _finite_log(threshold) + broken
 
@@ -137,25 +149,24 @@ class RatioDecisions(PUClassifier):
         return np.asarray(self._margin(self.fitted_.log_ratio_of(scores)) > 0)
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
+        self._mention_prior()
         return self.classes_[(margin > 0).astype(np.intp)]
+
+    def _mention_prior(self) -> None:
+        """Warn if labels are made at a prior that is not identified, and nobody was told."""
+        found = self.findings
+        if found.map is None and found.labels_at is None and found.budget is None:
+            warn_if_not_identified(self.test_prior_, again=False)
 
     def _posterior(self, log_ratio: FloatArray) -> FloatArray:
         ratio, train = self._below_ceiling(log_ratio), self.fitted_.train_prior.value
-        current = self._map()
+        current = self.findings.map
         if current is None:
             return ratio_posterior(ratio, train, self._label_prior())
         return current.probability(bounded_log_odds(train * ratio))
 
-    def _map(self) -> LogOddsMap | None:
-        """Map of the trained log-odds from answers, if there were any."""
-        return None
-
-    def _labels_at(self) -> float | None:
-        """Prior at which labels are made, if it is not that of the rows."""
-        return None
-
     def _label_prior(self) -> float:
-        at = self._labels_at()
+        at = self.findings.labels_at
         return self.test_prior_.value if at is None else at
 
     def _below_ceiling(self, log_ratio: FloatArray) -> FloatArray:
@@ -172,16 +183,12 @@ class RatioDecisions(PUClassifier):
 
     # -- expected performance
 
-    @property
-    def _batch_size(self) -> float | None:
-        """Number of rows that the prior was estimated on; None if it was not estimated on new rows."""
-        return None
-
     def expected_performance(self) -> Performance:
         """Expected accuracy, precision, recall and cost at the current prior, without labels.
 
         Computed from held-out positives and unlabeled training rows, which is valid if only the
-        prior has changed. The threshold is evaluated on counts that did not determine it.
+        prior has changed. The threshold is evaluated on counts that did not determine it. After an audit
+        of new rows, each quantity that the answers determine more precisely is measured on them.
         """
         return self._expected()[0]
 
@@ -194,18 +201,15 @@ class RatioDecisions(PUClassifier):
         return self._expected()[1:]
 
     def _expected(self) -> tuple[Performance, Performance, Performance]:
-        ratio = self.threshold_ if self._made_by_counts() else None
-        decision = self.fitted_.decision(self._score_threshold(), ratio, self._batch_size)
-        return expect(decision, self.fitted_.unlabeled_prior, self.test_prior_, cost=self.cost_)
-
-    def _made_by_counts(self) -> bool:
-        """Whether the threshold on scores comes from a calibration on the training counts."""
-        return self.fitted_.calibration is not None
-
-    def _score_threshold(self) -> float:
-        """Score from which held-out rows count as flagged."""
-        threshold = self.threshold_
-        return threshold if np.isinf(threshold) else self.fitted_.score_above(self._log_threshold())
+        found, fitted, threshold = self.findings, self.fitted_, self.threshold_
+        if found.budget is not None:
+            decision = fitted.decision(found.budget.score, None, found.rows)
+        else:
+            score = threshold if np.isinf(threshold) else fitted.score_above(self._log_threshold())
+            ratio = None if fitted.calibration is None else threshold
+            decision = fitted.decision(score, ratio, found.rows)
+        expected = expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
+        return more_precise(*expected, found.evaluation)
 
     def uncertain(self, X: Rows) -> BoolArray:
         """Rows whose label changes within the interval of the current prior.

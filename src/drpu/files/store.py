@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from importlib import import_module
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -332,14 +331,11 @@ class _File:
         """Turn every error that a damaged file can cause into an ``ArtifactError``."""
         try:
             yield
-        except MissingExtraError:
+        except (ArtifactError, MissingExtraError):
             raise
         except Exception as error:
-            newer = _newer(self)
-            if isinstance(error, ArtifactError) and not newer:
-                raise
             start = f"{self.name!r} cannot be read as a drpu artifact"
-            raise ArtifactError(f"{start}: {error!s:.500}{newer}") from error
+            raise ArtifactError(f"{start}: {error!s:.500}") from error
 
 
 def _know_kinds() -> None:
@@ -390,19 +386,3 @@ def _compare(before: FloatArray | None, after: FloatArray | None) -> None:
         raise ArtifactError(
             "the written file does not reproduce the scores of the classifier, so nothing was saved."
         )
-
-
-def _newer(file: _File) -> str:
-    """A hint if the file was written with a newer scikit-learn than the installed one."""
-    try:
-        there = file.archive.versions.get("scikit-learn", "")
-    except ArtifactError:
-        return ""
-    here = version("scikit-learn")
-    if not there[:1].isdigit() or _numbers(there) <= _numbers(here):
-        return ""
-    return f" (it was written with scikit-learn {there}, this is {here}: upgrade scikit-learn)"
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".")[:2] if part.isdigit())

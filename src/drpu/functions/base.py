@@ -45,8 +45,9 @@ class Function(Kept, Accepts, ABC):
             weights: Annotated[FloatArray, Array("d")]
 
     What is expensive to make, such as a booster or a torch module, is a ``functools.cached_property``. It is
-    made on first use and is not part of copies. A function that has ``contributions`` or ``onnx``, see
-    :class:`Explained` and :class:`Exportable`, can be explained or exported.
+    made on first use and is not part of copies. A function that has ``contributions(X)``, see
+    :class:`Explained`, can be explained. One that has ``onnx(graph, X)``, which adds the scores of the rows
+    ``X`` to a graph and returns the name of the (rows, 1) result, can be exported.
 
     Scores are float64: near a posterior of 1, where priors are estimated, ratios in float32 would be tied.
     """
@@ -116,14 +117,6 @@ class Explained(Protocol):
         """Contribution of each column to the score of checked rows; the last column is the base value."""
 
 
-@runtime_checkable
-class Exportable(Protocol):
-    """A function that can be written as an ONNX graph."""
-
-    def onnx(self, graph: Any, X: str) -> str:
-        """Add the scores of the rows ``X`` to the graph; the name of the (rows, 1) result."""
-
-
 def explained(function: Function) -> Explained:
     """The function, if its scores are sums over the columns; raises ``ParameterError`` for others."""
     if not isinstance(function, Explained):
@@ -168,12 +161,14 @@ class LikeFirst(Function):
 
 def exported(function: Function, graph: Any, X: str) -> str:
     """The scores of the rows ``X`` in an ONNX graph; raises ``ArtifactError`` for other functions."""
-    if not isinstance(function, Exportable):
+    onnx = getattr(function, "onnx", None)
+    if onnx is None:
         raise ArtifactError(
             f"{function.describe()} cannot be exported to ONNX: choose the default, or a kernel, boosted or "
             "network model, or deploy with save."
         )
-    return function.onnx(graph, X)
+    found: str = onnx(graph, X)
+    return found
 
 
 def within_limits(scores: FloatArray) -> FloatArray:

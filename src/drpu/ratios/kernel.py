@@ -51,10 +51,6 @@ class KernelRatio(RatioLearner):
         Standard deviation of the Gaussian, in units of the standardised columns.
     ridge : float or "auto", default="auto"
         Weight of the squared coefficients.
-    constant : bool, default=True
-        Whether the basis has a constant, which is not shrunk; the paper has none.
-    standardize : bool, default=True
-        Whether columns are scaled so that unlabeled rows have mean 0 and variance 1.
     holdout : float, default=0.2
         Fraction of the rows held out to choose width and ridge if ``fit_ratio`` is given no holdout
         rows. With up to 20,000 rows, the mean over five random splits is used. The model is then fitted
@@ -70,9 +66,8 @@ class KernelRatio(RatioLearner):
               w = (E_U[\phi\phi^\top] + \lambda I)^{-1} E_+[\phi]
 
     minimises :math:`E_U[r^2]/2 - E_+[r] + \lambda |w|^2/2`. The constant is not penalised, and as the
-    ridge grows the ratio tends to 1, that is, to no information. Without the constant
-    :math:`r(x) = w^\top \phi(x)`, features are not centred, and the ratio tends to 0. One
-    eigendecomposition is used for all ridges. Below a ratio of 0.01 the logarithm is continued by
+    ridge grows the ratio tends to 1, that is, to no information. One eigendecomposition is used for all
+    ridges. Below a ratio of 0.01 the logarithm is continued by
     its tangent, so that fitted values below zero become ratios close to 0 and keep their order.
 
     With fewer than five holdout rows of either kind nothing can be chosen: the width is
@@ -102,8 +97,6 @@ class KernelRatio(RatioLearner):
     n_centres: int | None = None
     width: float | str = "auto"
     ridge: float | str = "auto"
-    constant: bool = True
-    standardize: bool = True
     holdout: float = 0.2
     random_state: Any = None
 
@@ -113,17 +106,19 @@ class KernelRatio(RatioLearner):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31))
 
         unlabeled = pair.unlabeled.rows
-        scaling = self._scaling(pair)
+        scaling = Scaling.none(unlabeled.shape[1])
+        if len(pair.unlabeled) >= MIN_ROWS:
+            scaling = Scaling.of(unlabeled, pair.unlabeled.weight)
         basis = make_basis(kind, unlabeled, size, scaling, rng)
         unit = median_distance(unlabeled, scaling, rng) if self.width == "auto" else 1.0
         choosing = self.width == "auto" or self.ridge == "auto" or holdout is not None
         splits = _splits(pair, holdout, self.holdout, rng) if choosing else []
         width, ridge, risk = self._choose(basis, splits, unit)
 
-        (moments,) = _moments(basis, pair, [width], self.constant)
+        (moments,) = _moments(basis, pair, [width])
         ridge = ridge * moments.unit if self.ridge == "auto" else ridge
         coef = moments.solve([ridge])[:, 0]
-        intercept = float(self.constant) - float(moments.mean @ coef)
+        intercept = 1.0 - float(moments.mean @ coef)
         return KernelFunction(basis, width, ridge, coef, intercept, risk)
 
     def _check_parameters(self) -> tuple[Kind, int]:
@@ -135,11 +130,6 @@ class KernelRatio(RatioLearner):
             if value != "auto":
                 check_real(name, value, low=np.finfo(float).tiny)
         return kind, size
-
-    def _scaling(self, seen: SamplePair) -> Scaling:
-        if self.standardize and len(seen.unlabeled) >= MIN_ROWS:
-            return Scaling.of(seen.unlabeled.rows, seen.unlabeled.weight)
-        return Scaling.none(seen.unlabeled.rows.shape[1])
 
     def _choose(
         self, basis: Basis, splits: list[tuple[SamplePair, SamplePair]], unit: float
@@ -163,10 +153,10 @@ class KernelRatio(RatioLearner):
         """Uncorrected least-squares risk on the held-out rows, (widths, ridges)."""
         train, held = split
         fits = []
-        for width, moments in zip(widths, _moments(basis, train, widths, self.constant), strict=True):
+        for width, moments in zip(widths, _moments(basis, train, widths), strict=True):
             unit = moments.unit if self.ridge == "auto" else 1.0
             coef = moments.solve([unit * ridge for ridge in ridges])
-            fits.append(_Fit(width, float(self.constant) - moments.mean @ coef, coef))
+            fits.append(_Fit(width, 1.0 - moments.mean @ coef, coef))
         f = get_generator("lsif")
         over_unlabeled = _means(basis, held.unlabeled, fits, f.conjugate)
         over_positive = _means(basis, held.positive, fits, f.slope)
@@ -177,7 +167,7 @@ class KernelRatio(RatioLearner):
 class _Moments:
     """Moments of the features at one width, for the normal equations."""
 
-    mean: FloatArray  # over the unlabeled rows, or 0 without a constant
+    mean: FloatArray  # over the unlabeled rows
     covariance: FloatArray  # over the unlabeled rows, about that mean
     gap: FloatArray  # mean over the positive rows minus that mean
 
@@ -201,7 +191,7 @@ class _Fit(NamedTuple):
     coef: FloatArray
 
 
-def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float], centred: bool) -> list[_Moments]:
+def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float]) -> list[_Moments]:
     """Moments of the features at each width, computed in blocks of rows."""
     m = basis.size
     first, second, positive = (np.zeros((len(widths), *shape)) for shape in ((m,), (m, m), (m,)))
@@ -218,8 +208,6 @@ def _moments(basis: Basis, pair: SamplePair, widths: Sequence[float], centred: b
     first /= pair.unlabeled.total
     second /= pair.unlabeled.total
     positive /= pair.positive.total
-    if not centred:
-        first[:] = 0
     return [_Moments(u, uu - np.outer(u, u), p - u) for u, uu, p in zip(first, second, positive, strict=True)]
 
 

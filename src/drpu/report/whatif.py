@@ -28,6 +28,7 @@ from drpu.core.budget import negative_survival
 from drpu.core.limits.exact import exact_limits
 from drpu.core.performance import DecisionRates, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
+from drpu.functions.base import LOG_LIMIT
 from drpu.report.data import ReportData
 
 LEVELS = 250
@@ -56,7 +57,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, batch=current._batch_size, labels_at=current._label_prior()),
+            _known(data.prior, data.rows, batch=current.findings.rows, labels_at=current._label_prior()),
             _known(data.train, data.rows),
             *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
         ],
@@ -117,7 +118,7 @@ class _Decisions:
         data, tails = self.data, self.data.fitted.tails
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
-        ratio = None if data.fitted.calibration is None else math.exp(log_ratio)
+        ratio = None if data.fitted.calibration is None else math.exp(min(log_ratio, LOG_LIMIT))
         unlabeled = data.fitted.unlabeled_prior
         rates = decision_rates(data.fitted.decision(score, ratio), unlabeled.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (unlabeled.low, unlabeled.high)]

@@ -12,8 +12,7 @@ from drpu.classifier.base import RatioClassifier
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 from drpu.scale.batches import OUTPUTS, pick, wanted_columns, warn_of_ignored
-
-FAN = 16  # counts added in one task, so that no worker holds the counts of all partitions
+from drpu.scale.dask_tasks import add, in_tree
 
 
 def count(
@@ -24,11 +23,8 @@ def count(
     parts = _partitions(collection, classifier, columns, weight)
     shared = dask.delayed(classifier, pure=True)  # sent to each worker once
     counts = [dask.delayed(_count)(part, shared, columns, weight) for part in parts]
-    while len(counts) > 1:
-        counts = [dask.delayed(_add)(counts[i : i + FAN]) for i in range(0, len(counts), FAN)]
-    (total,) = dask.compute(counts[0])
-    found: ScoreTails = total
-    return found
+    total: ScoreTails = dask.compute(in_tree(counts, dask.delayed(add)))[0]
+    return total
 
 
 def score(classifier: RatioClassifier, collection: Any, columns: Sequence[str] | None) -> Any:
@@ -78,13 +74,6 @@ def _count(
     if picked.n:
         return classifier.count(picked.rows, sample_weight=picked.weight)
     return classifier.fitted_.no_counts()
-
-
-def _add(parts: Sequence[ScoreTails]) -> ScoreTails:
-    total = parts[0].copy()
-    for part in parts[1:]:
-        total.merge(part)
-    return total
 
 
 def _score(part: Any, classifier: RatioClassifier, columns: Sequence[str] | None) -> Any:

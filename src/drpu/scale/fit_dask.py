@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from contextlib import ExitStack
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, Self
 
 import numpy as np
@@ -24,7 +25,6 @@ from drpu.tables.summaries import ColumnSummary
 from drpu.tables.values import DATE, NUMBER
 
 ATTEMPTS = 3  # to train trees, after a worker was lost
-FAN = 16  # results added in one task
 
 
 @dataclass(eq=False, repr=False)
@@ -138,6 +138,7 @@ class _DaskRows:
         require("lightgbm", extra="dask", for_="DaskBoosted")
         categories = self.table.categories
         settings = self.model.settings(self.plan.salt) | category_settings(categories)
+        error = None
         for _ in range(ATTEMPTS):
             places, arrays = self._train_blocks(without, mass)
             if all(places):
@@ -145,9 +146,11 @@ class _DaskRows:
                 text = attempt.run(*arrays)
                 if text is not None:
                     return Trees.from_lightgbm(text, self.table.width)
+                error = attempt.outcome.get("error")
         raise ClusterError(
-            f"workers were lost in each of {ATTEMPTS} attempts to train trees: check their memory limits."
-        )
+            f"LightGBM failed in each of {ATTEMPTS} attempts on the Dask cluster: "
+            f"{error or 'workers were lost'}. Check the memory limits of the workers."
+        ) from error
 
     def _train_blocks(self, without: int, mass: tuple[float, float]) -> tuple[list[str], list[Any]]:
         """Workers of all parts that have rows to train on; their rows, flags and weights as Dask arrays."""
@@ -189,9 +192,7 @@ class _DaskRows:
     def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
         shared, levels = (self.client.scatter(one, broadcast=True, hash=False) for one in (function, empty))
         counts = [self.client.submit(tasks.count, part, shared, fold, levels) for part in self.parts]
-        while len(counts) > 1:
-            counts = [self.client.submit(tasks.add, counts[i : i + FAN]) for i in range(0, len(counts), FAN)]
-        total: ScoreTails = counts[0].result()
+        total: ScoreTails = tasks.in_tree(counts, partial(self.client.submit, tasks.add)).result()
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
@@ -216,9 +217,7 @@ def _survey(client: Any, frame: Any, columns: list[str], label: str) -> tuple[Co
     open_ = [name for name in columns if name not in plain]
     parts = frame[[*open_, label]].to_delayed()
     found = [delayed(tasks.survey)(part, k, open_, label) for k, part in enumerate(parts)]
-    while len(found) > 1:
-        found = [delayed(tasks.add_surveys)(found[i : i + FAN]) for i in range(0, len(found), FAN)]
-    labels, table = client.compute(found[0]).result()
+    labels, table = client.compute(tasks.in_tree(found, delayed(tasks.add_surveys))).result()
     summaries = {name: table.columns[name] if name in open_ else ColumnSummary.of_kind(plain[name])
                  for name in columns}  # fmt: skip
     return labels, TableEncoder.of_summaries(summaries)
