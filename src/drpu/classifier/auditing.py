@@ -61,7 +61,6 @@ if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
-_DOUBT = 4.0  # factor on the uncertainty of a prior that is not identified
 _BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
 
 
@@ -93,7 +92,8 @@ def audited_priors(
     fairness = _fairness(parts, direct, unlabeled, fitted)
     bounds = 1.0, 1.0
     if fairness is None or fairness.p_value >= UNFAIR:
-        alone = prior_from_tails(fitted.tails, level=bound_level(level), warn=False)
+        share = fitted.labelled_fraction or None
+        alone = prior_from_tails(fitted.tails, level=bound_level(level), labelled_share=share, warn=False)
         bounds = alone.high, alone.high if "unlabeled" in population else 1.0
         if any(step is not None and step.spread > 0 for step in growth):
             unlabeled = leaning_to(unlabeled, alone)
@@ -144,12 +144,10 @@ def _train_figure(
 def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Answers about a month with few negatives say little about the training prior. For a prior that is not
-    identified, the uncertainty is taken as four times that of its interval. The limits remain those of the
-    answers.
+    Answers about a month with few negatives say little about the training prior. The limits remain those of
+    the answers.
     """
     spread = (alone.high - alone.low) / (2 * float(-ndtri((1 - alone.level) / 2)))
-    spread *= 1 if alone.identified else _DOUBT
     of_share, of_alone = 1 / max(share.variance, 1e-12), 1 / max(spread**2, 1e-12)
     value = (of_share * share.value + of_alone * alone.value) / (of_share + of_alone)
     return replace(share, value=min(max(value, share.low), share.high))

@@ -27,7 +27,7 @@ from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import expect
-from drpu.core.prior.estimate import PriorEstimate, as_prior
+from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
@@ -111,11 +111,16 @@ class RatioDecisions(PUClassifier):
         return self._margin(self._log_ratio(X))
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
-        """Label of each row, in the coding of the training labels; a tie is negative."""
+        """Label of each row, in the coding of the training labels; a tie is negative.
+
+        If the prior is not identified, its central value is used, and a warning says so, unless there was
+        the same one before, from ``fit`` or ``adapt``.
+        """
         return self._labels(self.decision_function(X))
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class under the current prior, in the order of ``classes_``."""
+        self._mention_prior()
         posterior = self._posterior(self._log_ratio(X))
         both = np.empty((len(posterior), 2))
         both[:, 0], both[:, 1] = 1 - posterior, posterior
@@ -150,7 +155,14 @@ class RatioDecisions(PUClassifier):
         return np.asarray(self._margin(self.fitted_.log_ratio_of(scores)) > 0)
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
+        self._mention_prior()
         return self.classes_[(margin > 0).astype(np.intp)]
+
+    def _mention_prior(self) -> None:
+        """Warn if labels are made at a prior that is not identified, and nobody was told."""
+        found = self.findings
+        if found.map is None and found.labels_at is None and found.budget is None:
+            warn_if_not_identified(self.test_prior_, again=False)
 
     def _posterior(self, log_ratio: FloatArray) -> FloatArray:
         ratio, train = self._below_ceiling(log_ratio), self.fitted_.train_prior.value

@@ -287,8 +287,9 @@ class FittedRatio:
 
         ``rows`` is the number of rows that the prior was estimated on.
         """
-        models, offsets = len(self.model.functions), self.level_offsets
-        return Decision(self.tails, score, ratio, self.labelled_fraction, models, rows, offsets)
+        models, whole = len(self.model.functions), self.model.whole is not None
+        labelled, offsets = self.labelled_fraction, self.level_offsets
+        return Decision(self.tails, score, ratio, labelled, models, rows, offsets, whole)
 
     def decision_above(self, ratio: float) -> Decision:
         """The decision that flags rows above the ratio ``ratio``."""
