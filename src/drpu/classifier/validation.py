@@ -13,15 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import (
-    LARGEST,
-    check_choice,
-    check_size,
-    check_weights,
-    one_line,
-    refuse_mask,
-    unit_weights,
-)
+from drpu._checks import LARGEST, check_size, check_weights, one_line, refuse_mask, unit_weights
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
@@ -393,11 +385,6 @@ def _some(whole: Sample, mask: BoolArray) -> Sample:
             "unlabeled row."
         )
     return sample
-
-
-def check_scenario(scenario: Any) -> str:
-    """The scenario, which must be one of the two."""
-    return check_choice("scenario", scenario, SCENARIOS)
 
 
 _MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
