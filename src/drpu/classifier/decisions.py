@@ -321,30 +321,14 @@ class RatioDecisions(PUClassifier):
     def at_recall(self, recall: float) -> AdaptedClassifier:
         """Classifier that flags as few rows as are expected to contain this share of all positives.
 
-        Parameters
-        ----------
-        recall : float
-            Share of the positives to find, in (0, 1).
-
-        Returns
-        -------
-        adapted : AdaptedClassifier
-            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        The expected figures are in ``budget_``, as from :meth:`at_budget`.
         """
         return self.at_budget(share=share_for_recall(self, recall))
 
     def at_precision(self, precision: float) -> AdaptedClassifier:
-        """Classifier that flags as many rows as possible with this expected precision.
+        """Classifier that flags as many rows as possible with this expected share of positives among them.
 
-        Parameters
-        ----------
-        precision : float
-            Share of positives among the flagged rows, in (0, 1).
-
-        Returns
-        -------
-        adapted : AdaptedClassifier
-            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        The expected figures are in ``budget_``, as from :meth:`at_budget`.
         """
         return self.at_budget(share=share_for_precision(self, precision))
 
