@@ -1,4 +1,4 @@
-"""Audits of a classifier: the rows to label, and both priors and the performance from the answers."""
+"""Audits of a classifier: both priors from the answers, and answers that a fit uses."""
 
 from __future__ import annotations
 

@@ -425,7 +425,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     n = len(pair.positive)
     if n < 2:
         return None
-    groups, counts = _coinciding(pair.positive.rows)
+    _, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
     repeated = n - len(counts)
     if repeated < _LEAST_EXCESS:
         return None
@@ -435,7 +435,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
         unlabeled = take_rows(unlabeled, np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS]))
     met = _matches(pair.positive.rows, unlabeled)
     by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
-    return groups if pairs > by_chance + _LEAST_EXCESS else None
+    return groups.ravel() if pairs > by_chance + _LEAST_EXCESS else None
 
 
 def copies_of_labelled(pair: SamplePair) -> IntArray:
@@ -454,12 +454,6 @@ def copies_of_labelled(pair: SamplePair) -> IntArray:
     place[known] = first
     found = np.flatnonzero(place[others] >= 0)
     return np.column_stack([found, place[others[found]]])
-
-
-def _coinciding(rows: Rows) -> tuple[IntArray, IntArray]:
-    """Group numbers of equal rows, and the sizes of the groups."""
-    _, groups, counts = np.unique(_keys(rows), return_inverse=True, return_counts=True)
-    return groups.ravel(), counts
 
 
 def _matches(positive: Rows, unlabeled: Rows) -> int:
