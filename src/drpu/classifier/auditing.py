@@ -36,7 +36,7 @@ from drpu.core.audit.recalibration import (
     bounded_log_odds,
     recalibrate,
 )
-from drpu.core.audit.results import Answers, Evaluation, FairnessTest, fairness_test, positive_ranks
+from drpu.core.audit.results import FIGURES, Answers, Evaluation, FairnessTest, fairness_test, positive_ranks
 from drpu.core.decision import ratio_posterior
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
@@ -498,9 +498,8 @@ def rows_for_width(width: float, reached: Callable[[int], float], most: int) -> 
 
 def averaged(found: list[Evaluation]) -> Evaluation:
     """The mean of evaluations, each figure weighted by how precise it is."""
-    names = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
     figures = {}
-    for name in names:
+    for name in FIGURES:
         known = [getattr(one, name) for one in found if np.isfinite(getattr(one, name).value)]
         figures[name] = combine_figures(known) if known else getattr(found[0], name)
     return Evaluation(**figures, n=sum(one.n for one in found), level=found[0].level)
