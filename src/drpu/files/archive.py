@@ -159,7 +159,7 @@ def read_bytes(
     """The bytes of a regular file that is not too large and has the expected digest, if one is given."""
     if expected_sha256 is not None and not _DIGEST.fullmatch(str(expected_sha256)):
         raise ParameterError(f"expected_sha256 must be 64 hexadecimal digits, got {expected_sha256!r:.100}.")
-    without_waiting = getattr(os, "O_NONBLOCK", 0)  # as opening a pipe without a writer would
+    without_waiting = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would wait
     with open(path, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
