@@ -109,7 +109,8 @@ def make_cell(table: Table, protocol: str, seed: int, rows: int) -> Cell:
         fitted.tails,
         Growth(1.0),
     )
-    alone = prior_from_tails(fitted.tails, level=bound_level(LEVEL))
+    share = fitted.labelled_fraction or None
+    alone = prior_from_tails(fitted.tails, level=bound_level(LEVEL), labelled_share=share)
     return Cell(fitted, sample.prior, unlabeled_prior, alone, auc, [place, *places], later)
 
 

@@ -22,6 +22,7 @@ import numpy as np
 
 from benchmarks._results import command_line, read_results, write_results
 from benchmarks._tables import PROTOCOLS, Scored, Table, read_tables, score
+from drpu.classifier.fitted import FOLD_OFFSETS
 from drpu.core.calibration import calibrate
 from drpu.core.decision import ratio_threshold
 from drpu.core.limits.evidence import evidence_of
@@ -64,9 +65,9 @@ def _cached(table: Table, protocol: str, seed: int, options: argparse.Namespace)
 
 
 def training(scored: Scored) -> Row:
-    """The training prior by every rule, with the limits of the default."""
+    """The training prior by every rule, with the value and the limits of the default."""
     tails, part = scored.tails, 1 - scored.labelled
-    prior = prior_from_tails(tails)
+    prior = prior_from_tails(tails, labelled_share=scored.labelled)
     rules = {name: part * min(1.0, rule(tails)) + scored.labelled for name, rule in PROPORTIONS.items()}
     return {
         "table": scored.table,
@@ -76,6 +77,7 @@ def training(scored: Scored) -> Row:
         "positives": tails.n_positive,
         "separation": evidence_of(tails).separation,
         "identified": prior.identified,
+        "value": part * prior.value + scored.labelled,
         "low": part * prior.low + scored.labelled,
         "high": part * prior.high + scored.labelled,
         "rules": {name: rules[name] for name in RULES},
@@ -84,7 +86,7 @@ def training(scored: Scored) -> Row:
 
 def cells(scored: Scored) -> Iterator[Row]:
     """The prior of each test sample, and the expected performance if the priors are known."""
-    train = prior_from_tails(scored.tails)
+    train = prior_from_tails(scored.tails, labelled_share=scored.labelled)
     separation = evidence_of(scored.tails).separation
     for rows in scored.samples.values():
         y, scores = scored.y[rows], scored.scores[rows]
@@ -122,11 +124,14 @@ def expected(scored: Scored, told: Any, y: Any) -> Row:
     """Expected and true figures with both priors known."""
     unlabeled, ratio = scored.unlabeled_prior, ratio_threshold(scored.prior, float(y.mean()))
     calibration = calibrate(scored.tails, unlabeled, labelled_share=scored.labelled)
-    above = scored.tails.levels[calibration(scored.tails.levels) > ratio]
+    levels = scored.tails.levels
+    at = levels[:, None] + FOLD_OFFSETS
+    above = levels[calibration(at.ravel()).reshape(at.shape).mean(axis=1) > ratio]
     start = float(above[0]) if len(above) else float("inf")
     decision = Decision(
-        scored.tails, start, ratio, scored.labelled, scored.scores.shape[1], rows=float(len(y))
-    )
+        scored.tails, start, ratio, scored.labelled, scored.scores.shape[1], rows=float(len(y)),
+        offsets=tuple(FOLD_OFFSETS.tolist()), whole=True,
+    )  # fmt: skip
     value, low, high = expect(decision, PriorEstimate.given(unlabeled), PriorEstimate.given(float(y.mean())))
     flagged = told == 1
     truth = {
@@ -156,8 +161,14 @@ def mean(values: Iterable[float]) -> float | None:
 
 
 def of_training(rows: list[Row]) -> Row:
+    errors = [r["value"] - r["prior"] for r in rows]
+    doubtful = [e for r, e in zip(rows, errors, strict=True) if not r["identified"]]
     return {
         "samples": len(rows),
+        "identified": mean(r["identified"] for r in rows),
+        "value_error": mean(map(abs, errors)),
+        "unidentified_error": mean(map(abs, doubtful)),
+        "unidentified_bias": mean(doubtful),
         "error": {name: mean(abs(r["rules"][name] - r["prior"]) for r in rows) for name in RULES},
         "covers": mean(r["low"] <= r["prior"] <= r["high"] for r in rows),
     }
@@ -235,8 +246,8 @@ that does to priors, to their limits and to expected performance.
 
 **Protocol A** trains at a prior of 0.5 and tests at 0.2, 0.5 and 0.8. **Protocol B** trains at the table's
 own prior and tests at a third of its odds, at the same odds and at three times the odds. The labelled rows
-are part of the training sample. The classifier is the default one. The page compares readings and their
-limits; where a prior is not identified, `prior="auto"` gives [a central value](unidentified.md) instead.
+are part of the training sample. The classifier is the default one. Where a prior is not identified, its value
+is [a central one](unidentified.md); that page also has windows of dated tables at their own prior.
 
 Constants of the prior rules were chosen on other seeds of the first set, on the score families of
 [the page on prior estimators](priors.md), and on the second set: with a quick model (boosted trees) and,
@@ -267,6 +278,18 @@ def number(value: float | None, form: str = ".3f") -> str:
 
 def table(head: list[str], lines: list[list[str]]) -> str:
     return "\n".join(f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *lines]) + "\n"
+
+
+def value_table(part: Row, first: str) -> str:
+    names = ("identified", "value_error", "unidentified_error", "unidentified_bias", "covers")
+    forms = (".0%", ".3f", ".3f", "+.3f", ".0%")
+    lines = [
+        [name, str(p["training"]["samples"])]
+        + [number(p["training"][n], f) for n, f in zip(names, forms, strict=True)]
+        for name, p in part.items()
+    ]
+    head = [first, "samples", "identified", "error of the value", "error where not identified"]
+    return table([*head, "bias there", "interval holds"], lines)
 
 
 def rules_table(part: Row, first: str) -> str:
@@ -313,7 +336,10 @@ def _set(part: Row) -> list[str]:
     head = ["threshold", "identified", "not identified, of those off by more than 0.10"]
     return [
         f"## {part['title']}\n\n{part['what']}\n",
-        "Mean absolute error of the training prior by each rule; `adaptive` is the default.\n",
+        "The training prior by the default, whose value is central where the prior is not identified.\n",
+        value_table(found["protocols"] | every, "protocol"),
+        value_table(found["strengths"], "strength of the signal"),
+        "Mean absolute error of the readings of the training prior; `adaptive` is that of the default.\n",
         rules_table(found["protocols"] | every, "protocol"),
         rules_table(found["strengths"], "strength of the signal"),
         rules_table(found["tables"], "table"),

@@ -530,7 +530,7 @@ def central_curve() -> str:
 def central_choice() -> str:
     """Errors of central values on tables that took no part in the choice of constants."""
     source = _read("central")
-    found = source["default"]["choice"]
+    found = source["choice"]
     lines = [
         [name, str(p["fits"]), *(f"{p[k]:.3f}" for k in ("error", "error_in_use")), f"{p['bias']:+.3f}"]
         for name, p in found.items()

@@ -246,14 +246,12 @@ class ScoreDisplay(Display):
         )
 
     @classmethod
-    def from_classifier(
-        cls, classifier: Any, X: Rows | None = None, *, bins: int = 24, ax: Any = None
-    ) -> Self:
+    def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """Distributions of the training counts of a classifier and, if given, of new rows."""
         fitted = fitted_of(classifier)
         new = None if X is None else classifier.count(X)
         threshold = fitted.decision_above(classifier.threshold_).score
-        return cls.from_counts(fitted.tails, new, bins=bins, threshold=threshold).plot(ax)
+        return cls.from_counts(fitted.tails, new, threshold=threshold).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         samples = [("training rows", UNLABELED, self.unlabeled), ("positives", POSITIVE, self.positive)]
@@ -415,9 +413,9 @@ class CalibrationDisplay(Display):
         return cls(predicted, *(np.minimum(share, 1) for share in shares))
 
     @classmethod
-    def from_classifier(cls, classifier: Any, *, bins: int = 10, ax: Any = None) -> Self:
+    def from_classifier(cls, classifier: Any, *, ax: Any = None) -> Self:
         """Calibration on held-out training rows."""
-        return cls.from_fitted(fitted_of(classifier), bins=bins).plot(ax)
+        return cls.from_fitted(fitted_of(classifier)).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         errors = [self.observed - self.low, self.high - self.observed]
@@ -513,6 +511,11 @@ def _stacked(each: list[Performance]) -> Performance:
     )
 
 
+def _gain_of(classifier: Any, X: Rows | None) -> Gain:
+    fitted, new = fitted_of(classifier), None if X is None else classifier.count(X)
+    return gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_, new=new)
+
+
 @dataclass
 class GainDisplay(Display):
     """Share of the positives found by the share of rows checked, in descending order of the score.
@@ -543,9 +546,7 @@ class GainDisplay(Display):
     @classmethod
     def from_classifier(cls, classifier: Any, X: Rows | None = None, *, ax: Any = None) -> Self:
         """The curve at the prior of the classifier; depths refer to new rows if they are given."""
-        fitted, expected = fitted_of(classifier), classifier.expected_performance()
-        new = None if X is None else classifier.count(X)
-        gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_, new=new)
+        gain, expected = _gain_of(classifier, X), classifier.expected_performance()
         return cls(gain, (float(expected.flagged), float(expected.recall))).plot(ax)
 
     def _draw(self, ax: Any) -> None:
@@ -607,12 +608,11 @@ class PrecisionRecallDisplay(Display):
         n_positive: float,
         prior: PriorEstimate,
         *,
-        points: int = 200,
         point: tuple[float, float] | None = None,
     ) -> Self:
-        """The curve of at most ``points`` of the thresholds of a gain curve, as ``at_budget`` gives them."""
+        """The curve of at most 200 of the thresholds of a gain curve, as ``at_budget`` gives them."""
         some = np.flatnonzero((gain.share > 0) & (gain.recall > 0))
-        some = some[np.unique(np.linspace(0, len(some) - 1, points).astype(int))]
+        some = some[np.unique(np.linspace(0, len(some) - 1, 200).astype(int))]
         found = [
             budget_outlook(float(gain.recall[k]), n_positive, prior, float(gain.share[k]), math.nan)
             for k in some
@@ -630,11 +630,9 @@ class PrecisionRecallDisplay(Display):
 
         With new rows, precision is that of their counts; otherwise it follows from the prior.
         """
-        fitted, expected = fitted_of(classifier), classifier.expected_performance()
-        new, prior = None if X is None else classifier.count(X), classifier.test_prior_
-        gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
-        point = (float(expected.recall), float(expected.precision))
-        return cls.from_gain(gain, fitted.tails.n_positive, prior, point=point).plot(ax)
+        gain, expected = _gain_of(classifier, X), classifier.expected_performance()
+        point, n = (float(expected.recall), float(expected.precision)), classifier.fitted_.tails.n_positive
+        return cls.from_gain(gain, n, classifier.test_prior_, point=point).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         ax.fill_between(self.recall, self.low, self.high, color=POSITIVE, alpha=0.15, linewidth=0)

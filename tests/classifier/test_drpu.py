@@ -10,17 +10,22 @@ from drpu import (
     DRPUClassifier,
     NetworkRatio,
     PriorEstimate,
+    load,
     make_gaussian_pu,
     make_pu,
     ratio_threshold,
+    save,
     shift_posterior,
 )
+from drpu.core.prior.estimate import _TOLD
 from drpu.exceptions import (
     AlphaWarning,
     FewPositivesWarning,
     PriorError,
     SeenPositivesWarning,
+    SeparationWarning,
     ShiftWarning,
+    heard,
 )
 
 # -- priors are estimated, and labels follow from them ------------------------------------
@@ -193,6 +198,40 @@ def test_a_shift_that_is_not_of_the_prior_is_noticed(toy, fitted):
     assert fitted.adapt(toy.test).shift_test_.p_value > 0.01
     with pytest.warns(ShiftWarning, match="more than the prior has changed"):
         fitted.adapt(toy.test + 1.0)
+
+
+# -- a prior that is not identified ---------------------------------------------------------
+
+
+def heard_in(action):
+    with heard() as found:
+        result = action()
+    return result, [warning for warning in found if isinstance(warning, SeparationWarning)]
+
+
+def test_an_unidentified_prior_is_mentioned_once_for_each_classifier(tmp_path):
+    data = make_gaussian_pu(150, 400, prior=0.3, separation=0.5, random_state=0)
+    X, path = data.unlabeled, tmp_path / "c.drpu"
+    clf, said = heard_in(lambda: DRPUClassifier("kernel", random_state=0).fit(*data.X_y()))
+    assert len(said) == 1
+    assert not clf.prior_.identified
+    assert heard_in(lambda: (clf.predict(X), clf.predict_proba(X)))[1] == []
+    save(clf, path)
+    _TOLD.clear()  # as in another process
+    loaded, said = heard_in(lambda: load(path))
+    assert said == []
+    said = heard_in(lambda: loaded.predict(X))[1] + heard_in(lambda: loaded.predict(X))[1]
+    assert len(said) == 1
+    assert all(name in str(said[0]) for name in ("at_prior", "at_budget", "plan_audit"))
+    assert f"{clf.prior_.value:.3f}" in str(said[0])
+
+
+def test_labels_that_do_not_depend_on_the_prior_need_no_warning():
+    data = make_gaussian_pu(150, 400, prior=0.3, separation=0.5, random_state=0)
+    clf, _ = heard_in(lambda: DRPUClassifier("kernel", random_state=0).fit(*data.X_y()))
+    _TOLD.clear()
+    for other in (clf.at_prior(0.3), clf.at_budget(20, of=data.unlabeled)):
+        assert heard_in(lambda other=other: other.predict(data.unlabeled))[1] == []
 
 
 # -- few positives -----------------------------------------------------------------------

@@ -84,15 +84,33 @@ def test_the_plateau_at_a_known_prior_is_not_flat(n_positive):
 @pytest.mark.parametrize("expected", [0.001, 0.01, 0.2])
 def test_many_counts_decide_the_rate_and_few_leave_it_at_the_curve(expected):
     for noise, target in ((1e-6, 0.05), (1e2, expected)):
-        rate, (low, high), slope = _likely_rate(0.05, noise, 0.0, expected)
+        rate, (low, high), slope = _likely_rate(0.05, noise, 0.0, (expected, 1.0))
         assert low <= rate <= high
         assert abs(math.log(rate / target)) < 0.55  # the mean of a log-normal rate is e^0.5 times its median
         assert 0 <= slope <= 1 + 1e-9
 
 
 def test_no_counts_make_the_precision_one():
-    rate, (low, high), _ = _likely_rate(-0.02, 1e-4, 0.0, 0.01)  # fewer rows than positives alone would give
+    # fewer rows than positives alone would give
+    rate, (low, high), _ = _likely_rate(-0.02, 1e-4, 0.0, (0.01, 1.0))
     assert 0 < low < rate < high
+
+
+@pytest.mark.parametrize("test_prior", [0.05, 0.2])
+def test_a_model_of_all_rows_finds_more_positives_and_is_less_doubted(test_prior):
+    for n_positive, closer in ((100, False), (1000, True)):
+        tails, _ = sample(np.random.default_rng(2), n_positive, 1000, 3)
+        ratio = ratio_threshold(PRIOR, test_prior)
+        score = float(tails.levels[calibrate(tails, PRIOR)(tails.levels) > ratio][0])
+        folds, whole = (
+            expect(Decision(tails, score, ratio, whole=flag), given(PRIOR), given(test_prior))
+            for flag in (False, True)
+        )
+        assert folds[0].recall < whole[0].recall < folds[0].recall + 0.2 / math.sqrt(n_positive)
+        if not closer:  # as many more negatives are flagged
+            assert_allclose(whole[0].precision, folds[0].precision, rtol=1e-9)
+        else:
+            assert whole[2].precision - whole[1].precision < folds[2].precision - folds[1].precision
 
 
 def test_precision_cannot_be_computed_where_nothing_is_flagged():

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any, Self
 
-import numpy as np
-
 from drpu._codec import Number, kept
 from drpu.classifier.adapting import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.base import RatioClassifier, RatioRecord
+from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import adapted_html
 from drpu.classifier.record import Columns
 from drpu.core.audit.recalibration import LogOddsMap
-from drpu.core.audit.results import Evaluation, FairnessTest, more_precise
+from drpu.core.audit.results import Evaluation, FairnessTest
 from drpu.core.budget import Budget
 from drpu.core.decision import KeptCosts, check_cost
-from drpu.core.diagnostics import MixtureTest, Performance
+from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.core.shift.columns import ColumnShift
 
@@ -41,7 +40,7 @@ class AdaptedClassifier(RatioClassifier):
 
     def __init__(
         self,
-        classifier: RatioClassifier,
+        classifier: RatioDecisions,
         prior: float | PriorEstimate,
         *,
         cost: float | None = None,
@@ -120,49 +119,6 @@ class AdaptedClassifier(RatioClassifier):
 
     def _intake(self) -> Any:
         return self.fitted_.model
-
-    def _map(self) -> LogOddsMap | None:
-        return self.findings.map
-
-    def _labels_at(self) -> float | None:
-        return self.findings.labels_at
-
-    @property
-    def _batch_size(self) -> float | None:
-        return self.findings.rows
-
-    def expected_performance(self) -> Performance:
-        """Expected accuracy, precision, recall and cost at the current prior.
-
-        Computed from held-out positives and unlabeled training rows, which is valid if only the
-        prior has changed. After an audit of these rows, each quantity that the answers
-        determine more precisely is measured on them.
-        """
-        return self._known_performance()[0]
-
-    def expected_range(self) -> tuple[Performance, Performance]:
-        """Minimum and maximum of each quantity over the intervals of both priors, or of the answers."""
-        return self._known_performance()[1:]
-
-    def _known_performance(self) -> tuple[Performance, Performance, Performance]:
-        return more_precise(*self._expected(), self.evaluation_)
-
-    @property
-    def threshold_(self) -> float:
-        """Ratio above which a row is flagged."""
-        budget = self.findings.budget
-        return super().threshold_ if budget is None else float(np.exp(budget.log_ratio))
-
-    def _made_by_counts(self) -> bool:
-        return self.findings.budget is None and super()._made_by_counts()
-
-    def _score_threshold(self) -> float:
-        budget = self.findings.budget
-        return super()._score_threshold() if budget is None else budget.score
-
-    def _log_threshold(self) -> float:
-        budget = self.findings.budget
-        return super()._log_threshold() if budget is None else budget.log_ratio
 
     def record(self) -> AdaptedRecord:
         """What a file keeps of the classifier."""

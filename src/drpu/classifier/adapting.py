@@ -102,7 +102,8 @@ def adapt_to_counts(
     test, moved, decision = read_counts(classifier.fitted_, seen, adapted, arrived)
     found = Findings(rows=seen.n, shift_test=test, moved_columns=moved)
     if shift == "none":
-        kept = replace(found, shift="none", labels_at=classifier._labels_at(), map=classifier._map())
+        before = classifier.findings
+        kept = replace(found, shift="none", labels_at=before.labels_at, map=before.map)
         return classifier._adapted_at(classifier.test_prior_, cost=cost, findings=kept)
     if shift == "prior":
         warn_of_other_shift(test, moved, done="prior")
@@ -138,7 +139,7 @@ def read_counts(
 def _decided(found: Findings, decision: PeriodDecision, classifier: RatioClassifier) -> Findings:
     """The findings with a decision; labels move from where the classifier makes them."""
     labels_at: float | None = decision.labels_at
-    current = classifier._map()
+    current = classifier.findings.map
     if current is not None:
         base = classifier.fitted_.anchor
         before = classifier.test_prior_.value if base is None else base.prior.value

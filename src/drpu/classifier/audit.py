@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -455,31 +455,16 @@ class AuditPlan:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class GroupPlans(Mapping[Any, AuditPlan]):
+class GroupPlans(dict[Any, AuditPlan]):
     """The plans of an audit in groups of rows, such as months, by the names of the groups.
 
-    Attributes
-    ----------
-    plans : dict
-        The plan of each group. Positions are those in all rows.
+    Positions are those in all rows.
     """
-
-    plans: dict[Any, AuditPlan]
-
-    def __getitem__(self, name: Any) -> AuditPlan:
-        return self.plans[name]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.plans)
-
-    def __len__(self) -> int:
-        return len(self.plans)
 
     @property
     def rows(self) -> IntArray:
         """Positions of the rows to label, group by group."""
-        return np.concatenate([plan.rows for plan in self.plans.values()])
+        return np.concatenate([plan.rows for plan in self.values()])
 
     @property
     def n(self) -> int:
@@ -492,7 +477,7 @@ class GroupPlans(Mapping[Any, AuditPlan]):
         if len(values) != self.n:
             raise DataError(f"labels must hold one answer for each of {self.n} rows, got {len(values)}.")
         found, start = {}, 0
-        for name, plan in self.plans.items():
+        for name, plan in self.items():
             own, start = values[start : start + plan.n], start + plan.n
             if not all(is_missing_cell(value) for value in own):  # a group without answers has no audit
                 found[name] = plan.answer(own)

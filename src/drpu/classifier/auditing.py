@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.adapting import Findings, tested
 from drpu.classifier.audit import (
-    POPULATIONS,
     Audit,
     AuditPart,
-    AuditPlan,
     RandomPart,
     check_audit,
     check_positions,
@@ -32,9 +29,6 @@ from drpu.core.audit.design import (
     Growth,
     carry_share,
     combine_figures,
-    draw_rows,
-    expected_width,
-    make_strata,
     negative_growth,
     settled_growth,
 )
@@ -52,7 +46,6 @@ from drpu.core.audit.results import (
     Answers,
     Evaluation,
     FairnessTest,
-    evaluate_answers,
     fairness_test,
     positive_ranks,
 )
@@ -68,7 +61,6 @@ if TYPE_CHECKING:
     from drpu.classifier.base import RatioClassifier
 
 UNFAIR = 0.05  # below this p-value the labelled positives differ from the audited ones
-_DOUBT = 4.0  # factor on the uncertainty of a prior that is not identified
 _BOUND = 0.2  # part of the error probability of the upper limit for the bound from unlabeled rows
 
 
@@ -100,7 +92,8 @@ def audited_priors(
     fairness = _fairness(parts, direct, unlabeled, fitted)
     bounds = 1.0, 1.0
     if fairness is None or fairness.p_value >= UNFAIR:
-        alone = prior_from_tails(fitted.tails, level=bound_level(level), warn=False)
+        share = fitted.labelled_fraction or None
+        alone = prior_from_tails(fitted.tails, level=bound_level(level), labelled_share=share, warn=False)
         bounds = alone.high, alone.high if "unlabeled" in population else 1.0
         if any(step is not None and step.spread > 0 for step in growth):
             unlabeled = leaning_to(unlabeled, alone)
@@ -151,12 +144,10 @@ def _train_figure(
 def leaning_to(share: Figure, alone: PriorEstimate) -> Figure:
     """The share, averaged with the prior without answers, with inverse variances as weights.
 
-    Answers about a month with few negatives say little about the training prior. For a prior that is not
-    identified, the uncertainty is taken as four times that of its interval. The limits remain those of the
-    answers.
+    Answers about a month with few negatives say little about the training prior. The limits remain those of
+    the answers.
     """
     spread = (alone.high - alone.low) / (2 * float(-ndtri((1 - alone.level) / 2)))
-    spread *= 1 if alone.identified else _DOUBT
     of_share, of_alone = 1 / max(share.variance, 1e-12), 1 / max(spread**2, 1e-12)
     value = (of_share * share.value + of_alone * alone.value) / (of_share + of_alone)
     return replace(share, value=min(max(value, share.low), share.high))
@@ -223,74 +214,6 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
             "with 1 / probability for positives and 1 for others; Python can estimate it from answers.",
         )
     )
-
-
-def plan_rows(
-    classifier: RatioClassifier,
-    X: Rows,
-    *,
-    n: int | None,
-    width: float | None,
-    population: str,
-    level: float,
-    random_state: Any,
-) -> AuditPlan:
-    """The plan of an audit; arguments as in ``plan_audit``."""
-    fitted = classifier.fitted_
-    check_fraction("level", level)
-    check_choice("population", population, POPULATIONS)
-    if (n is None) == (width is None):
-        raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
-    if isinstance(X, ScoreTails):
-        raise ParameterError("X must be rows: rows cannot be chosen from counts.")
-    scored = score_once(classifier, X)
-    if n is not None and check_integer("n", n, low=1) > len(scored):
-        raise ParameterError(f"n must be at most the number of rows, {len(scored)}, got {n}.")
-    if population == "auto":
-        mark = fitted.training
-        population = "auto" if mark is None else mark.population_of(scored.rows)
-    ratio, counts = np.exp(fitted.log_ratio_of(scored.scores)), scored.counts
-    prior = fitted.prior_of(counts, level=bound_level(level))
-    posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
-    # The upper limit without answers helps only if the prior is as high as estimated.
-    bound = prior.high if prior.identified else 1.0
-    if n is None:
-
-        def reached(n: int) -> float:
-            return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
-
-        n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, len(scored))
-    strata = make_strata(ratio, posterior, n, prior.high)
-    chosen = draw_rows(strata, ratio, check_random_state(random_state))
-    return AuditPlan(
-        rows=chosen,
-        strata=strata,
-        stratum=strata.of(ratio[chosen]),
-        scores=scored.scores[chosen],
-        counts=counts,
-        classes=fitted.classes,
-        classifier=fitted.mark,
-        population=population,
-        expected_width=expected_width(strata, level, bound),
-        level=level,
-    )
-
-
-def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level: float) -> Evaluation:
-    """Measured performance; arguments as in ``evaluate``."""
-    if isinstance(X, (Audit, AuditPlan)):
-        if y is not None:
-            raise ParameterError("y must be None with an audit: it contains the answers.")
-        parts = resolve_audit(classifier, check_audit(X), None, None)
-    elif y is None:
-        raise ParameterError("y must be given with rows: their true labels.")
-    else:
-        parts = resolve_audit(classifier, Audit.random(X, y), None, None)
-    found = [
-        evaluate_answers(part.answers, classifier._flags(part.scores), cost=classifier.cost_, level=level)
-        for part in parts
-    ]
-    return found[0] if len(found) == 1 else _averaged(found)
 
 
 def adapt_to_answers(
@@ -387,7 +310,7 @@ def _recalibrated(
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
     tail = (1 - level) / 2
     found, share = recalibrate(
-        population, samples, centre=classifier._map() or TRAINED, memory=memory, tails=(tail, tail)
+        population, samples, centre=classifier.findings.map or TRAINED, memory=memory, tails=(tail, tail)
     )
     return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
 
@@ -577,7 +500,7 @@ def _resolve_random(
     return AuditPart(Answers.random(positive), scores, counts, mark, population)
 
 
-def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:
+def rows_for_width(width: float, reached: Callable[[int], float], most: int) -> int:
     """Smallest number of rows whose expected interval is at most ``width`` wide."""
     low, high = 0, most
     best = reached(high)
@@ -593,7 +516,7 @@ def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:
     return high
 
 
-def _averaged(found: list[Evaluation]) -> Evaluation:
+def averaged(found: list[Evaluation]) -> Evaluation:
     """The mean of evaluations, each figure weighted by how precise it is."""
     names = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
     figures = {}

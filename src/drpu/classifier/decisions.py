@@ -1,9 +1,10 @@
-"""Decisions of a fitted ratio: labels, probabilities, expected performance, and explanations of rows."""
+"""Decisions of a fitted ratio: labels, probabilities, expected performance, budgets and explanations."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -12,21 +13,28 @@ from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
+from drpu.classifier.adapting import NOTHING_FOUND, Findings, moved_map
+from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts, reasons_of
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.groups import without_period
 from drpu.classifier.record import PUClassifier
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.labelling import Sensitivity, sensitivity
-from drpu.core.audit.recalibration import LogOddsMap, bounded_log_odds
+from drpu.core.audit.recalibration import bounded_log_odds
+from drpu.core.audit.results import more_precise
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import expect
-from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import ParameterError
+from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identified
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.tables.frames import is_frame, read_frame
+
+if TYPE_CHECKING:
+    from drpu.classifier.adapted import AdaptedClassifier
 
 
 class RatioDecisions(PUClassifier):
@@ -35,6 +43,7 @@ class RatioDecisions(PUClassifier):
     Each row is treated alone: a row gets the same label in every batch.
     """
 
+    findings: Findings = NOTHING_FOUND  # about the rows that it was adapted to
     _fitted: FittedRatio | None = None
 
     @property
@@ -76,10 +85,12 @@ class RatioDecisions(PUClassifier):
     @property
     def threshold_(self) -> float:
         """Ratio above which a row is flagged."""
-        current, train = self._map(), self.fitted_.train_prior.value
-        if current is None:
+        found, train = self.findings, self.fitted_.train_prior.value
+        if found.budget is not None:
+            return float(np.exp(found.budget.log_ratio))
+        if found.map is None:
             return ratio_threshold(train, self._label_prior(), cost=self.cost_)
-        level = (logit(self.cost_) - current.intercept) / current.slope
+        level = (logit(self.cost_) - found.map.intercept) / found.map.slope
         return float(expit(level) / max(train, 1e-12))
 
     @property
@@ -100,11 +111,16 @@ class RatioDecisions(PUClassifier):
         return self._margin(self._log_ratio(X))
 
     def predict(self, X: Rows) -> np.ndarray[Any, Any]:
-        """Label of each row, in the coding of the training labels; a tie is negative."""
+        """Label of each row, in the coding of the training labels; a tie is negative.
+
+        If the prior is not identified, its central value is used, and a warning says so, unless there was
+        the same one before, from ``fit`` or ``adapt``.
+        """
         return self._labels(self.decision_function(X))
 
     def predict_proba(self, X: Rows) -> FloatArray:
         """Probability of each class under the current prior, in the order of ``classes_``."""
+        self._mention_prior()
         posterior = self._posterior(self._log_ratio(X))
         both = np.empty((len(posterior), 2))
         both[:, 0], both[:, 1] = 1 - posterior, posterior
@@ -128,7 +144,9 @@ class RatioDecisions(PUClassifier):
         return np.asarray(log_ratio - self._log_threshold())
 
     def _log_threshold(self) -> float:
-        threshold = self.threshold_
+        budget, threshold = self.findings.budget, self.threshold_
+        if budget is not None:
+            return budget.log_ratio
         broken = 0.0 if np.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
         return _finite_log(threshold) + broken
 
@@ -137,25 +155,24 @@ class RatioDecisions(PUClassifier):
         return np.asarray(self._margin(self.fitted_.log_ratio_of(scores)) > 0)
 
     def _labels(self, margin: FloatArray) -> np.ndarray[Any, Any]:
+        self._mention_prior()
         return self.classes_[(margin > 0).astype(np.intp)]
+
+    def _mention_prior(self) -> None:
+        """Warn if labels are made at a prior that is not identified, and nobody was told."""
+        found = self.findings
+        if found.map is None and found.labels_at is None and found.budget is None:
+            warn_if_not_identified(self.test_prior_, again=False)
 
     def _posterior(self, log_ratio: FloatArray) -> FloatArray:
         ratio, train = self._below_ceiling(log_ratio), self.fitted_.train_prior.value
-        current = self._map()
+        current = self.findings.map
         if current is None:
             return ratio_posterior(ratio, train, self._label_prior())
         return current.probability(bounded_log_odds(train * ratio))
 
-    def _map(self) -> LogOddsMap | None:
-        """Map of the trained log-odds from answers, if there were any."""
-        return None
-
-    def _labels_at(self) -> float | None:
-        """Prior at which labels are made, if it is not that of the rows."""
-        return None
-
     def _label_prior(self) -> float:
-        at = self._labels_at()
+        at = self.findings.labels_at
         return self.test_prior_.value if at is None else at
 
     def _below_ceiling(self, log_ratio: FloatArray) -> FloatArray:
@@ -172,16 +189,12 @@ class RatioDecisions(PUClassifier):
 
     # -- expected performance
 
-    @property
-    def _batch_size(self) -> float | None:
-        """Number of rows that the prior was estimated on; None if it was not estimated on new rows."""
-        return None
-
     def expected_performance(self) -> Performance:
         """Expected accuracy, precision, recall and cost at the current prior, without labels.
 
         Computed from held-out positives and unlabeled training rows, which is valid if only the
-        prior has changed. The threshold is evaluated on counts that did not determine it.
+        prior has changed. The threshold is evaluated on counts that did not determine it. After an audit
+        of new rows, each quantity that the answers determine more precisely is measured on them.
         """
         return self._expected()[0]
 
@@ -194,18 +207,15 @@ class RatioDecisions(PUClassifier):
         return self._expected()[1:]
 
     def _expected(self) -> tuple[Performance, Performance, Performance]:
-        ratio = self.threshold_ if self._made_by_counts() else None
-        decision = self.fitted_.decision(self._score_threshold(), ratio, self._batch_size)
-        return expect(decision, self.fitted_.unlabeled_prior, self.test_prior_, cost=self.cost_)
-
-    def _made_by_counts(self) -> bool:
-        """Whether the threshold on scores comes from a calibration on the training counts."""
-        return self.fitted_.calibration is not None
-
-    def _score_threshold(self) -> float:
-        """Score from which held-out rows count as flagged."""
-        threshold = self.threshold_
-        return threshold if np.isinf(threshold) else self.fitted_.score_above(self._log_threshold())
+        found, fitted, threshold = self.findings, self.fitted_, self.threshold_
+        if found.budget is not None:
+            decision = fitted.decision(found.budget.score, None, found.rows)
+        else:
+            score = threshold if np.isinf(threshold) else fitted.score_above(self._log_threshold())
+            ratio = None if fitted.calibration is None else threshold
+            decision = fitted.decision(score, ratio, found.rows)
+        expected = expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
+        return more_precise(*expected, found.evaluation)
 
     def uncertain(self, X: Rows) -> BoolArray:
         """Rows whose label changes within the interval of the current prior.
@@ -257,6 +267,117 @@ class RatioDecisions(PUClassifier):
             rate=min(share / prior, 1.0) if prior > 0 else 0.0,
             cost=float(self.cost_),
         )
+
+    # -- another prior, cost or budget
+
+    def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
+        """Classifier for rows whose prior is known; there is no refit."""
+        moved = as_prior("prior", prior)
+        current = self.findings.map
+        if current is not None:
+            current = moved_map(current, self.test_prior_.value, moved.value)
+        if moved != self.test_prior_:
+            return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
+        # the prior of the same rows, such as with another cost
+        return self._adapted_at(moved, cost=cost, findings=self._same_rows())
+
+    def at_budget(
+        self, rows: int | None = None, *, of: Any = None, share: float | None = None
+    ) -> AdaptedClassifier:
+        """Classifier that flags as many rows as can be checked, those with the highest scores.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Number of rows that can be checked.
+        of : rows of shape (n, d), ScoreTails or int, optional
+            The rows to choose from: the rows themselves, their counts, or their number.
+        share : float, optional
+            Share of the rows that can be checked, instead of ``rows``.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Has the same prior and cost, and the threshold of the budget. Its ``budget_`` has the
+            expected precision, recall and lift with their limits and, if rows were given, the
+            positions of the rows to check, in descending order of the score.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> data = make_gaussian_pu(
+        ...     300, 1000, prior=0.3, test_prior=0.1, n_test=2000, separation=3, random_state=0
+        ... )
+        >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+        >>> day = june.at_budget(rows=50, of=data.test)
+        >>> int(day.predict(data.test).sum())
+        50
+        >>> bool(day.budget_.precision.low > 0.5)
+        True
+        """
+        found = budget_threshold(self, rows, of, share)
+        return self._adapted_at(self.test_prior_, findings=replace(self._same_rows(), budget=found))
+
+    def at_recall(self, recall: float) -> AdaptedClassifier:
+        """Classifier that flags as few rows as are expected to contain this share of all positives.
+
+        Parameters
+        ----------
+        recall : float
+            Share of the positives to find, in (0, 1).
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        """
+        return self.at_budget(share=share_for_recall(self, recall))
+
+    def at_precision(self, precision: float) -> AdaptedClassifier:
+        """Classifier that flags as many rows as possible with this expected precision.
+
+        Parameters
+        ----------
+        precision : float
+            Share of positives among the flagged rows, in (0, 1).
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        """
+        return self.at_budget(share=share_for_precision(self, precision))
+
+    def _adapted_at(
+        self,
+        prior: float | PriorEstimate,
+        *,
+        cost: float | None = None,
+        findings: Findings = NOTHING_FOUND,
+        fitted: FittedRatio | None = None,
+    ) -> AdaptedClassifier:
+        """The classifier at a prior, with what was found out about its rows."""
+        from drpu.classifier.adapted import AdaptedClassifier
+
+        return AdaptedClassifier(self, prior, cost=cost, findings=findings, fitted=fitted)
+
+    def _same_rows(self) -> Findings:
+        """What is known about the rows whatever the threshold is."""
+        return replace(self.findings, evaluation=None, budget=None)
+
+    def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
+        """``tails``, if they are counts of some rows by this classifier."""
+        if sample_weight is not None:
+            raise ParameterError(
+                "sample_weight must be None with counts: rows are weighted when they are counted."
+            )
+        if not self.fitted_.no_counts().same_cells(tails):
+            raise DataError(
+                "these counts were not made by this classifier: make them with its own count method."
+            )
+        if not tails.counts.any():
+            raise DataError("these counts are empty: count at least one row before adapting to them.")
+        return tails
 
     # -- explanations
 

@@ -126,6 +126,8 @@ def _counted(tails: ScoreTails, positive: IntArray, unlabeled: IntArray) -> Scor
 
 
 _DOUBT = 1.0  # standard deviation of the log of the rate that the curve predicts: a factor of 2.7
+_WHOLE_DOUBT = (0.25, 225.0)  # its variance for a model of all rows: always, and over positives
+_WHOLE_GAIN = 0.2  # part of the missed positives that a model of all rows finds; over sqrt(positives)
 _STEPS = np.linspace(-4.0, 4.0, 161)  # standard deviations
 # Fraction of the errors that an average of fold models, or a model of all rows, may remove: with many and
 # with few errors.
@@ -145,6 +147,7 @@ class Decision:
     ``rows``: Size of the batch to classify, whose sampling error is included in the range; None for a
     population.
     ``offsets``: Added to a score before it is calibrated; the ratio of a row is the mean over them.
+    ``whole``: Whether labels come from one model of all rows.
     """
 
     reference: ScoreTails  # held-out positives, and the unlabeled training rows counted over them
@@ -154,6 +157,19 @@ class Decision:
     models: int = 1
     rows: float | None = None
     offsets: tuple[float, ...] = (0.0,)
+    whole: bool = False
+
+    @property
+    def doubt(self) -> float:
+        """Standard deviation of the log of the rate that the curve predicts."""
+        always, over_positives = _WHOLE_DOUBT
+        whole = math.sqrt(always + over_positives / self.reference.n_positive)
+        return min(whole, _DOUBT) if self.whole else _DOUBT
+
+    @property
+    def gain(self) -> float:
+        """Expected share of the positives missed by a fold model that the model for labels finds."""
+        return _WHOLE_GAIN / math.sqrt(self.reference.n_positive) if self.whole else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,7 +332,10 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
     raw = unlabeled * (1 + odds) - recall * odds
     of_recall = odds**2 * _noise(recall, n_positive)
     noise = _noise(unlabeled, n) * (1 + odds) ** 2 + of_recall
-    wrong, limits, slope = _likely_rate(raw, noise, of_recall, prepared.wrong_at(recall))
+    curve = prepared.wrong_at(recall), decision.doubt
+    wrong, (low, high), slope = _likely_rate(raw, noise, of_recall, curve)
+    more = 1 + decision.gain * (1 / recall - 1)  # a model of all rows flags more rows of both classes
+    recall, unlabeled, wrong, low, high = (min(x * more, 1.0) for x in (recall, unlabeled, wrong, low, high))
     tail = (1 - _LEVEL) / 2
     parts = [_above(tails.positive_counts, cell) for cell in cells]
     return DecisionRates(
@@ -325,7 +344,7 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
         exact_limits(recall, n_positive, tail),
         unlabeled,
         wrong,
-        limits,
+        (low, high),
         -slope * odds,
         [(part, prepared.wrong_at(part)) for part in parts],
         decision.models,
@@ -333,19 +352,20 @@ def decision_rates(decision: Decision, prior: float, prepared: PreparedCounts | 
 
 
 def _likely_rate(
-    raw: float, noise: float, of_recall: float, expected: float
+    raw: float, noise: float, of_recall: float, curve: tuple[float, float]
 ) -> tuple[float, tuple[float, float], float]:
     """False-positive rate by the counts and the curve together, its limits, and its slope in ``raw``.
 
     The rate by the counts, ``raw``, is normal with the variance ``noise``, of which ``of_recall`` comes from
-    the positives. Beforehand the log of the rate is normal around that of the curve. On that scale no count
-    can move the rate to 0, which would make the precision 1.
+    the positives. Beforehand the log of the rate is normal around that of the ``curve``, a rate with the
+    standard deviation of its log. On that scale no count can move the rate to 0, which would make the
+    precision 1.
     """
     spread = math.sqrt(noise)
-    centre = math.log(expected)
-    grid = np.concatenate((np.exp(centre + _DOUBT * _STEPS), raw + spread * _STEPS))
+    centre, doubt = math.log(curve[0]), curve[1]
+    grid = np.concatenate((np.exp(centre + doubt * _STEPS), raw + spread * _STEPS))
     grid = np.unique(grid[(grid > 0) & (grid < 1)])
-    log = -(((np.log(grid) - centre) / _DOUBT) ** 2 + ((grid - raw) / spread) ** 2) / 2 - np.log(grid)
+    log = -(((np.log(grid) - centre) / doubt) ** 2 + ((grid - raw) / spread) ** 2) / 2 - np.log(grid)
     weight = np.exp(log - log.max()) * np.gradient(grid)
     weight /= weight.sum()
     mean = float(weight @ grid)

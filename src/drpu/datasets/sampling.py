@@ -250,16 +250,15 @@ def _wanted(values: list[Any], pos_label: Any) -> set[Any]:
         except TypeError as error:
             raise LabelError(f"the labels of y cannot be sorted, so pass pos_label: {error}") from error
     several = isinstance(pos_label, (list, tuple, set, frozenset, range, np.ndarray))
-    wanted = set(np.asarray(list(pos_label)).tolist()) if several else {_as_scalar(pos_label)}
+    wanted = (
+        set(np.asarray(list(pos_label)).tolist())
+        if several
+        else {np.asarray(pos_label).item() if isinstance(pos_label, np.generic) else pos_label}
+    )
     unknown = wanted - set(values)
     if unknown or not wanted:
         raise LabelError(f"pos_label must be among the labels of y, got {pos_label!r}.")
     return wanted
-
-
-def _as_scalar(value: Any) -> Any:
-    """A NumPy scalar as the equal Python value."""
-    return value.item() if isinstance(value, np.generic) else value
 
 
 def _label_count(labelled: float, available: int) -> int:

@@ -23,7 +23,7 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
     """The name of the rows in the graph, its inputs with their shapes, and the inputs that are strings."""
     table: TableEncoder | None = classifier.table_
     if table is None or table.plain:
-        return "X", {"X": ["rows", *_row_shape(classifier)]}, []
+        return "X", {"X": ["rows", *classifier.fitted_.model.row_shape]}, []
     if table.salt is not None:
         raise ArtifactError(
             "the levels of the categories are digests, which a graph cannot compare with strings: export "
@@ -38,11 +38,6 @@ def row_inputs(graph: Graph, classifier: Any) -> tuple[str, dict[str, list[Any]]
         inputs,
         texts,
     )
-
-
-def _row_shape(classifier: Any) -> list[int]:
-    """The shape of one row: of an image for networks of images, otherwise the number of columns."""
-    return [int(side) for side in classifier.fitted_.model.row_shape]
 
 
 # Scores this close below a level count as equal to it. Networks are computed in float32; of the default
@@ -108,7 +103,7 @@ def _model(classifier: Any) -> Any:
     parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
-    current = classifier._map()
+    current = classifier.findings.map
     if current is None:
         threshold = _by_prior(graph, core, ratio)
     else:

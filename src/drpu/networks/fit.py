@@ -47,11 +47,11 @@ HEADS = ("softplus", "relu", "identity", "exp")
 OPTIMIZERS = ("adamw", "adam")
 DECAYS = ("cosine", "step", "constant")
 
-# Options of resnet9 by effort; each level takes about twice the time of the one before.
+# Options of resnet9 by effort; each level takes two to three times as long as the one before.
 EFFORTS: dict[str, dict[str, Any]] = {
     "low": {"hidden": (32,), "epochs": 12, "teachers": 1},
     "medium": {"hidden": (32,), "epochs": 20, "teachers": 2, "students": 2, "refresh": 4, "mixup": True},
-    "high": {"hidden": (64,), "epochs": 40, "teachers": 2, "students": 2, "refresh": 4, "mixup": True},
+    "high": {"hidden": (64,), "epochs": 60, "teachers": 3, "students": 2, "refresh": 4, "mixup": True},
 }
 RATES, STEPS_AN_EPOCH = {32: 2e-3, 64: 1e-3}, 80  # learning rate by channels, and least number of steps
 BATCH_PIXELS = 2**21  # two networks of 64 channels and their gradients then need less than 16 GiB

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -45,23 +45,16 @@ class RowList:
     groups: list[str] | None = None  # names of their groups, if there are groups
 
 
-@dataclass(frozen=True)
+@dataclass
 class ReportData:
-    """A classifier at the prior that the page describes, and everything that is known about new rows.
-
-    ``expected``, ``low``, ``high``: Expected performance of ``current`` with its limits, which contain it.
-    ``groups``: Groups of the new rows, such as months, with their priors and decisions.
-    """
+    """A classifier at the prior that the page describes, and everything that is known about new rows."""
 
     current: Any  # the classifier as the page describes it
-    expected: Performance
-    low: Performance
-    high: Performance
     new: ScoreTails | None = None  # counts of the new rows
     log_ratios: FloatArray | None = None  # log-ratios of the new rows, the largest first
     flagged: int | None = None  # number of new rows that are flagged
     within_budget: Any = None  # ``current`` with the threshold of a budget, if one was given
-    groups: GroupPriors | None = None
+    groups: GroupPriors | None = None  # of the new rows, such as months, with their decisions
     listed: RowList | None = None  # the rows to check, if there are new rows
     caught: tuple[DRPUWarning, ...] = ()  # warnings during the adaptation
     suspects: Mapping[str, Any] | None = None  # columns of labels that may be wrong
@@ -124,7 +117,7 @@ class ReportData:
         if self.budget is not None:
             wanted = self.budget.rows
             return round(self.budget.share * self.rows) if wanted is None else wanted
-        flagged = round(float(self.expected.flagged) * self.rows) if self.flagged is None else self.flagged
+        flagged = round(self.figure("flagged").value * self.rows) if self.flagged is None else self.flagged
         return min(max(1, flagged), self.rows)
 
     @property
@@ -165,11 +158,16 @@ class ReportData:
 
     def figure(self, name: str, *, as_trained: bool = False) -> Figure:
         """An expected figure with its limits; that of the threshold of training if it is kept."""
-        parts = self._as_trained if as_trained else (self.expected, self.low, self.high)
-        return Figure(*(float(getattr(part, name)) for part in parts))
+        parts = self._as_trained if as_trained else self._expected
+        value, low, high = (float(getattr(part, name)) for part in parts)
+        return Figure(value, min(low, value), max(high, value))
 
     @cached_property
-    def _as_trained(self) -> tuple[Performance, Performance, Performance]:
+    def _expected(self) -> tuple[Performance, ...]:
+        return (self.current.expected_performance(), *self.current.expected_range())
+
+    @cached_property
+    def _as_trained(self) -> tuple[Performance, ...]:
         pi = self.train.value
         kept = self.fitted.decision_above(ratio_threshold(pi, pi, cost=self.cost))
         rates = decision_rates(kept, self.fitted.unlabeled_prior.value, self.prepared)
@@ -193,11 +191,11 @@ def collect(
         if by is not None or audit is not None or beside is not None:
             raise ParameterError("by, audit and beside are about new rows: pass them as X.")
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
-        return _data(current, within_budget=_with_budget(current, budget, ROWS))
+        return ReportData(current, within_budget=_with_budget(current, budget, ROWS))
     groups, member = None, None
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
-        scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+        scored = score_once(classifier, X)
         by_group = audit if isinstance(audit, Mapping) else None
         current = classifier.adapt(scored, cost=cost, level=level, audit=None if by_group else audit)
         if values is not None:
@@ -209,7 +207,7 @@ def collect(
     for warning in kept.values():
         warn(warning)
     log_ratio = current.fitted_.log_ratio_of(scored.scores)
-    data = _data(
+    data = ReportData(
         current,
         new=scored.counts,
         log_ratios=np.sort(log_ratio)[::-1],
@@ -218,7 +216,8 @@ def collect(
         groups=groups,
         caught=tuple(kept.values()),
     )
-    return replace(data, listed=_listed(data, scored, member, beside or {}))
+    data.listed = _listed(data, scored, member, beside or {})
+    return data
 
 
 def _listed(
@@ -254,11 +253,3 @@ def _reasons(current: Any, rows: ScoredRows) -> list[tuple[str, str]] | None:
 
 def _with_budget(current: Any, budget: Any, of: Any) -> Any:
     return None if budget is None else current.at_budget(**budget_depth(budget), of=of)
-
-
-def _data(current: Any, **known: Any) -> ReportData:
-    expected, (low, high) = current.expected_performance(), current.expected_range()
-    names = [field.name for field in fields(Performance) if field.name != "threshold"]
-    low = replace(low, **{name: min(getattr(low, name), getattr(expected, name)) for name in names})
-    high = replace(high, **{name: max(getattr(high, name), getattr(expected, name)) for name in names})
-    return ReportData(current, expected, low, high, **known)

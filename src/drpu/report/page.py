@@ -8,7 +8,7 @@ import io
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from html import escape
 from importlib.resources import files
@@ -114,7 +114,8 @@ def _page(
     **options: Any,
 ) -> tuple[ReportData, str]:
     jinja2 = require("jinja2", extra="report", for_="the report page")
-    data = replace(collect(classifier, X, **options), suspects=suspects)
+    data = collect(classifier, X, **options)
+    data.suspects = suspects
     by = by_name or options.get("by")
     markup = jinja2.filters.Markup
     css, js = _text("page.css"), _text("page.js")

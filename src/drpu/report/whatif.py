@@ -57,7 +57,7 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, batch=current._batch_size, labels_at=current._label_prior()),
+            _known(data.prior, data.rows, batch=current.findings.rows, labels_at=current._label_prior()),
             _known(data.train, data.rows),
             *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
         ],

@@ -153,7 +153,7 @@ def count_batches(
     >>> clf.adapt(tails).prior_ == clf.adapt(data.test).prior_
     True
     """
-    _check_classifier(classifier)
+    check_classifier(classifier)
     cluster = _cluster(source)
     if cluster is not None:
         counted: ScoreTails = cluster.count(classifier, source, columns, weight)
@@ -198,7 +198,7 @@ def score_batches(
     >>> bool((np.concatenate(labels) == clf.predict(data.test)).all())
     True
     """
-    _check_classifier(classifier)
+    check_classifier(classifier)
     cluster = _cluster(source)
     if cluster is not None:
         return cluster.score(classifier, source, columns)
@@ -206,7 +206,8 @@ def score_batches(
     return (classifier.outputs(part.rows) for part in parts if part.n)
 
 
-def _check_classifier(classifier: Any) -> None:
+def check_classifier(classifier: Any) -> None:
+    """Raise unless the classifier is a fitted one whose scores can be counted."""
     if not isinstance(classifier, RatioClassifier):
         raise ParameterError(
             f"classifier must be a DRPUClassifier or an AdaptedClassifier, got {type(classifier).__name__}: "

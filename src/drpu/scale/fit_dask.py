@@ -138,6 +138,7 @@ class _DaskRows:
         require("lightgbm", extra="dask", for_="DaskBoosted")
         categories = self.table.categories
         settings = self.model.settings(self.plan.salt) | category_settings(categories)
+        error = None
         for _ in range(ATTEMPTS):
             places, arrays = self._train_blocks(without, mass)
             if all(places):
@@ -145,9 +146,11 @@ class _DaskRows:
                 text = attempt.run(*arrays)
                 if text is not None:
                     return Trees.from_lightgbm(text, self.table.width)
+                error = attempt.outcome.get("error")
         raise ClusterError(
-            f"workers were lost in each of {ATTEMPTS} attempts to train trees: check their memory limits."
-        )
+            f"LightGBM failed in each of {ATTEMPTS} attempts on the Dask cluster: "
+            f"{error or 'workers were lost'}. Check the memory limits of the workers."
+        ) from error
 
     def _train_blocks(self, without: int, mass: tuple[float, float]) -> tuple[list[str], list[Any]]:
         """Workers of all parts that have rows to train on; their rows, flags and weights as Dask arrays."""

@@ -25,8 +25,9 @@ from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import Arrived, LabelCount
 from drpu.core.tails import KeptTails, ScoreTails
-from drpu.exceptions import ArtifactError, DataError, ParameterError
+from drpu.exceptions import ArtifactError, DataError
 from drpu.files.archive import open_archive, read_bytes, write_archive
+from drpu.scale.batches import check_classifier
 
 # One lock for all monitors, because a monitor with its own lock could not be pickled.
 _LOCK = threading.RLock()
@@ -140,11 +141,7 @@ class PriorMonitor:
         keep: int = 1000,
         alpha: float = 0.05,
     ) -> None:
-        if not isinstance(classifier, RatioClassifier):
-            raise ParameterError(
-                f"classifier must be a DRPUClassifier or an AdaptedClassifier, "
-                f"got {type(classifier).__name__}."
-            )
+        check_classifier(classifier)
         self.classifier = classifier
         self.window = None if window is None else check_integer("window", window, low=1)
         self.level = check_fraction("level", level)

@@ -101,18 +101,6 @@ class TextColumn(ColumnPlan):
             "of the fit, or turn it into numbers before it, and give the numbers to the graph."
         )
 
-    def __eq__(self, other: object) -> bool:
-        return (
-            isinstance(other, TextColumn)
-            and self.name == other.name
-            and np.array_equal(self.words, other.words)
-            and np.array_equal(self.weights, other.weights)
-            and np.array_equal(self.directions, other.directions)
-        )
-
-    def __hash__(self) -> int:
-        return hash(self.name)
-
     def _weighted(self, texts: Sequence[str]) -> Iterator[sparse.csr_matrix]:
         """TF-IDF weights of the texts, in chunks."""
         column = {word: k for k, word in enumerate(self.words.tolist())}

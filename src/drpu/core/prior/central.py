@@ -4,8 +4,8 @@ Every prior from 0 to the mixture proportion explains the same positives and the
 readings of a prior assume that the best-scored rows are all positive, so they are upper readings. Here the
 counts are one piece of evidence among three:
 
-1. **Usual priors.** Before the data are seen, the prior of a population has a Beta distribution with a mean
-   of about a fifth.
+1. **Usual priors.** Before the data are seen, the prior of a population has a Beta distribution: small priors
+   are more likely than large ones.
 2. **The labelled share.** In a single sample, the prior times the rate of labelling is the share of
    labelled rows, which is known. Every rate is taken as equally likely, so the share is a hard lower
    bound of the prior, and priors far above it are less likely than those near it.
@@ -35,10 +35,10 @@ from drpu.core.limits.interval import Limits, largest_growth, ratio_limits, shif
 from drpu.core.prior.mixture import adaptive
 from drpu.core.tails import ScoreTails
 
-USUAL_PRIORS = (0.8, 3.4)  # parameters of a Beta distribution
-SPREAD = (1.34, 1.68, 1.0)  # without a signal; decrease with its strength; multiple of 1/sqrt(positives)
-EXPECTED_ERROR = 0.062  # largest expected error of a reading that counts as identified by a weak score
-WEAK = 0.35  # from this separation on the value moves from the mean of the distribution to the reading
+USUAL_PRIORS = (0.4, 1.0)  # parameters of a Beta distribution
+SPREAD = (3.2, 2.8, 1.0)  # without a signal; decrease with its strength; multiple of 1/sqrt(positives)
+EXPECTED_ERROR = 0.075  # largest expected error of a reading that counts as identified by a weak score
+WEAK = 0.3  # from this separation on the value moves from the mean of the distribution to the reading
 _LOG_ODDS = np.linspace(-7.0, 7.0, 141)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from html import escape
 from numbers import Real
 from typing import Annotated, Any, Self, TypeAlias
+from weakref import WeakSet
 
 import numpy as np
 from scipy.special import expit, logit
@@ -306,10 +307,17 @@ def _estimate(
     return estimate
 
 
-def warn_if_not_identified(prior: PriorEstimate) -> None:
-    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows."""
-    if prior.identified:
+_TOLD: WeakSet[PriorEstimate] = WeakSet()  # unidentified priors of which a user was warned
+
+
+def warn_if_not_identified(prior: PriorEstimate, *, again: bool = True) -> None:
+    """Warn if the data give limits of the prior only, with the numbers that the prior itself shows.
+
+    Without ``again``, nothing is said of a prior that there was a warning about.
+    """
+    if prior.identified or (prior in _TOLD and not again):
         return
+    _TOLD.add(prior)
     shares = {"value": prior.value, "low": prior.low, "high": prior.high}
     shares |= {} if prior.upper is None else {"upper": prior.upper}
     bound = "" if prior.upper is None else "it is at most {upper} by the best-scored rows, and "
