@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHOICE", "FIRST", "WITH_LABELS", "Choices", "choose_candidate", "chosen_recipe", "compare_candidates",
-    "mean_risk", "read_choices", "run_job",
+    "mean_risk", "most_trials", "read_choices", "run_job",
 ]  # fmt: skip
 
 CHOICE = "choice"  # folder of the results of the comparison
@@ -126,13 +126,18 @@ def choose_candidate(tried: dict[str, list[dict[str, Any]]]) -> str:
 
     A candidate that was left out after fewer trials than the others cannot be chosen.
     """
-    most = max(len(own) for own in tried.values())
-    full = {each: own for each, own in tried.items() if len(own) == most}
     for name in ("risk", WITH_LABELS):
-        means = {each: mean for each, own in full.items() if (mean := mean_risk(own, name)) is not None}
+        own = most_trials(tried).items()
+        means = {each: mean for each, lines in own if (mean := mean_risk(lines, name)) is not None}
         if means:
             return min(means, key=means.__getitem__)
     raise DataError("the comparison of candidates must have a risk.")
+
+
+def most_trials(tried: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The candidates that were run in as many trials as any other."""
+    most = max(len(own) for own in tried.values())
+    return {name: own for name, own in tried.items() if len(own) == most}
 
 
 def compare_candidates(

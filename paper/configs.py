@@ -250,17 +250,34 @@ _FEW = _RESNET | {"augment": "crop-flip-cutout", "epochs": 20}
 _LARGE = _RESNET | {"hidden": (64,), "learning_rate": 1e-3, "epochs": 40, "refresh": 4}
 _FASHION = _LARGE | {"augment": "shift-flip-cutout"}
 _COLOUR = _LARGE | {"augment": "crop-flip-cutout"}
+_DIGITS = _GREY | {"refresh": 4}
+_LONG = _COLOUR | {"teachers": 3, "epochs": 60}  # effort="high"
 
 # The candidates that `python -m paper choose` compares, by flavour and data set.
 CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
     "beyond": {
-        "mnist": {"mixup": _GREY, "no mixup": _GREY | {"mixup": False}},
-        "fashion_mnist": {"refresh": _FASHION, "two rounds, refresh": _FASHION | {"rounds": 2}},
+        "mnist": {
+            "mixup": _GREY,
+            "no mixup": _GREY | {"mixup": False},
+            "refresh": _DIGITS | {"epochs": 20},
+            "refresh, twice the channels": _LARGE | {"epochs": 20, "augment": "affine"},
+            "three teachers, 30 epochs": _DIGITS | {"teachers": 3, "epochs": 30},
+        },
+        "fashion_mnist": {
+            "refresh": _FASHION,
+            "two rounds, refresh": _FASHION | {"rounds": 2},
+            "three teachers": _FASHION | {"teachers": 3},
+        },
         "kmnist": {
             "30 epochs": _KUZUSHIJI | {"epochs": 30},
             "40 epochs of small batches": _KUZUSHIJI | {"epochs": 40, "batch_size": 250},
         },
-        "cifar10": {"refresh": _COLOUR, "two rounds, refresh": _COLOUR | {"rounds": 2}},
+        "cifar10": {
+            "refresh": _COLOUR,
+            "two rounds, refresh": _COLOUR | {"rounds": 2},
+            "three teachers, 60 epochs": _LONG,
+            "three teachers, 60 epochs, affine": _LONG | {"augment": "crop-flip-cutout-affine"},
+        },
         "cifar10-few": {
             "three rounds": _FEW | {"rounds": 3},
             "four teachers, five rounds": _FEW | {"teachers": 4, "rounds": 5},

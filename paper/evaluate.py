@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.metrics import roc_auc_score
 
-from drpu import ScoreTails, calibrate, ratio_threshold
+from drpu import PriorEstimate, ScoreTails, calibrate, ratio_threshold
 from drpu.exceptions import DRPUWarning
 
 __all__ = ["Outcome", "by_margin", "by_ratio", "calibrated_risk"]
@@ -54,7 +54,8 @@ def by_ratio(
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        train = known if known is not None else tails.estimate("auto" if best else "paper").value
+        base = PriorEstimate.given(known) if known else tails.estimate("auto" if best else "paper")
+        train = base.value
         to_ratio = calibrate(tails, train) if best else np.exp
         lines = []
         for prior, (scores, labels) in tests.items():
@@ -62,7 +63,7 @@ def by_ratio(
             if known is not None:
                 found = known
             elif best:
-                found = seen.estimate(reference=tails, train_prior=train).value
+                found = seen.estimate(reference=tails, train_prior=base).value
             else:
                 found = seen.estimate("paper").value
             called = to_ratio(scores) > ratio_threshold(train, found)

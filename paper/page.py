@@ -44,9 +44,9 @@ flavours:
 - **ours-augmented** has the same networks, trained on images that are shifted, mirrored or deformed at
   random.
 - **beyond** has the same rows, labels and test sets, and the library's residual network: `NetworkRatio`
-  with `network="resnet9"`, augmented images, teachers and students, in one call for each trial. On
-  Fashion-MNIST and CIFAR-10 its options are those of `effort="high"`, so students also replace the weights
-  of the rows by their own ratio while they train. The mean output of the last students is the model, its
+  with `network="resnet9"`, augmented images, teachers and students, in one call for each trial. Except on
+  Kuzushiji-MNIST, students also replace the weights of the rows by their own ratio while they train. On
+  CIFAR-10 the options are those of `effort="high"`. The mean output of the last students is the model, its
   ratio is calibrated, and both priors are the library's default estimates.
 """
 

@@ -216,7 +216,7 @@ def test_any_json_in_a_field_is_refused_or_gives_a_valid_object(name, value):
         ),
         (
             lambda tree: tree["folds"][0]["fields"].clear(),
-            "folds[0]: must be an object with the fields value",
+            "folds[0]: must be of the fields ['value']",
         ),
         (
             lambda tree: tree["plain"]["fields"]["pair"].append(1),

@@ -13,7 +13,6 @@ the rules of its fields, and its ``__post_init__`` checks rules between fields::
 
 A letter in the dimensions of arrays, or as ``dim``, stands for one length within an object; the dimensions
 ``...`` stand for any shape. A field of bytes holds estimators of other libraries, so its file needs trust.
-
 :func:`decode` follows the annotations of the expected class, and trusts nothing that it is given: anything
 else is an ``ArtifactError`` that names the place, and nothing larger than the input is made.
 """
@@ -34,12 +33,12 @@ import numpy as np
 from drpu._checks import LARGEST
 from drpu.exceptions import ArtifactError
 
-MOST_EMPTY = 1_000_000  # length of an array without values
 POSITIVE = math.ulp(0.0)  # the smallest number above 0
 
-KINDS: dict[str, type[Any]] = {}  # every class that a file may contain; modules add theirs when imported
+KINDS: dict[str, Any] = {}  # every class that a file may contain; modules add theirs when imported
 _DTYPES = {"float": "f", "int": "iu", "any": "fiub"}  # letters of NumPy for the kinds of types
 _TYPES: dict[str, Any] = {"array": np.ndarray, "bytes": bytes, "items": dict, "float": float}
+NotKept = "not kept"  # marks a field that is not written, as ``Annotated[T, NotKept]``; it needs a default
 _Rules = dict[Any, Any]  # what reads a value, by its type; kept classes and plain values need nothing
 
 
@@ -57,14 +56,6 @@ class Kept:
     def __getstate__(self) -> dict[str, Any]:
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         return {field.name: getattr(self, field.name) for field in fields}
-
-    def for_file(self) -> Any:
-        """The object that is written in place of this one; a class may fill fields only then."""
-        return self
-
-
-class NotKept:
-    """Marks a field that is not written, as ``Annotated[T, NotKept]``; it needs a default."""
 
 
 class As(NamedTuple):
@@ -116,16 +107,15 @@ def rules_of(cls: Any) -> dict[str, _Rules]:
 
 def _write(value: Any, place: str, out: Encoded) -> Any:
     """The tree of a value, whose arrays and bytes are added to ``out``."""
-    value = value.for_file() if hasattr(value, "for_file") else value
+    value = value.for_file() if hasattr(value, "for_file") else value  # which may fill fields only now
     value = value.item() if isinstance(value, np.generic) else value
     if type(value) is float and not math.isfinite(value):
         return {"float": str(value)}  # JSON has no such numbers
     if isinstance(value, (NoneType, bool, int, float, str)):
         return value
-    cls: Any = type(value)
-    if kind := kind_of(cls):
-        start = place and f"{place}."
-        fields = {name: _write(getattr(value, name), start + name, out) for name in rules_of(cls)}
+    if kind := kind_of(type(value)):
+        start, names = place and f"{place}.", rules_of(KINDS[kind])
+        fields = {name: _write(getattr(value, name), start + name, out) for name in names}
         return {"kind": kind, "fields": fields}
     if type(value) is tuple:
         return [_write(item, f"{place}[{i}]", out) for i, item in enumerate(value)]
@@ -173,12 +163,12 @@ class _Reader:
     def read_object(self, rules: _Rules, tree: Any, place: str) -> Any:
         """An object of a kept class that is, or inherits from, one of those in the rules."""
         kind, fields = tree["kind"], tree["fields"]
-        cls: Any = KINDS.get(kind) if isinstance(kind, str) else None
-        fits = [] if cls is None else [each for each in cls.__mro__ if each in rules]
+        fits = [each for each in getattr(KINDS.get(str(kind)), "__mro__", ()) if each in rules]
         _need(bool(fits), place, f"an object of {[each.__name__ for each in rules]}", kind)
-        read, rules = rules[fits[0]], rules_of(cls)
+        cls, read = KINDS[kind], rules[fits[0]]
+        rules = rules_of(cls)
         same = type(fields) is dict and fields.keys() == rules.keys()
-        _need(same, place, f"an object with the fields {', '.join(rules)}", fields)
+        _need(same, place, f"of the fields {[*rules]}", fields)
         start = place and f"{place}."
         outer, self.lengths = self.lengths, {}
         try:
@@ -271,7 +261,7 @@ class Array:
             for letter, length in zip(self.dims, array.shape, strict=True):
                 reader.count(letter, length, place)
         if not array.size:  # lengths that no value stands behind
-            _need(max(array.shape) <= MOST_EMPTY, place, f"at most {MOST_EMPTY} long", max(array.shape))
+            _need(max(array.shape) <= 10**6, place, "at most 1000000 long", max(array.shape))
             return array
         # The smallest and the largest value are found without an array of the same size.
         least, most = (np.fmin, np.fmax) if self.nan else (np.minimum, np.maximum)

@@ -13,9 +13,13 @@ pytest.importorskip("torch")
 
 from tiny_images import KEYS, fake_images, job, small
 
+from drpu import NetworkRatio, ScoreTails
+from drpu.core.prior.estimate import prior_from_tails
 from drpu.exceptions import DataError
+from drpu.networks.fit import with_effort
 from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
+from paper.evaluate import by_ratio
 from paper.run import Job, Options, run_job
 from paper.splits import Images, split
 from paper.store import RESULTS, read_results
@@ -213,6 +217,40 @@ def test_levels_of_effort_are_run_with_the_network_of_the_library(level, tmp_pat
     (result,) = read_results(tmp_path)
     assert result["flavour"] == level
     assert result["settings"]["options"]["effort"] == level
+
+
+def test_the_highest_effort_is_the_recipe_that_is_published_for_it():
+    made = configs.CANDIDATES["beyond"]["cifar10"]["three teachers, 60 epochs"]
+    learner = NetworkRatio(network="resnet9", effort="high", augment=made["augment"], device="cpu")
+    options = with_effort(learner, (3, 32, 32), 45_000).get_params(deep=False)
+    differing = {name for name, value in made.items() if options[name] != value}
+    assert differing == {"dtype"}  # bfloat16 is for a GPU
+
+
+def test_first_trials_that_did_not_decide_are_told_with_their_noise():
+    from paper.choice import _continued
+
+    def lines(*risks):
+        return [{"trial": 100 + i, "risk": risk} for i, risk in enumerate(risks)]
+
+    tried = {"a": lines(-1.3, -1.1, -1.0), "b": lines(-1.2, -1.1, -1.3), "c": lines(-1.0, -1.0)}
+    text = _continued("cifar10", tried)
+    assert "the first 2 trials" in text
+    assert "*a* was ahead of\n*b* by 0.0500, with a standard error of 0.0500" in text
+    assert _continued("cifar10", {"a": tried["a"], "b": tried["b"]}) == ""
+    assert _continued("mnist", {"old": [{"trial": 100, "risk": None}], "new": tried["a"]}) == ""
+
+
+def test_test_priors_are_those_of_adapt():
+    rng = np.random.default_rng(0)
+    held = rng.normal(2.5, 1, 200), np.where(rng.random(2000) < 0.4, 2.5, 0) + rng.normal(0, 1, 2000)
+    truth = rng.random(1500) < 0.2
+    scores = np.where(truth, 2.5, 0) + rng.normal(0, 1, 1500)
+    found = by_ratio(held, {0.2: (scores, truth)}, best=True)
+    tails = ScoreTails(held[0]).update(held[1])
+    prior = prior_from_tails(tails.empty().update(scores), reference=tails, train_prior=tails.estimate())
+    assert found.tests[0]["estimated_prior"] == prior.value
+    assert prior.method == "blended"
 
 
 def test_the_published_choices_are_those_of_the_tables():

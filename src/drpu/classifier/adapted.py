@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from drpu._codec import Number, kept
 from drpu.classifier.adapting import NOTHING_FOUND, Findings, Shift
 from drpu.classifier.base import RatioClassifier, RatioRecord
+from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import adapted_html
 from drpu.classifier.record import Columns
@@ -39,7 +40,7 @@ class AdaptedClassifier(RatioClassifier):
 
     def __init__(
         self,
-        classifier: RatioClassifier,
+        classifier: RatioDecisions,
         prior: float | PriorEstimate,
         *,
         cost: float | None = None,

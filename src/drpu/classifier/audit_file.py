@@ -85,11 +85,11 @@ def _by_group(
 ) -> dict[Any, Audit]:
     if GROUP not in columns:
         raise DataError(f"the audit file must have a column {GROUP!r}: plan the audit with the same groups.")
-    names, member, X = group_members(classifier, X, by)
+    names, member, scored = group_members(classifier, X, by)
     tokens, labels = _read_tokens(columns, label), listed(columns[label], label)
     if all(is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
-    scored, found = score_once(classifier, X, checked=True), {}
+    found: dict[Any, Audit] = {}
     known = {group_text(name): k for k, name in enumerate(names)}
     groups = [token.group or "" for token in tokens]
     strange = [group for group in groups if group not in known]

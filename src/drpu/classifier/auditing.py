@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._checks import check_real
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.classifier.adapting import Findings, tested
 from drpu.classifier.audit import (
-    POPULATIONS,
     Audit,
     AuditPart,
-    AuditPlan,
     RandomPart,
     check_audit,
     check_positions,
@@ -32,9 +29,6 @@ from drpu.core.audit.design import (
     Growth,
     carry_share,
     combine_figures,
-    draw_rows,
-    expected_width,
-    make_strata,
     negative_growth,
     settled_growth,
 )
@@ -52,7 +46,6 @@ from drpu.core.audit.results import (
     Answers,
     Evaluation,
     FairnessTest,
-    evaluate_answers,
     fairness_test,
     positive_ranks,
 )
@@ -221,74 +214,6 @@ def warn_of_unfair_labels(test: FairnessTest | None) -> None:
             "with 1 / probability for positives and 1 for others; Python can estimate it from answers.",
         )
     )
-
-
-def plan_rows(
-    classifier: RatioClassifier,
-    X: Rows,
-    *,
-    n: int | None,
-    width: float | None,
-    population: str,
-    level: float,
-    random_state: Any,
-) -> AuditPlan:
-    """The plan of an audit; arguments as in ``plan_audit``."""
-    fitted = classifier.fitted_
-    check_fraction("level", level)
-    check_choice("population", population, POPULATIONS)
-    if (n is None) == (width is None):
-        raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
-    if isinstance(X, ScoreTails):
-        raise ParameterError("X must be rows: rows cannot be chosen from counts.")
-    scored = score_once(classifier, X)
-    if n is not None and check_integer("n", n, low=1) > len(scored):
-        raise ParameterError(f"n must be at most the number of rows, {len(scored)}, got {n}.")
-    if population == "auto":
-        mark = fitted.training
-        population = "auto" if mark is None else mark.population_of(scored.rows)
-    ratio, counts = np.exp(fitted.log_ratio_of(scored.scores)), scored.counts
-    prior = fitted.prior_of(counts, level=bound_level(level))
-    posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
-    # The upper limit without answers helps only if the prior is as high as estimated.
-    bound = prior.high if prior.identified else 1.0
-    if n is None:
-
-        def reached(n: int) -> float:
-            return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
-
-        n = _rows_for(check_real("width", width, low=0.0, high=1.0), reached, len(scored))
-    strata = make_strata(ratio, posterior, n, prior.high)
-    chosen = draw_rows(strata, ratio, check_random_state(random_state))
-    return AuditPlan(
-        rows=chosen,
-        strata=strata,
-        stratum=strata.of(ratio[chosen]),
-        scores=scored.scores[chosen],
-        counts=counts,
-        classes=fitted.classes,
-        classifier=fitted.mark,
-        population=population,
-        expected_width=expected_width(strata, level, bound),
-        level=level,
-    )
-
-
-def evaluate_rows(classifier: RatioClassifier, X: Rows | Audit, y: Any, *, level: float) -> Evaluation:
-    """Measured performance; arguments as in ``evaluate``."""
-    if isinstance(X, (Audit, AuditPlan)):
-        if y is not None:
-            raise ParameterError("y must be None with an audit: it contains the answers.")
-        parts = resolve_audit(classifier, check_audit(X), None, None)
-    elif y is None:
-        raise ParameterError("y must be given with rows: their true labels.")
-    else:
-        parts = resolve_audit(classifier, Audit.random(X, y), None, None)
-    found = [
-        evaluate_answers(part.answers, classifier._flags(part.scores), cost=classifier.cost_, level=level)
-        for part in parts
-    ]
-    return found[0] if len(found) == 1 else _averaged(found)
 
 
 def adapt_to_answers(
@@ -575,7 +500,7 @@ def _resolve_random(
     return AuditPart(Answers.random(positive), scores, counts, mark, population)
 
 
-def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:
+def rows_for_width(width: float, reached: Callable[[int], float], most: int) -> int:
     """Smallest number of rows whose expected interval is at most ``width`` wide."""
     low, high = 0, most
     best = reached(high)
@@ -591,7 +516,7 @@ def _rows_for(width: float, reached: Callable[[int], float], most: int) -> int:
     return high
 
 
-def _averaged(found: list[Evaluation]) -> Evaluation:
+def averaged(found: list[Evaluation]) -> Evaluation:
     """The mean of evaluations, each figure weighted by how precise it is."""
     names = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
     figures = {}

@@ -1,4 +1,4 @@
-"""What fitted classifiers share: adaptation to new rows, to a prior, to a budget, and to answers."""
+"""What fitted classifiers share: adaptation to new rows and to answers, and audits."""
 
 from __future__ import annotations
 
@@ -7,39 +7,41 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_weights
+from drpu._checks import check_choice, check_fraction, check_integer, check_real, check_weights
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
-from drpu.classifier.adapting import NOTHING_FOUND, Findings, adapt_to_counts, arrived_labels, moved_map
-from drpu.classifier.audit import Audit, AuditPlan, GroupPlans, check_audit
-from drpu.classifier.auditing import adapt_to_answers, evaluate_rows, plan_rows
-from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
+from drpu.classifier.adapting import adapt_to_counts, arrived_labels
+from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit
+from drpu.classifier.auditing import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
 from drpu.classifier.groups import (
-    evaluations_by_group,
-    plans_by_group,
+    group_members,
+    labels_of,
     priors_by_group,
     with_one_period,
 )
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, Record, Reduction, try_rows
+from drpu.core.audit.design import draw_rows, expected_width, make_strata
 from drpu.core.audit.recalibration import MEMORY
-from drpu.core.audit.results import Evaluation
-from drpu.core.prior.estimate import PriorEstimate, as_prior
+from drpu.core.audit.results import Evaluation, evaluate_answers
+from drpu.core.decision import ratio_posterior
 from drpu.core.prior.groups import GroupPriors
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, ParameterError
+from drpu.exceptions import ParameterError
+from drpu.tables.values import is_missing_cell
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
 
 
 class RatioClassifier(RatioDecisions):
-    """A fitted ratio that can be moved to another prior, cost, budget or period, without a refit.
+    """A fitted ratio that can be adapted to new rows and to answers, without a refit.
 
-    Every method that moves it returns a new :class:`drpu.AdaptedClassifier`.
+    Adapting returns a new :class:`drpu.AdaptedClassifier`.
     """
 
     def count(self, X: Rows, *, sample_weight: Any = None) -> ScoreTails:
@@ -158,101 +160,6 @@ class RatioClassifier(RatioDecisions):
         adapted = self.adapt(scored, cost=cost, sample_weight=sample_weight, level=level, shift=shift)
         return adapted, adapted.predict(scored)
 
-    def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
-        """Classifier for rows whose prior is known; there is no refit."""
-        moved = as_prior("prior", prior)
-        current = self.findings.map
-        if current is not None:
-            current = moved_map(current, self.test_prior_.value, moved.value)
-        if moved != self.test_prior_:
-            return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
-        # the prior of the same rows, such as with another cost
-        return self._adapted_at(moved, cost=cost, findings=self._same_rows())
-
-    def at_budget(
-        self, rows: int | None = None, *, of: Any = None, share: float | None = None
-    ) -> AdaptedClassifier:
-        """Classifier that flags as many rows as can be checked, those with the highest scores.
-
-        Parameters
-        ----------
-        rows : int, optional
-            Number of rows that can be checked.
-        of : rows of shape (n, d), ScoreTails or int, optional
-            The rows to choose from: the rows themselves, their counts, or their number.
-        share : float, optional
-            Share of the rows that can be checked, instead of ``rows``.
-
-        Returns
-        -------
-        adapted : AdaptedClassifier
-            Has the same prior and cost, and the threshold of the budget. Its ``budget_`` has the
-            expected precision, recall and lift with their limits and, if rows were given, the
-            positions of the rows to check, in descending order of the score.
-
-        Examples
-        --------
-        >>> from drpu import DRPUClassifier, make_gaussian_pu
-        >>> data = make_gaussian_pu(
-        ...     300, 1000, prior=0.3, test_prior=0.1, n_test=2000, separation=3, random_state=0
-        ... )
-        >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
-        >>> day = june.at_budget(rows=50, of=data.test)
-        >>> int(day.predict(data.test).sum())
-        50
-        >>> bool(day.budget_.precision.low > 0.5)
-        True
-        """
-        found = budget_threshold(self, rows, of, share)
-        return self._adapted_at(self.test_prior_, findings=replace(self._same_rows(), budget=found))
-
-    def at_recall(self, recall: float) -> AdaptedClassifier:
-        """Classifier that flags as few rows as are expected to contain this share of all positives.
-
-        Parameters
-        ----------
-        recall : float
-            Share of the positives to find, in (0, 1).
-
-        Returns
-        -------
-        adapted : AdaptedClassifier
-            As from :meth:`at_budget`, with the expected figures in ``budget_``.
-        """
-        return self.at_budget(share=share_for_recall(self, recall))
-
-    def at_precision(self, precision: float) -> AdaptedClassifier:
-        """Classifier that flags as many rows as possible with this expected precision.
-
-        Parameters
-        ----------
-        precision : float
-            Share of positives among the flagged rows, in (0, 1).
-
-        Returns
-        -------
-        adapted : AdaptedClassifier
-            As from :meth:`at_budget`, with the expected figures in ``budget_``.
-        """
-        return self.at_budget(share=share_for_precision(self, precision))
-
-    def _adapted_at(
-        self,
-        prior: float | PriorEstimate,
-        *,
-        cost: float | None = None,
-        findings: Findings = NOTHING_FOUND,
-        fitted: FittedRatio | None = None,
-    ) -> AdaptedClassifier:
-        """The classifier at a prior, with what was found out about its rows."""
-        from drpu.classifier.adapted import AdaptedClassifier
-
-        return AdaptedClassifier(self, prior, cost=cost, findings=findings, fitted=fitted)
-
-    def _same_rows(self) -> Findings:
-        """What is known about the rows whatever the threshold is."""
-        return replace(self.findings, evaluation=None, budget=None)
-
     def _counted(self, X: Any, sample_weight: Any) -> ScoreTails:
         """The counts of rows that may have been counted or scored before."""
         if isinstance(X, ScoreTails):
@@ -266,20 +173,6 @@ class RatioClassifier(RatioDecisions):
         if isinstance(X, ScoredRows):
             return self.fitted_.count_scores(X.scores, weight)
         return self.fitted_.count(rows, weight)
-
-    def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
-        """``tails``, if they are counts of some rows by this classifier."""
-        if sample_weight is not None:
-            raise ParameterError(
-                "sample_weight must be None with counts: rows are weighted when they are counted."
-            )
-        if not self.fitted_.no_counts().same_cells(tails):
-            raise DataError(
-                "these counts were not made by this classifier: make them with its own count method."
-            )
-        if not tails.counts.any():
-            raise DataError("these counts are empty: count at least one row before adapting to them.")
-        return tails
 
     # -- groups
 
@@ -395,8 +288,43 @@ class RatioClassifier(RatioDecisions):
         check_choice("purpose", purpose, ("both", "prior", "labels"))
         if purpose == "labels" and width is not None:
             raise ParameterError("width must be None with purpose='labels': it is about the prior; give n.")
-        return plan_rows(
-            self, X, n=n, width=width, population=population, level=level, random_state=random_state
+        fitted = self.fitted_
+        check_fraction("level", level)
+        check_choice("population", population, POPULATIONS)
+        if (n is None) == (width is None):
+            raise ParameterError(f"give n or width, one of the two, got n={n!r} and width={width!r}.")
+        if isinstance(X, ScoreTails):
+            raise ParameterError("X must be rows: rows cannot be chosen from counts.")
+        scored = score_once(self, X)
+        if n is not None and check_integer("n", n, low=1) > len(scored):
+            raise ParameterError(f"n must be at most the number of rows, {len(scored)}, got {n}.")
+        if population == "auto":
+            mark = fitted.training
+            population = "auto" if mark is None else mark.population_of(scored.rows)
+        ratio, counts = np.exp(fitted.log_ratio_of(scored.scores)), scored.counts
+        prior = fitted.prior_of(counts, level=bound_level(level))
+        posterior = ratio_posterior(ratio, fitted.train_prior.value, prior.value)
+        # The upper limit without answers helps only if the prior is as high as estimated.
+        bound = prior.high if prior.identified else 1.0
+        if n is None:
+
+            def reached(n: int) -> float:
+                return expected_width(make_strata(ratio, posterior, n, prior.high), level, bound)
+
+            n = rows_for_width(check_real("width", width, low=0.0, high=1.0), reached, len(scored))
+        strata = make_strata(ratio, posterior, n, prior.high)
+        chosen = draw_rows(strata, ratio, check_random_state(random_state))
+        return AuditPlan(
+            rows=chosen,
+            strata=strata,
+            stratum=strata.of(ratio[chosen]),
+            scores=scored.scores[chosen],
+            counts=counts,
+            classes=fitted.classes,
+            classifier=fitted.mark,
+            population=population,
+            expected_width=expected_width(strata, level, bound),
+            level=level,
         )
 
     def evaluate(self, X: Rows | Audit, y: Any = None, *, level: float = 0.95) -> Evaluation:
@@ -418,7 +346,20 @@ class RatioClassifier(RatioDecisions):
         evaluation : Evaluation
             Figures with limits for the population that the rows were drawn from.
         """
-        return evaluate_rows(self, X, y, level=check_fraction("level", level))
+        level = check_fraction("level", level)
+        if isinstance(X, (Audit, AuditPlan)):
+            if y is not None:
+                raise ParameterError("y must be None with an audit: it contains the answers.")
+            parts = resolve_audit(self, check_audit(X), None, None)
+        elif y is None:
+            raise ParameterError("y must be given with rows: their true labels.")
+        else:
+            parts = resolve_audit(self, Audit.random(X, y), None, None)
+        found = [
+            evaluate_answers(part.answers, self._flags(part.scores), cost=self.cost_, level=level)
+            for part in parts
+        ]
+        return found[0] if len(found) == 1 else averaged(found)
 
     def plan_audit_by(
         self,
@@ -445,9 +386,15 @@ class RatioClassifier(RatioDecisions):
             ``plans.rows`` are the positions of the rows to label, and ``plans.answer(labels)`` the audits
             that :meth:`adapt_by` accepts.
         """
-        return plans_by_group(
-            self, X, by, n=n, width=width, population="auto", level=level, random_state=random_state
-        )
+        names, member, scored = group_members(self, X, by)
+        rng, plans = check_random_state(random_state), GroupPlans()
+        for k, name in enumerate(names):
+            at = np.flatnonzero(member == k)
+            most = None if n is None else min(n, len(at))  # a small group is answered as a whole
+            some = self.fitted_.some(scored, at)
+            plan = self.plan_audit(some, n=most, width=width, level=level, random_state=rng)
+            plans[name] = replace(plan, rows=at[plan.rows])
+        return plans
 
     def evaluate_by(
         self,
@@ -476,7 +423,18 @@ class RatioClassifier(RatioDecisions):
         """
         if audit is not None:
             return {name: self.evaluate(own, level=level) for name, own in audit.items()}
-        return evaluations_by_group(self, X, y, by, level)
+        if y is None:
+            raise ParameterError("y must be given with rows: their true labels.")
+        names, member, scored = group_members(self, X, by)
+        labels = labels_of(y, len(member))
+        found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
+        for k, name in enumerate(names):
+            at = np.flatnonzero((member == k) & answered)
+            if len(at):
+                (part,) = resolve_audit(self, Audit.random(at, labels[at].tolist()), scored, None)
+                flags = self._flags(part.scores)
+                found[name] = evaluate_answers(part.answers, flags, cost=self.cost_, level=level)
+        return found
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import numpy as np
 from drpu._checks import check_fraction, check_integer, check_real
 from drpu._codec import Kept, NotKept, Number, kept
 from drpu._typing import FloatArray, IntArray
-from drpu.classifier.fitted import ScoredRows, score_once
+from drpu.classifier.fitted import score_once
 from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from drpu.classifier.base import RatioClassifier
+    from drpu.classifier.decisions import RatioDecisions
 
 
 def budget_depth(budget: float, most: int | None = None) -> dict[str, Any]:
@@ -69,7 +69,7 @@ def _shortest(low: float, high: float) -> float:
     return next((number for number in found if low < number < high), middle)
 
 
-def budget_threshold(classifier: RatioClassifier, rows: Any, of: Any, share: Any) -> BudgetThreshold:
+def budget_threshold(classifier: RatioDecisions, rows: Any, of: Any, share: Any) -> BudgetThreshold:
     """The threshold of a budget and the expected results; arguments as in ``at_budget``."""
     if (rows is None) == (share is None):
         raise ParameterError(
@@ -87,14 +87,14 @@ def budget_threshold(classifier: RatioClassifier, rows: Any, of: Any, share: Any
     return _by_rows(classifier, of, rows, share)
 
 
-def share_for_recall(classifier: RatioClassifier, recall: float) -> float:
+def share_for_recall(classifier: RatioDecisions, recall: float) -> float:
     """Share of the rows to check so that the expected recall is ``recall``."""
     wanted = check_fraction("recall", recall)
     gain = _gain(classifier)
     return float(np.interp(wanted, gain.recall, gain.share))
 
 
-def share_for_precision(classifier: RatioClassifier, precision: float) -> float:
+def share_for_precision(classifier: RatioDecisions, precision: float) -> float:
     """Largest share of the rows to check with an expected precision of at least ``precision``."""
     wanted = check_fraction("precision", precision)
     gain, prior = _gain(classifier), classifier.test_prior_.value
@@ -109,7 +109,7 @@ def share_for_precision(classifier: RatioClassifier, precision: float) -> float:
     return float(gain.share[deep[-1]])
 
 
-def _gain(classifier: RatioClassifier) -> Gain:
+def _gain(classifier: RatioDecisions) -> Gain:
     fitted = classifier.fitted_
     return gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_)
 
@@ -128,9 +128,9 @@ def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
     return wanted, wanted / total
 
 
-def _by_rows(classifier: RatioClassifier, X: Any, rows: Any, share: Any) -> BudgetThreshold:
+def _by_rows(classifier: RatioDecisions, X: Any, rows: Any, share: Any) -> BudgetThreshold:
     """The threshold between two rows of ``X``."""
-    scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+    scored = score_once(classifier, X)
     log_ratio: FloatArray = classifier.fitted_.log_ratio_of(scored.scores)
     wanted, depth = _depth(rows, share, len(log_ratio))
     assert wanted is not None
@@ -141,7 +141,7 @@ def _by_rows(classifier: RatioClassifier, X: Any, rows: Any, share: Any) -> Budg
 
 
 def _by_counts(
-    classifier: RatioClassifier,
+    classifier: RatioDecisions,
     new: ScoreTails | None,
     rows: int | None,
     depth: float,

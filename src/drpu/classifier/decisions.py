@@ -1,9 +1,10 @@
-"""Decisions of a fitted ratio: labels, probabilities, expected performance, and explanations of rows."""
+"""Decisions of a fitted ratio: labels, probabilities, expected performance, budgets and explanations."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
@@ -12,7 +13,8 @@ from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
-from drpu.classifier.adapting import NOTHING_FOUND, Findings
+from drpu.classifier.adapting import NOTHING_FOUND, Findings, moved_map
+from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts, reasons_of
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.groups import without_period
@@ -25,10 +27,14 @@ from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import expect
-from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
-from drpu.exceptions import ParameterError
+from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identified
+from drpu.core.tails import ScoreTails
+from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import LOG_LIMIT
 from drpu.tables.frames import is_frame, read_frame
+
+if TYPE_CHECKING:
+    from drpu.classifier.adapted import AdaptedClassifier
 
 
 class RatioDecisions(PUClassifier):
@@ -261,6 +267,117 @@ class RatioDecisions(PUClassifier):
             rate=min(share / prior, 1.0) if prior > 0 else 0.0,
             cost=float(self.cost_),
         )
+
+    # -- another prior, cost or budget
+
+    def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
+        """Classifier for rows whose prior is known; there is no refit."""
+        moved = as_prior("prior", prior)
+        current = self.findings.map
+        if current is not None:
+            current = moved_map(current, self.test_prior_.value, moved.value)
+        if moved != self.test_prior_:
+            return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
+        # the prior of the same rows, such as with another cost
+        return self._adapted_at(moved, cost=cost, findings=self._same_rows())
+
+    def at_budget(
+        self, rows: int | None = None, *, of: Any = None, share: float | None = None
+    ) -> AdaptedClassifier:
+        """Classifier that flags as many rows as can be checked, those with the highest scores.
+
+        Parameters
+        ----------
+        rows : int, optional
+            Number of rows that can be checked.
+        of : rows of shape (n, d), ScoreTails or int, optional
+            The rows to choose from: the rows themselves, their counts, or their number.
+        share : float, optional
+            Share of the rows that can be checked, instead of ``rows``.
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            Has the same prior and cost, and the threshold of the budget. Its ``budget_`` has the
+            expected precision, recall and lift with their limits and, if rows were given, the
+            positions of the rows to check, in descending order of the score.
+
+        Examples
+        --------
+        >>> from drpu import DRPUClassifier, make_gaussian_pu
+        >>> data = make_gaussian_pu(
+        ...     300, 1000, prior=0.3, test_prior=0.1, n_test=2000, separation=3, random_state=0
+        ... )
+        >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
+        >>> day = june.at_budget(rows=50, of=data.test)
+        >>> int(day.predict(data.test).sum())
+        50
+        >>> bool(day.budget_.precision.low > 0.5)
+        True
+        """
+        found = budget_threshold(self, rows, of, share)
+        return self._adapted_at(self.test_prior_, findings=replace(self._same_rows(), budget=found))
+
+    def at_recall(self, recall: float) -> AdaptedClassifier:
+        """Classifier that flags as few rows as are expected to contain this share of all positives.
+
+        Parameters
+        ----------
+        recall : float
+            Share of the positives to find, in (0, 1).
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        """
+        return self.at_budget(share=share_for_recall(self, recall))
+
+    def at_precision(self, precision: float) -> AdaptedClassifier:
+        """Classifier that flags as many rows as possible with this expected precision.
+
+        Parameters
+        ----------
+        precision : float
+            Share of positives among the flagged rows, in (0, 1).
+
+        Returns
+        -------
+        adapted : AdaptedClassifier
+            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        """
+        return self.at_budget(share=share_for_precision(self, precision))
+
+    def _adapted_at(
+        self,
+        prior: float | PriorEstimate,
+        *,
+        cost: float | None = None,
+        findings: Findings = NOTHING_FOUND,
+        fitted: FittedRatio | None = None,
+    ) -> AdaptedClassifier:
+        """The classifier at a prior, with what was found out about its rows."""
+        from drpu.classifier.adapted import AdaptedClassifier
+
+        return AdaptedClassifier(self, prior, cost=cost, findings=findings, fitted=fitted)
+
+    def _same_rows(self) -> Findings:
+        """What is known about the rows whatever the threshold is."""
+        return replace(self.findings, evaluation=None, budget=None)
+
+    def _own_counts(self, tails: ScoreTails, sample_weight: Any) -> ScoreTails:
+        """``tails``, if they are counts of some rows by this classifier."""
+        if sample_weight is not None:
+            raise ParameterError(
+                "sample_weight must be None with counts: rows are weighted when they are counted."
+            )
+        if not self.fitted_.no_counts().same_cells(tails):
+            raise DataError(
+                "these counts were not made by this classifier: make them with its own count method."
+            )
+        if not tails.counts.any():
+            raise DataError("these counts are empty: count at least one row before adapting to them.")
+        return tails
 
     # -- explanations
 

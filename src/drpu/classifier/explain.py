@@ -26,7 +26,7 @@ from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
 
 if TYPE_CHECKING:
-    from drpu.classifier.base import RatioClassifier
+    from drpu.classifier.decisions import RatioDecisions
 
 REST = "(rest)"  # what is not a part of any column
 
@@ -58,14 +58,14 @@ class Reasons:
         )
 
 
-def column_parts(classifier: RatioClassifier, X: Any) -> FloatArray:
+def column_parts(classifier: RatioDecisions, X: Any) -> FloatArray:
     """The part of each column of the training table in the score of each row, and a last part: the rest."""
     rows = X.rows if isinstance(X, ScoredRows) else classifier._checked_rows(X)
     found: FloatArray = classifier.fitted_.model.contributions(rows)
     return found if classifier.table_ is None else classifier.table_.by_column(found)
 
 
-def reasons_of(classifier: RatioClassifier, X: Any, n: int) -> list[Reasons]:
+def reasons_of(classifier: RatioDecisions, X: Any, n: int) -> list[Reasons]:
     """The ``n`` columns that raise the score of each row most, and the ``n`` that lower it most."""
     parts = column_parts(classifier, X)
     names = np.array(column_names(classifier, parts), dtype=object)
@@ -80,7 +80,7 @@ def reasons_of(classifier: RatioClassifier, X: Any, n: int) -> list[Reasons]:
     ]
 
 
-def column_names(classifier: RatioClassifier, parts: FloatArray) -> list[str]:
+def column_names(classifier: RatioDecisions, parts: FloatArray) -> list[str]:
     """The names of the columns of :func:`column_parts`, without the rest."""
     names = getattr(classifier, "feature_names_in_", None)
     return [f"column {k}" for k in range(parts.shape[1] - 1)] if names is None else [str(n) for n in names]
@@ -137,7 +137,7 @@ class Suspects:
 
 
 def suspects(
-    classifier: RatioClassifier,
+    classifier: RatioDecisions,
     X: Rows,
     y: Any,
     *,
@@ -225,7 +225,7 @@ def suspects(
     return Suspects(at[order], wrong[order], expected, copies)
 
 
-def _learner(classifier: RatioClassifier) -> Any:
+def _learner(classifier: RatioDecisions) -> Any:
     """The learner of the classifier, with the positions of its categories; the default if it is unknown."""
     model = getattr(classifier, "model", "auto")
     learner = resolve_model("auto" if isinstance(model, LearntElsewhere) else model)

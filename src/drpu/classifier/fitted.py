@@ -29,7 +29,7 @@ from drpu.functions.folds import Folds
 from drpu.tables.notes import MOST_NOTES, Note
 
 if TYPE_CHECKING:
-    from drpu.classifier.base import RatioClassifier
+    from drpu.classifier.decisions import RatioDecisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +51,9 @@ class ScoredRows:
         return ScoredRows(take_rows(self.rows, index), self.scores[index], self.counts)
 
 
-def score_once(classifier: RatioClassifier, X: Rows | ScoredRows, *, checked: bool = False) -> ScoredRows:
-    """``X`` scored by ``classifier``, after checks if they are not ``checked``."""
-    if isinstance(X, ScoredRows):
-        return X
-    return classifier.fitted_.scored(X if checked else classifier._checked_rows(X))
+def score_once(classifier: RatioDecisions, X: Rows | ScoredRows) -> ScoredRows:
+    """``X`` checked and scored by ``classifier``."""
+    return X if isinstance(X, ScoredRows) else classifier.fitted_.scored(classifier._checked_rows(X))
 
 
 _CHUNK = 1 << 16

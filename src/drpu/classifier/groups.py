@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import numpy as np
-from sklearn.utils import check_random_state
 
 from drpu._arrays import as_numpy
-from drpu._samples import n_rows
 from drpu._typing import IntArray
 from drpu.classifier.adapting import (
     adapt_to_counts,
@@ -23,12 +21,10 @@ from drpu.classifier.adapting import (
     read_counts,
     sampling_error,
 )
-from drpu.classifier.audit import Audit, GroupPlans, listed
-from drpu.classifier.auditing import answered_prior, plan_rows, resolve_audit
+from drpu.classifier.audit import Audit, listed
+from drpu.classifier.auditing import answered_prior
 from drpu.classifier.budget import budget_depth
 from drpu.classifier.fitted import ScoredRows, score_once
-from drpu.classifier.validation import check_rows
-from drpu.core.audit.results import Evaluation, evaluate_answers
 from drpu.core.prior.groups import GroupPrior, GroupPriors, GroupReading, joint_level, shrink, with_answers
 from drpu.exceptions import (
     DataError,
@@ -37,7 +33,6 @@ from drpu.exceptions import (
     FewPositivesWarning,
     FewRowsWarning,
     MixedPeriodsWarning,
-    ParameterError,
     SeparationWarning,
     ShiftWarning,
     heard,
@@ -45,7 +40,7 @@ from drpu.exceptions import (
     warn,
 )
 from drpu.tables.frames import is_frame, read_frame
-from drpu.tables.values import is_missing, is_missing_cell
+from drpu.tables.values import is_missing
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -67,17 +62,16 @@ def priors_by_group(
     shift: str = "auto",
 ) -> GroupPriors:
     """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
-    names, member, rows = group_members(classifier, X, by)
+    names, member, scored = group_members(classifier, X, by)
     strange = [name for name in audit or () if name not in names]
     if strange:
         raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
     fitted, each = classifier.fitted_, joint_level(level, len(names))
-    scored = score_once(classifier, rows, checked=True)
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     whole = parts[0].counts.copy()
     for part in parts[1:]:
         whole.merge(part.counts)
-    labels = None if y is None else _labels(y, len(member))
+    labels = None if y is None else labels_of(y, len(member))
     adapted, caught, readings = [], [], []
     for k, (name, part) in enumerate(zip(names, parts, strict=True)):
         own = None
@@ -195,52 +189,22 @@ def warn_by_group(caught: Mapping[Any, list[DRPUWarning]]) -> None:
         warn(kind(finding.replace("{", "(").replace("}", ")"), advice=first.advice, command=first.command))
 
 
-def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, Any]:
-    """The names of the groups, the group of each row, and the checked rows."""
+def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray, ScoredRows]:
+    """The names of the groups, the group of each row, and the scored rows."""
     values, X = group_values(classifier, X, by)
-    rows = X if isinstance(X, ScoredRows) else check_rows(classifier, X, model=classifier.fitted_.model)
-    n = len(rows) if isinstance(rows, ScoredRows) else n_rows(rows)
-    if len(values) != n:
-        raise DataError(f"by must have one value per row, got {len(values)} for {n} rows.")
+    scored = score_once(classifier, X)
+    if len(values) != len(scored):
+        raise DataError(f"by must have one value per row, got {len(values)} for {len(scored)} rows.")
     names, member = _distinct(values)
-    return names, member, rows
+    return names, member, scored
 
 
-def _labels(y: Any, n: int) -> np.ndarray[Any, Any]:
+def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
+    """Labels of ``n`` rows, of any type."""
     labels = np.array(listed(y, "y"), dtype=object)
     if len(labels) != n:
         raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
     return labels
-
-
-def evaluations_by_group(classifier: Any, X: Any, y: Any, by: Any, level: float) -> dict[Any, Evaluation]:
-    """Measured performance in each group that has true labels; see ``evaluate_by``."""
-    if y is None:
-        raise ParameterError("y must be given with rows: their true labels.")
-    names, member, rows = group_members(classifier, X, by)
-    scored, labels = score_once(classifier, rows, checked=True), _labels(y, len(member))
-    found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
-    for k, name in enumerate(names):
-        at = np.flatnonzero((member == k) & answered)
-        if len(at):
-            (part,) = resolve_audit(classifier, Audit.random(at, labels[at].tolist()), scored, None)
-            flags = classifier._flags(part.scores)
-            found[name] = evaluate_answers(part.answers, flags, cost=classifier.cost_, level=level)
-    return found
-
-
-def plans_by_group(classifier: Any, X: Any, by: Any, **options: Any) -> GroupPlans:
-    """One plan for each group of ``X``; see ``plan_audit_by``."""
-    names, member, rows = group_members(classifier, X, by)
-    scored = score_once(classifier, rows, checked=True)
-    rng, n, plans = check_random_state(options.pop("random_state")), options.pop("n"), {}
-    for k, name in enumerate(names):
-        at = np.flatnonzero(member == k)
-        most = None if n is None else min(n, len(at))  # a small group is answered as a whole
-        some = classifier.fitted_.some(scored, at)
-        plan = plan_rows(classifier, some, n=most, random_state=rng, **options)
-        plans[name] = replace(plan, rows=at[plan.rows])
-    return GroupPlans(plans)
 
 
 def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:

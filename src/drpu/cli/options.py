@@ -258,32 +258,25 @@ class Reading:
         if known is None or loaded.table is None:
             return loaded.rows(columns=columns, drop=drop)
         left = [name for name in (columns or loaded.names) if name not in drop]
-        left_out = getattr(getattr(classifier, "table_", None), "left_out", ())  # identifiers: not needed
-        absent = [str(name) for name in known if name not in left and name not in left_out]
-        if absent:
-            shown = ", ".join(map(repr, absent[:12])) + (", ..." if len(absent) > 12 else "")
-            raise DataError(
-                f"{loaded.path}: columns of training are missing ({len(absent)} of {len(known)}): {shown}. "
-                "Name the columns as in training."
-            )
+        period = classifier.fitted_.period
         if not columns:
             with about(loaded.path):
-                mine = {*known, *used, classifier.fitted_.period}
+                mine = {*known, *used, period}
                 warn_of_extra([name for name in left if name not in mine and not name.startswith(_INDEX)])
-        period = [name for name in [classifier.fitted_.period] if with_period and name in left]
-        return loaded.rows(columns=[*(str(name) for name in known if name in left), *period])
+        wanted = {*known, period} if with_period else {*known}
+        return loaded.rows(columns=[name for name in left if name in wanted])
 
     def scored(
         self, classifier: Any, loaded: Loaded, *, used: Sequence[str | None] = (), mixed: bool = False
     ) -> Any:
         """The rows with their scores; with ``mixed``, a warning if the priors of their periods differ."""
-        from drpu.classifier.fitted import ScoredRows, score_once
+        from drpu.classifier.fitted import score_once
         from drpu.classifier.groups import with_one_period
 
         rows = self.rows(classifier, loaded, used=used, with_period=mixed)
         with about(loaded.path):
             X = with_one_period(classifier, rows) if mixed else rows
-            return X if isinstance(X, ScoredRows) else score_once(classifier, X)
+            return score_once(classifier, X)
 
     def adapt(self, classifier: Any, path: str, **options: Any) -> Any:
         """The classifier adapted to the rows of a file, which is read in batches if possible.

@@ -40,7 +40,7 @@ class NetworkRatio(RatioLearner):
         ``"auto"`` uses the residual network, with 16 channels in its first layer, for images with
         sides of at least 16 pixels, and the perceptron for all other rows.
     effort : {"low", "medium", "high"}, optional
-        A level of cost and accuracy of ``resnet9``, each about twice as slow as the one before. It sets
+        A level of cost and accuracy of ``resnet9``, two to three times as slow as the one before. It sets
         ``hidden``, ``epochs``, ``batch_size``, ``learning_rate``, ``teachers``, ``students``, ``refresh`` and
         ``mixup``, for named changes of images also ``average_views``, and on a GPU ``dtype``. An option
         that you set yourself to another value than its default is kept.

@@ -195,7 +195,7 @@ def collect(
     groups, member = None, None
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
-        scored = X if isinstance(X, ScoredRows) else score_once(classifier, X)
+        scored = score_once(classifier, X)
         by_group = audit if isinstance(audit, Mapping) else None
         current = classifier.adapt(scored, cost=cost, level=level, audit=None if by_group else audit)
         if values is not None:
