@@ -12,6 +12,7 @@ the scores of each fit are kept in a folder, so that rules can be tried again wi
 from __future__ import annotations
 
 import argparse
+import math
 import pickle
 import warnings
 from collections.abc import Iterable, Iterator
@@ -136,7 +137,7 @@ def expected(scored: Scored, told: Any, y: Any) -> Row:
     flagged = told == 1
     truth = {
         "accuracy": float(np.mean(told == y)),
-        "precision": float(y[flagged].mean()) if flagged.any() else 1.0,
+        "precision": float(y[flagged].mean()) if flagged.any() else math.nan,
         "recall": float(flagged[y == 1].mean()),
     }
     return {
@@ -145,6 +146,7 @@ def expected(scored: Scored, told: Any, y: Any) -> Row:
             "held": bool(getattr(low, name) - 1e-9 <= truth[name] <= getattr(high, name) + 1e-9),
         }
         for name in FIGURES
+        if not math.isnan(getattr(value, name) + truth[name])  # nothing is flagged
     }
 
 
@@ -196,11 +198,12 @@ def of_cells(rows: list[Row]) -> Row:
         "accuracy_known": mean(r["accuracy_known"] for r in rows),
         "expected": {
             name: {
-                "bias": mean(r["expected"][name]["error"] for r in rows),
-                "error": mean(abs(r["expected"][name]["error"]) for r in rows),
-                "held": mean(r["expected"][name]["held"] for r in rows),
+                "bias": mean(part["error"] for part in parts),
+                "error": mean(abs(part["error"]) for part in parts),
+                "held": mean(part["held"] for part in parts),
             }
             for name in FIGURES
+            for parts in [[r["expected"][name] for r in rows if name in r["expected"]]]
         },
     }
 

@@ -136,7 +136,7 @@ def _fit(
             pools.take(rows, [place.unlabeled for place in places]),
         ),
         aim.loss,
-        options.settings,
+        options,
         seeds=[network.seed for network in networks],
         holdout=(pools.take(rows, [p for p, _ in held]), pools.take(rows, [u for _, u in held]))
         if held

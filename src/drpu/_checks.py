@@ -74,6 +74,11 @@ def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     return value
 
 
+def is_auto(name: str, value: Any) -> bool:
+    """Whether ``value`` is "auto"; raises for other strings."""
+    return isinstance(value, str) and check_choice(name, value, ["auto"]) == "auto"
+
+
 def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatArray:
     """``values`` as a one-dimensional float64 array without NaN; infinite scores are allowed."""
     scores = check_numbers(name, values)

@@ -132,7 +132,7 @@ def test_short_runs_are_made_longer_by_default():
 
 @pytest.mark.parametrize(("n", "batch_size"), [(10, 100), (20_000, 200), (10**6, 500)])
 def test_batches_grow_with_the_rows(n, batch_size):
-    assert check_options(NetworkRatio(), (1,), n).settings.batch_size == batch_size
+    assert check_options(NetworkRatio(), (1,), n).batch_size == batch_size
 
 
 def test_holdout_rows_given_choose_the_epoch():

@@ -238,10 +238,8 @@ def test_networks_before_the_last_round_train_for_fewer_epochs_with_refresh(monk
     real = teaching.fit_networks
 
     def spy(options, sample, held, networks, **how):
-        seen.append(options.settings.epochs)
-        return real(
-            replace(options, settings=replace(options.settings, epochs=1)), sample, held, networks, **how
-        )
+        seen.append(options.epochs)
+        return real(replace(options, epochs=1), sample, held, networks, **how)
 
     monkeypatch.setattr(teaching, "fit_networks", spy)
     monkeypatch.setattr(teaching, "TEACHING_STEPS", 100)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -112,7 +113,7 @@ def test_views(augment: Any) -> list[Augment]:
     names = augment.split("-") if isinstance(augment, str) else []
     views: list[Augment] = [lambda images: images]
     if {"shift", "crop", "affine"} & set(names):
-        views += [_moved(*step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1))]
+        views += [partial(_shifted, *step) for step in ((1, 0), (-1, 0), (0, 1), (0, -1))]
     if "flip" in names:
         views += [_mirrored(view) for view in views]
     return views
@@ -161,11 +162,7 @@ def _in_hole(side: int, n: int, device: torch.device) -> Tensor:
     return (positions >= first) & (positions < first + size)
 
 
-def _moved(down: int, right: int) -> Augment:
-    return lambda images: _shifted(images, down, right)
-
-
-def _shifted(images: Tensor, down: int, right: int) -> Tensor:
+def _shifted(down: int, right: int, images: Tensor) -> Tensor:
     height, width = images.shape[-2:]
     rows = (torch.arange(height, device=images.device) - down).clamp(0, height - 1)
     columns = (torch.arange(width, device=images.device) - right).clamp(0, width - 1)

@@ -13,7 +13,7 @@ import torch
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real
+from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real, is_auto
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
 from drpu.core.bregman import GENERATORS, get_generator
@@ -59,8 +59,8 @@ BATCH_PIXELS = 2**21  # two networks of 64 channels and their gradients then nee
 OnEpoch: TypeAlias = Callable[[Training, int], None]
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options(Settings):
     """Checked options of a learner for rows of one shape."""
 
     shape: tuple[int, ...]
@@ -74,14 +74,13 @@ class Options:
     alphas: tuple[float, ...]
     share: float
     least_steps: int
-    settings: Settings
     device: Any
     seed: int
 
     @property
     def place(self) -> tuple[torch.device, torch.dtype]:
         """Device and type of the weights."""
-        return pick_device(self.device), weight_dtype(self.settings.dtype)
+        return pick_device(self.device), weight_dtype(self.dtype)
 
     def start(self, seed: int, rows: Rows) -> nn.Module:
         """An untrained network; a residual network of this library is standardised by the rows."""
@@ -163,7 +162,7 @@ def make_function(
         scaling=scaling,
         head=options.head,  # type: ignore[arg-type]
         views=options.views,
-        dtype=options.settings.dtype,  # type: ignore[arg-type]
+        dtype=options.dtype,  # type: ignore[arg-type]
         alpha=None if options.head == "score" else alpha,
         best_epoch=int(outcome.best_epoch[network]),
         history=outcome.history(network),
@@ -177,7 +176,7 @@ def _best(options: Options, found: Sequence[NetworkFunction | None]) -> NetworkF
     converged = [one for one in found if one is not None]
     if not converged:
         raise ParameterError(
-            f"learning_rate must let training converge, got {options.settings.learning_rate:g}: "
+            f"learning_rate must let training converge, got {options.learning_rate:g}: "
             "the risk is not finite any more. Lower it, or scale the rows."
         )
     return min(converged, key=lambda one: one.holdout_risk or 0.0)
@@ -204,7 +203,7 @@ def _split(options: Options, sample: SamplePair, holdout: SamplePair | None) -> 
     if holdout is not None:
         held = np.arange(len(holdout.positive)), np.arange(len(holdout.unlabeled))
         return _Rows(sample, holdout, positive, unlabeled, held)
-    if options.settings.early_stopping or len(options.alphas) > 1:
+    if options.early_stopping or len(options.alphas) > 1:
         places = SamplePair(Sample(positive), Sample(unlabeled))
         split = hold_out(places, None, options.share, np.random.default_rng(options.seed))
         if split.held:
@@ -230,15 +229,15 @@ def _train(
     scaling = Scaling.of(unlabeled.rows, unlabeled.weight) if options.network == "perceptron" else None
     seeds = [network.seed for network in networks]
     made = {seed: options.start(seed, unlabeled.rows) for seed in dict.fromkeys(seeds)}
-    steps = count_steps(rows.unlabeled.size, options.settings.batch_size)
-    epochs = max(options.settings.epochs, -(-options.least_steps // steps))
+    steps = count_steps(rows.unlabeled.size, options.batch_size)
+    epochs = max(options.epochs, -(-options.least_steps // steps))
 
     pools, held = _pools(options, rows, scaling)
     training = Training(
         Stack([made[seed] for seed in seeds], device=device, dtype=dtype),
         pools,
         aim.loss,
-        replace(options.settings, epochs=epochs),
+        replace(options, epochs=epochs),
         seeds=seeds,
         holdout=held,
         criterion=aim.criterion,
@@ -291,10 +290,10 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         )
     if learner.module is not None and learner.hidden is not None:
         raise ParameterError("hidden must be None with a module: it shapes the default network.")
-    views = _views(learner)
-    alphas = _alphas(learner)
-    share = check_fraction("holdout", learner.holdout)
-    auto = isinstance(learner.epochs, str) and check_choice("epochs", learner.epochs, ["auto"]) == "auto"
+    auto = is_auto("epochs", learner.epochs)
+    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
+    if len(betas) != 2:
+        raise ParameterError(f"betas must be a pair of numbers, got {learner.betas!r}.")
     name = _network(learner, shape)
     return Options(
         shape=tuple(shape),
@@ -302,15 +301,27 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         network=name,
         widths=_widths(learner, name),
         augment=make_augment(learner.augment),
-        views=views,
+        views=_views(learner),
         generator=generator,
         head=head,
-        alphas=alphas,
-        share=share,
+        alphas=ALPHAS if is_auto("alpha", learner.alpha) else (check_prior("alpha", learner.alpha),),
+        share=check_fraction("holdout", learner.holdout),
         least_steps=min(LEAST_STEPS, STEPS_A_ROW * n_unlabeled) if auto else 0,
-        settings=_settings(learner, n_unlabeled),
         device=learner.device,
         seed=network_seed(learner.random_state),
+        epochs=EPOCHS if auto else check_integer("epochs", learner.epochs, low=1),
+        batch_size=_batch_size(learner, n_unlabeled),
+        learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
+        weight_decay=check_real("weight_decay", learner.weight_decay, low=0),
+        optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
+        betas=(betas[0], betas[1]),
+        decay=check_choice("decay", learner.decay, DECAYS),
+        ema=None if learner.ema is None else check_fraction("ema", learner.ema),
+        early_stopping=bool(learner.early_stopping),
+        accumulate_gradients=bool(learner.accumulate_gradients),
+        mixup=bool(learner.mixup),
+        dtype=check_choice("dtype", learner.dtype, PRECISIONS),
+        verbose=int(learner.verbose),
     )
 
 
@@ -347,40 +358,10 @@ def network_seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _settings(learner: NetworkRatio, n_unlabeled: int) -> Settings:
-    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
-    if len(betas) != 2:
-        raise ParameterError(f"betas must be a pair of numbers, got {learner.betas!r}.")
-    epochs = EPOCHS if isinstance(learner.epochs, str) else check_integer("epochs", learner.epochs, low=1)
-    return Settings(
-        epochs=epochs,
-        batch_size=_batch_size(learner, n_unlabeled),
-        learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
-        weight_decay=check_real("weight_decay", learner.weight_decay, low=0),
-        optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
-        betas=(betas[0], betas[1]),
-        decay=check_choice("decay", learner.decay, DECAYS),
-        ema=None if learner.ema is None else check_fraction("ema", learner.ema),
-        early_stopping=bool(learner.early_stopping),
-        accumulate_gradients=bool(learner.accumulate_gradients),
-        mixup=bool(learner.mixup),
-        dtype=check_choice("dtype", learner.dtype, PRECISIONS),
-        verbose=int(learner.verbose),
-    )
-
-
 def _batch_size(learner: NetworkRatio, n_unlabeled: int) -> int:
-    if isinstance(learner.batch_size, str):
-        check_choice("batch_size", learner.batch_size, ["auto"])
+    if is_auto("batch_size", learner.batch_size):
         return min(max(n_unlabeled // BATCHES, SMALL_BATCH), LARGE_BATCH)
     return check_integer("batch_size", learner.batch_size, low=1)
-
-
-def _alphas(learner: NetworkRatio) -> tuple[float, ...]:
-    if isinstance(learner.alpha, str):
-        check_choice("alpha", learner.alpha, ["auto"])
-        return ALPHAS
-    return (check_prior("alpha", learner.alpha),)
 
 
 def _views(learner: NetworkRatio) -> str | None:

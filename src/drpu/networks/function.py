@@ -139,8 +139,10 @@ class NetworkFunction(Function):
         """
         import torch
 
+        from drpu.networks.device import pick_device
+
         own = self.network != "module" or self.members > 1
-        if own and (self.network == "perceptron" or self._on_cpu()):
+        if own and (self.network == "perceptron" or pick_device(self.device).type == "cpu"):
             return self._make(torch.float64)
         return self.torch_module
 
@@ -170,11 +172,6 @@ class NetworkFunction(Function):
 
         output = torch.as_tensor(outputs(module, X, scaling=self.scaling, views=self.views, dtype=dtype))
         return np.asarray(log_ratio_of(self.head, output).numpy(), dtype=np.float64)
-
-    def _on_cpu(self) -> bool:
-        from drpu.networks.device import pick_device
-
-        return pick_device(self.device).type == "cpu"
 
     def _make(self, dtype: Any = None) -> nn.Module:
         """The module with the weights of this function, in their type or another one."""

@@ -373,7 +373,8 @@ class Training:
         self.average = None if settings.ema is None else _Average(stack)
         # The values of a step are written to tensors, from which a recorded step reads them.
         self.rate = torch.zeros((), dtype=stack.dtype, device=stack.device)
-        self.rates = (self._numbers(settings.learning_rate) * self._numbers(self._factors())).tolist()
+        factors = rate_factors(settings.decay, settings.epochs, self.n_steps)
+        self.rates = (self._numbers(settings.learning_rate) * self._numbers(factors)).tolist()
         self.shares = [] if settings.ema is None else self._average_shares(settings.ema)
         self.optimizer = self._optimizer()
 
@@ -467,9 +468,6 @@ class Training:
             fused=True,
             capturable=stack.device.type == "cuda",
         )
-
-    def _factors(self) -> FloatArray:
-        return rate_factors(self.settings.decay, self.settings.epochs, self.n_steps)
 
     def _average_shares(self, decay: float) -> list[float]:
         """The share of the new weights in their average at each step.

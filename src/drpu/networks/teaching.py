@@ -144,9 +144,8 @@ class _Rounds:
 
 def _shortened(options: Options, n_rows: int) -> Options:
     """The options with the epochs of networks that only give the first weights."""
-    settings = options.settings
-    enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // count_steps(n_rows, settings.batch_size)))
-    return replace(options, settings=replace(settings, epochs=min(settings.epochs, enough)))
+    enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // count_steps(n_rows, options.batch_size)))
+    return replace(options, epochs=min(options.epochs, enough))
 
 
 def student_weights(

@@ -10,7 +10,7 @@ from typing import Any, Self
 import numpy as np
 from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_integer, check_real
+from drpu._checks import check_integer, check_real, is_auto
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score
@@ -199,9 +199,7 @@ class GenPUClassifier(ScoredRival):
         super()._check_parameters()
         resolve_score(self.model)
         for name in ("steps", "batch_size"):
-            if isinstance(getattr(self, name), str):
-                check_choice(name, getattr(self, name), ["auto"])
-            else:
+            if not is_auto(name, getattr(self, name)):
                 check_integer(name, getattr(self, name), low=1)
         check_integer("noise", self.noise, low=1)
         check_integer("n_generated", self.n_generated, low=10)
