@@ -13,15 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import (
-    LARGEST,
-    check_choice,
-    check_size,
-    check_weights,
-    one_line,
-    refuse_mask,
-    unit_weights,
-)
+from drpu._checks import LARGEST, check_size, check_weights, one_line, refuse_mask, unit_weights
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
@@ -395,11 +387,6 @@ def _some(whole: Sample, mask: BoolArray) -> Sample:
     return sample
 
 
-def check_scenario(scenario: Any) -> str:
-    """The scenario, which must be one of the two."""
-    return check_choice("scenario", scenario, SCENARIOS)
-
-
 _MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
 # Rows of a coarse table coincide by chance. If chance is the reason, positives coincide with
 # unlabeled rows at least prior times as often as with each other; priors below this are ignored.
@@ -438,7 +425,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     n = len(pair.positive)
     if n < 2:
         return None
-    groups, counts = _coinciding(pair.positive.rows)
+    _, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
     repeated = n - len(counts)
     if repeated < _LEAST_EXCESS:
         return None
@@ -448,7 +435,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
         unlabeled = take_rows(unlabeled, np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS]))
     met = _matches(pair.positive.rows, unlabeled)
     by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
-    return groups if pairs > by_chance + _LEAST_EXCESS else None
+    return groups.ravel() if pairs > by_chance + _LEAST_EXCESS else None
 
 
 def copies_of_labelled(pair: SamplePair) -> IntArray:
@@ -467,12 +454,6 @@ def copies_of_labelled(pair: SamplePair) -> IntArray:
     place[known] = first
     found = np.flatnonzero(place[others] >= 0)
     return np.column_stack([found, place[others[found]]])
-
-
-def _coinciding(rows: Rows) -> tuple[IntArray, IntArray]:
-    """Group numbers of equal rows, and the sizes of the groups."""
-    _, groups, counts = np.unique(_keys(rows), return_inverse=True, return_counts=True)
-    return groups.ravel(), counts
 
 
 def _matches(positive: Rows, unlabeled: Rows) -> int:

@@ -103,20 +103,12 @@ def by_group(groups: Any, by: str) -> tuple[dict[str, Any], tuple[list[str], lis
     """Values and a table about groups of rows: priors, what moved, decisions and warnings."""
     facts, lines = [], []
     for group in groups:
-        own = {
-            name: getattr(group, name) for name in ("n", "flagged", "alone", "weight", "p_value", "warnings")
-        }
+        name, names = f"{by}={group.name}", ("flagged", "alone", "weight", "p_value", "warnings")
+        own = {name: getattr(group, name) for name in names}
         own |= {"moved_columns": list(group.classifier.moved_columns_)}
-        facts.append({"data": f"{by}={group.name}", "rows": own.pop("n")} | standing(group.classifier) | own)
-        threshold = f"{group.classifier.threshold_:.3g}"
-        cells = [
-            f"{group.n:,}",
-            *prior_cells(group),
-            f"{group.flagged:,}",
-            threshold,
-            ", ".join(group.warnings),
-        ]
-        lines.append([f"{by}={group.name}", *cells])
+        facts.append({"data": name, "rows": group.n} | standing(group.classifier) | own)
+        decided = [f"{group.flagged:,}", f"{group.classifier.threshold_:.3g}", ", ".join(group.warnings)]
+        lines.append([name, f"{group.n:,}", *prior_cells(group), *decided])
     head = ["data", "rows", *PRIOR_HEAD, "flagged", "ratio above", "warnings"]
     return {"found": facts, "differ": groups.differ}, (head, lines)
 

@@ -86,11 +86,6 @@ def _as_counts(values: np.ndarray[Any, Any]) -> IntArray | FloatArray:
     return values.astype(np.float64) if values.dtype.kind == "f" else values.astype(np.int64)
 
 
-def most_rows(counts: IntArray | FloatArray) -> float:
-    """The number of counted rows, if it is known; weighted counts can come from any number."""
-    return float(counts.sum()) if counts.dtype == np.int64 else (math.inf if counts.any() else 0.0)
-
-
 def survival(counts: IntArray | FloatArray) -> FloatArray:
     """Share of the counted rows at or above each level."""
     tail: FloatArray = counts[::-1].cumsum()[::-1] / counts.sum()
@@ -392,7 +387,9 @@ class TailsRecord:
             raise DataError("the levels of tails must ascend, and there must be one.")
         for name in ("positive_counts", "counts"):
             check_counts(name, getattr(self, name), len(self.levels))
-        if self.positive_counts[0] != 0 or not self.n_positive <= most_rows(self.positive_counts):
+        whole = self.positive_counts.dtype.kind != "f"  # weighted counts can come from any number of rows
+        most = float(self.positive_counts.sum()) if whole else math.inf
+        if self.positive_counts[0] != 0 or not self.positive_counts.any() or self.n_positive > most:
             raise DataError("positive_counts and n_positive of tails do not agree.")
         if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
             raise DataError("counts and weight_squares of tails do not agree.")

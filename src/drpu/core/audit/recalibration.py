@@ -327,7 +327,8 @@ def assisted_share(
         plain = sample.plain_share(tails, rows.n)
         return replace(plain, value=value, low=min(plain.low, value), high=max(plain.high, value))
     low, high = _limits(found, rows, sample, tails)
-    noise = _spread_of_rows(found, rows)  # the rows are themselves a sample of the population
+    p = found.probability(rows.z)  # the rows are themselves a sample of the population
+    noise = math.sqrt(max(rows.mean(p * p) - rows.mean(p) ** 2, 0.0) / rows.n)
     lower, upper = (-float(ndtri(tail)) for tail in tails)
     down = math.hypot(max(value - low, 0.0), lower * noise)
     up = math.hypot(max(high - value, 0.0), upper * noise)
@@ -354,12 +355,6 @@ def _inside(share: float, mean: float, size: float) -> float:
     """The share, moved into (0, 1) by at most the share of half an answer."""
     half = 0.5 / (size + 1)
     return min(max(share, min(mean, half)), max(mean, 1 - half))
-
-
-def _spread_of_rows(found: LogOddsMap, rows: Population) -> float:
-    """Standard deviation of the mean of the map over samples of as many rows."""
-    p = found.probability(rows.z)
-    return math.sqrt(max(rows.mean(p * p) - rows.mean(p) ** 2, 0.0) / rows.n)
 
 
 def _limits(
