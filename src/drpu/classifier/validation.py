@@ -33,7 +33,7 @@ from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
-from drpu.tables.values import missing
+from drpu.tables.values import is_missing, missing
 
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
@@ -293,12 +293,8 @@ def pair_pu(
 def _both_weights(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> FloatArray | None:
     if positive is None and unlabeled is None:
         return None
-    parts = []
-    for name, given, n in (
-        ("positive_weight", positive, n_positive),
-        ("unlabeled_weight", unlabeled, n_unlabeled),
-    ):
-        parts.append(np.ones(n) if given is None else unit_weights(check_weights(name, given, n)))
+    given = (("positive_weight", positive, n_positive), ("unlabeled_weight", unlabeled, n_unlabeled))
+    parts = [np.ones(n) if w is None else unit_weights(check_weights(name, w, n)) for name, w, n in given]
     return np.concatenate(parts)
 
 
@@ -519,10 +515,7 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
         if not all(isinstance(name, (int, np.integer)) and 0 <= name < array.shape[1] for name in names):
             raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")
         values = [array[:, name].tolist() for name in names]
-    cells = [
-        tuple(None if missing(np.array([v], dtype=object))[0] else v for v in row)
-        for row in zip(*values, strict=True)
-    ]
+    cells = [tuple(None if is_missing(v) else v for v in row) for row in zip(*values, strict=True)]
     order = sorted(set(cells), key=str)
     place = {cell: k for k, cell in enumerate(order)}
     shown = [cell[0] if len(names) == 1 else cell for cell in order]

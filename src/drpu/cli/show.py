@@ -48,9 +48,6 @@ def print_result(result: Result, *, in_json: bool) -> None:
             say(line, aside=result.aside)
 
 
-# -- facts about a classifier ----------------------------------------------------------------------
-
-
 def position(classifier: Any) -> dict[str, Any]:
     """The current prior, cost and threshold of the classifier."""
     names = ("train_prior", "test_prior", "cost", "threshold", "shift")
@@ -168,8 +165,6 @@ def size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
 
-# -- warnings and errors ---------------------------------------------------------------------------
-
 _seen: dict[str, bool] = {}  # warnings of the running command, and whether they are about an assumption
 _subjects: list[str] = []  # names of the files that it works on
 
@@ -237,9 +232,6 @@ def doubtful() -> bool:
     return any(_seen.values())
 
 
-# -- for programs ----------------------------------------------------------------------------------
-
-
 def as_json(values: dict[str, Any]) -> None:
     """The values with the warnings as one JSON object; infinite numbers become null."""
     print(json.dumps(_plain(values | {"warnings": list(_seen)}), indent=2, allow_nan=False))
@@ -262,9 +254,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
-# -- for people ------------------------------------------------------------------------------------
 
 
 def printable(text: str) -> str:

@@ -193,8 +193,6 @@ class ScoreTails:
             self.n_positive = effective_size(w.sum(), group_squares(w, groups))
         self._counted = Counted(np.zeros(size, dtype=np.int64))
 
-    # -- counting ------------------------------------------------------------------
-
     def update(
         self,
         scores: Any,
@@ -285,8 +283,6 @@ class ScoreTails:
             and math.isclose(self.n, other.n, rel_tol=1e-11)
         )
 
-    # -- reading -------------------------------------------------------------------
-
     @property
     def counts(self) -> IntArray | FloatArray:
         """Unlabeled scores in each cell; integers unless weighted."""
@@ -351,8 +347,6 @@ class ScoreTails:
             f"ScoreTails(n_positive={self.n_positive:g}, levels={len(self.levels)}, "
             f"n={self.n:g}, copies={self.copies})"
         )
-
-    # -- keeping -------------------------------------------------------------------
 
     def record(self) -> TailsRecord:
         """The counts as plain data, from which ``record.tails()`` makes equal tails."""
