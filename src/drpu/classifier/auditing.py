@@ -72,7 +72,9 @@ def audited_priors(
         for part, share, step in zip(parts, direct, growth, strict=True)
         if step is not None
     ]
-    unlabeled = combine_figures(train) if train else _figure(fitted.unlabeled_prior)
+    base = fitted.unlabeled_prior
+    known = Figure(base.value, base.low, base.high, (base.high - base.low) ** 2 / 16)
+    unlabeled = combine_figures(train) if train else known
     here = [part.counts == seen for part in parts]
     own = combine_figures([share for share, there in zip(direct, here, strict=True) if there])
     population = {part.population for part, there in zip(parts, here, strict=True) if there}
@@ -147,10 +149,6 @@ def _estimate(share: Figure, bound: float, level: float, half: float = 0.0) -> P
     low, high = max(share.low, 0.0), min(high, 1.0)
     value = min(max(share.value, half), 1 - half)
     return PriorEstimate(min(max(value, low), high), low, high, level, "audit")
-
-
-def _figure(prior: PriorEstimate) -> Figure:
-    return Figure(prior.value, prior.low, prior.high, (prior.high - prior.low) ** 2 / 16)
 
 
 def _fairness(
@@ -293,9 +291,6 @@ def _recalibrated(
         population, samples, centre=classifier.findings.map or TRAINED, memory=memory, tails=(tail, tail)
     )
     return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
-
-
-# -- answers that train ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

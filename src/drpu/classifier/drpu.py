@@ -29,7 +29,7 @@ from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
-from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
+from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
 from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
     SCENARIOS,
@@ -51,7 +51,6 @@ from drpu.core.calibration import calibrate
 from drpu.core.decision import check_cost
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
-from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.shift.columns import ColumnProfile, profile_columns
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
@@ -63,7 +62,6 @@ from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
 from drpu.tables.encoder import fixed_cells
 from drpu.tables.notes import Note, table_notes
 
-TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
@@ -451,10 +449,8 @@ class DRPUClassifier(RatioClassifier):
         check_choice("scenario", self.scenario, SCENARIOS)
         if self.test_prior is not None:
             as_prior("test_prior", self.test_prior)
-        if isinstance(self.prior, str):
-            check_choice("prior", self.prior, TRAIN_METHODS)
-        elif not callable(self.prior):
-            as_prior("prior", self.prior)
+        if not callable(self.prior):
+            check_prior_parameter("prior", self.prior)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
 

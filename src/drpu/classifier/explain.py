@@ -71,8 +71,6 @@ def column_names(classifier: RatioDecisions, parts: FloatArray) -> list[str]:
     return [f"column {k}" for k in range(parts.shape[1] - 1)] if names is None else [str(n) for n in names]
 
 
-# -- labels that look wrong ------------------------------------------------------------------------
-
 MANY = 500  # with fewer positives every row is scored several times, which makes the order less random
 REPEATS = 3
 

@@ -37,9 +37,6 @@ _PSEUDO = 4.0  # answers without help of the map that are added to the observed 
 _STEPS = 100  # of Newton's method, which needs about ten
 
 
-# -- the map ---------------------------------------------------------------------------------
-
-
 @kept("map")
 @dataclass(frozen=True)
 class LogOddsMap(Kept):
@@ -226,9 +223,6 @@ def _precision(found: LogOddsMap) -> FloatArray:
 def _with_covariance(found: LogOddsMap) -> LogOddsMap:
     c = np.linalg.inv(_precision(found))
     return replace(found, covariance=(float(c[0, 0]), float(c[0, 1]), float(c[1, 1])))
-
-
-# -- the share of positives ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
