@@ -156,8 +156,8 @@ class _Reader:
             value = float(value)
         elif found is int and rules.keys() & {int, float} == {float}:
             found, value = float, float(value)
-        right = found in rules and type(value) is (list if found is tuple else found)
-        _need(right, place, " or ".join(each.__name__ for each in rules), tree)
+        if found not in rules or type(value) is not (list if found is tuple else found):
+            _need(False, place, " or ".join(each.__name__ for each in rules), tree)
         return value if rules[found] is None else rules[found](value, place, self)
 
     def read_object(self, rules: _Rules, tree: Any, place: str) -> Any:
@@ -234,12 +234,11 @@ class Text:
     """A text of at most ``most`` letters that matches ``pattern``."""
 
     most: int = 100_000
-    pattern: str = "(?s:.*)"
+    pattern: str = "[^\ud800-\udfff]*"  # without halves of surrogate pairs, which UTF-8 does not have
 
     def __call__(self, value: str, place: str, reader: _Reader) -> str:
         _need(len(value) <= self.most, place, f"a text of at most {self.most} letters", value)
-        _need(not re.search("[\ud800-\udfff]", value), place, "without halves of surrogate pairs", value)
-        _need(bool(re.fullmatch(self.pattern, value)), place, f"a text like {self.pattern}", value)
+        _need(bool(re.fullmatch(self.pattern, value)), place, f"a text like {self.pattern!a}", value)
         return value
 
 

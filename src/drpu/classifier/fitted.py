@@ -310,8 +310,6 @@ class FittedRatio:
             return self.calibration.ratios(scores.ravel()).reshape(scores.shape)
         return population_ratio(np.exp(scores), self.labelled_fraction)
 
-    # -- files ---------------------------------------------------------------------
-
     @property
     def mark(self) -> str:
         """A short text, equal for two classifiers only if equal scores give equal counts.

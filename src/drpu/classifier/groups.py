@@ -14,13 +14,7 @@ import numpy as np
 
 from drpu._arrays import as_numpy
 from drpu._typing import IntArray
-from drpu.classifier.adapting import (
-    adapt_to_counts,
-    arrived_labels,
-    moved_map,
-    read_counts,
-    sampling_error,
-)
+from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map, read_counts, sampling_error
 from drpu.classifier.audit import Audit, listed
 from drpu.classifier.auditing import answered_prior
 from drpu.classifier.budget import budget_depth

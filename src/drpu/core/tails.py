@@ -89,11 +89,6 @@ def _as_counts(values: np.ndarray[Any, Any]) -> IntArray | FloatArray:
     return values.astype(np.float64) if values.dtype.kind == "f" else values.astype(np.int64)
 
 
-def most_rows(counts: IntArray | FloatArray) -> float:
-    """The number of counted rows, if it is known; weighted counts can come from any number."""
-    return float(counts.sum()) if counts.dtype == np.int64 else (math.inf if counts.any() else 0.0)
-
-
 def survival(counts: IntArray | FloatArray) -> FloatArray:
     """Share of the counted rows at or above each level."""
     tail: FloatArray = counts[::-1].cumsum()[::-1] / counts.sum()
@@ -201,8 +196,6 @@ class ScoreTails:
             self.n_positive = effective_size(w.sum(), group_squares(w, groups))
         self._counted = Counted(np.zeros(size, dtype=np.int64))
 
-    # -- counting ------------------------------------------------------------------
-
     def update(
         self,
         scores: Any,
@@ -293,8 +286,6 @@ class ScoreTails:
             and math.isclose(self.n, other.n, rel_tol=1e-11)
         )
 
-    # -- reading -------------------------------------------------------------------
-
     @property
     def counts(self) -> IntArray | FloatArray:
         """Unlabeled scores in each cell; integers unless weighted."""
@@ -360,8 +351,6 @@ class ScoreTails:
             f"n={self.n:g}, copies={self.copies})"
         )
 
-    # -- keeping -------------------------------------------------------------------
-
     def record(self) -> TailsRecord:
         """The counts as plain data, from which ``record.tails()`` makes equal tails."""
         counted = self._counted
@@ -395,7 +384,9 @@ class TailsRecord:
             raise DataError("the levels of tails must ascend, and there must be one.")
         for name in ("positive_counts", "counts"):
             check_counts(name, getattr(self, name), len(self.levels))
-        if self.positive_counts[0] != 0 or not self.n_positive <= most_rows(self.positive_counts):
+        whole = self.positive_counts.dtype.kind != "f"  # weighted counts can come from any number of rows
+        most = float(self.positive_counts.sum()) if whole else math.inf
+        if self.positive_counts[0] != 0 or not self.positive_counts.any() or self.n_positive > most:
             raise DataError("positive_counts and n_positive of tails do not agree.")
         if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
             raise DataError("counts and weight_squares of tails do not agree.")
