@@ -190,7 +190,7 @@ def test_many_folds_have_fewer_trees_each(folds):
 def test_a_single_model_has_no_plan_of_folds():
     X, y = labelled()
     model = AutoRatio(random_state=0).fit_ratio(X[y == 1], X[y == 0])
-    assert model.members[0].n_trees == ForestRatio().n_trees
+    assert len(model.members[0].trees) == ForestRatio().n_trees
     (alone,) = AutoRatio(random_state=0).for_folds(SamplePair(Sample(X[y == 1]), Sample(X[y == 0])), 1)
     assert alone._fold is None
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -401,3 +404,36 @@ class TailsRecord:
 
 
 KeptTails = Annotated[ScoreTails, As(TailsRecord, TailsRecord.tails)]
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_MOST_REMEMBERED = 1000  # results of one function, about a kilobyte each
+
+
+def remembered(
+    function: Callable[Concatenate[ScoreTails, _P], _T],
+) -> Callable[Concatenate[ScoreTails, _P], _T]:
+    """The function of tails and numbers, which must not depend on the levels, with its last results kept.
+
+    Priors, limits and expected figures need the same curves of the same counts again and again. They are
+    found by a digest of the counts, because tails are copied and their counts change.
+    """
+    found: dict[bytes, _T] = {}
+    forget = found.clear
+
+    @wraps(function)
+    def remembering(tails: ScoreTails, /, *given: _P.args, **named: _P.kwargs) -> _T:
+        numbers: Any = (*given, *named.values())
+        about = [tails.n_positive, tails.n, *(-1.0 if value is None else value for value in numbers)]
+        key = hashlib.blake2b(np.concatenate([tails.positive_counts, tails.counts, about]).tobytes()).digest()
+        result = found.get(key)
+        if result is None:
+            result = function(tails, *given, **named)
+            if len(found) >= _MOST_REMEMBERED:
+                forget()
+            found[key] = result
+        return result
+
+    remembering.forget = forget  # type: ignore[attr-defined]
+    return remembering
