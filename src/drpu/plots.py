@@ -575,16 +575,6 @@ class PrecisionRecallDisplay(Display):
         Prior of the rows: the precision of rows at random.
     point : tuple of float, optional
         Recall and precision of the current decision.
-
-    Examples
-    --------
-    >>> from drpu import DRPUClassifier, make_gaussian_pu
-    >>> from drpu.plots import PrecisionRecallDisplay
-    >>> data = make_gaussian_pu(200, 500, prior=0.3, test_prior=0.1, separation=3, random_state=0)
-    >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
-    >>> display = PrecisionRecallDisplay.from_classifier(june, data.test)
-    >>> bool((display.low <= display.precision).all())
-    True
     """
 
     recall: FloatArray

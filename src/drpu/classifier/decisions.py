@@ -424,14 +424,6 @@ class RatioDecisions(PUClassifier):
         -------
         reasons : list of Reasons
             One for each row, with the attributes ``favour`` and ``against``.
-
-        Examples
-        --------
-        >>> from drpu import DRPUClassifier, make_gaussian_pu
-        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
-        >>> clf.reasons(X[:1])[0].favour[0][0]
-        'column 0'
         """
         most, parts = check_integer("n", n, low=1), column_parts(self, X)
         names, parts = column_names(self, parts), parts[:, :-1]
