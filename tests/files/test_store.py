@@ -282,6 +282,7 @@ FITTED = ("tree", "fields", "fitted", "fields")
             _set(*FITTED, "train_prior", "fields", "value", 7.0),
             r"train_prior\.value: must be from 0 to 1",
         ),
+        (_set("tree", "fields", "parameters", "items", "test_prior", 10**6), "test_prior must lie between"),
         (_set(*FITTED, "tails", "fields", "copies", 0), r"tails\.copies: must be from 1"),
         (_set(*FITTED, "model", "kind", "os.system"), r"fitted\.model: must be an object of \['Folds'\]"),
         (lambda manifest, parts: manifest["tree"].clear(), "the object: must be Record"),

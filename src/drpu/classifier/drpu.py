@@ -529,6 +529,12 @@ class DRPURecord(RatioRecord):
     parameters: dict[str, Parameter]
     given: Annotated[Any, NotKept] = None  # the model as the user gave it, if that was an object
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        test_prior: Any = self.parameters.get("test_prior")
+        if test_prior is not None:
+            as_prior("test_prior", test_prior)
+
     def classifier(self, module: Any = None) -> DRPUClassifier:
         """The fitted classifier; ``module`` makes the torch module of a custom network."""
         classifier = DRPUClassifier(**read_parameters(self.parameters))
