@@ -1,4 +1,4 @@
-"""One Hypothesis profile and one order for all tests: the same in every run. A command line in a folder."""
+"""One Hypothesis profile and one order for all tests: the same in every run. A command line, pages."""
 
 import pytest
 from hypothesis import settings
@@ -35,3 +35,14 @@ def run(folder, capsys, monkeypatch):
         return code, captured.out, captured.err
 
     return run
+
+
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages with empty figures, whose drawing takes most of the time; the script moves their marks."""
+
+    def empty(figure, data):
+        marks = "".join(f'<g id="{figure.name}-{mark}"></g>' for mark in ("cut", "checked"))
+        return f'<svg id="{figure.name}" data-x="0 1 0 1" data-y="0 1 0 1">{marks}</svg>'
+
+    monkeypatch.setattr("drpu.report.page.as_svg", empty)

@@ -4,6 +4,7 @@ import inspect
 import pickle
 import re
 import warnings
+from pathlib import Path
 
 import pytest
 
@@ -15,6 +16,7 @@ ERRORS = [
     for _, cls in inspect.getmembers(exceptions, inspect.isclass)
     if issubclass(cls, DRPUError) and cls is not DRPUError
 ]
+PAGE = (Path(__file__).parents[1] / "docs/reference/exceptions.md").read_text(encoding="utf-8")
 WARNINGS = [cls for _, cls in inspect.getmembers(exceptions, inspect.isclass) if issubclass(cls, DRPUWarning)]
 
 
@@ -44,16 +46,16 @@ def test_errors_can_be_caught_as_what_they_also_are(name, also):
 def test_every_name_is_exported_and_in_the_tree():
     names = {cls.__name__ for cls in [*ERRORS, *WARNINGS, DRPUError]}
     assert set(exceptions.__all__) == names
-    for name in names:
+    for name in names - {cls.__name__ for cls in WARNINGS} | {"DRPUWarning"}:
         assert re.search(rf"\b{name}\b", exceptions.__doc__)
 
 
 @pytest.mark.parametrize("cls", WARNINGS)
-def test_every_warning_carries_a_code_that_the_tree_names(cls):
+def test_every_warning_carries_a_code_that_the_documentation_names(cls):
     assert str(cls("reason")) == f"[{cls.code}] reason"
     assert re.fullmatch(r"[a-z]+(-[a-z]+)*", cls.code)
     if cls is not DRPUWarning:
-        assert re.search(rf"{cls.__name__} +{cls.code}\n", exceptions.__doc__)
+        assert f"| `{cls.code}` | `{cls.__name__}` |" in PAGE
 
 
 def test_codes_are_distinct():

@@ -81,7 +81,7 @@ def is_auto(name: str, value: Any) -> bool:
 
 def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatArray:
     """``values`` as a one-dimensional float64 array without NaN; infinite scores are allowed."""
-    scores = _numbers(name, values)
+    scores = check_numbers(name, values)
     if scores.ndim != 1:
         raise DataError(f"{name} must have one dimension, got shape {scores.shape}: pass one score per row.")
     if not allow_empty and scores.size == 0:
@@ -93,7 +93,7 @@ def check_scores(name: str, values: Any, *, allow_empty: bool = False) -> FloatA
 
 def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -> FloatArray:
     """``values`` as ``n`` finite non-negative weights that are, unless allowed, not all zero."""
-    weight = _numbers(name, values)
+    weight = check_numbers(name, values)
     if weight.shape != (n,):
         raise DataError(f"{name} must have shape ({n},), one weight per row, got {weight.shape}.")
     refuse_mask(name, values)
@@ -107,7 +107,8 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
     return weight
 
 
-def _numbers(name: str, values: Any) -> FloatArray:
+def check_numbers(name: str, values: Any) -> FloatArray:
+    """``values`` as an array of float64."""
     try:
         return np.asarray(as_numpy(values), dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:

@@ -154,10 +154,10 @@ class _Reader:
             value = self.parts.pop(place, None) if value == place else None
         elif found is float and value in ("inf", "-inf", "nan"):
             value = float(value)
-        elif found is int and rules.keys() & {int, float} == {float}:
+        elif found is int and int not in rules and float in rules:
             found, value = float, float(value)
-        right = found in rules and type(value) is (list if found is tuple else found)
-        _need(right, place, " or ".join(each.__name__ for each in rules), tree)
+        if found not in rules or type(value) is not (list if found is tuple else found):
+            _need(False, place, " or ".join(each.__name__ for each in rules), tree)
         return value if rules[found] is None else rules[found](value, place, self)
 
     def read_object(self, rules: _Rules, tree: Any, place: str) -> Any:
@@ -184,7 +184,7 @@ class _Reader:
     def count(self, dim: str, length: int, place: str) -> None:
         """Compare a length with the others of the same letter in the present object."""
         expected = self.lengths.setdefault(dim, length)
-        _need(not dim or length == expected, place, f"of length {expected}, as other fields are", length)
+        _need(length == expected, place, f"of length {expected}, as other fields are", length)
 
 
 @dataclass(frozen=True)
@@ -197,9 +197,10 @@ class Number:
     dim: str = ""  # of subclasses
 
     def __call__(self, value: Any, place: str, reader: _Reader) -> Any:
-        right = self.nan if value != value else self.low <= value <= self.high
-        _need(right, place, f"from {self.low:g} to {self.high:g}", value)
-        reader.count(self.dim, value, place)
+        if not (self.low <= value <= self.high or (self.nan and value != value)):
+            _need(False, place, f"from {self.low:g} to {self.high:g}", value)
+        if self.dim:
+            reader.count(self.dim, value, place)
         return value
 
 
@@ -234,12 +235,11 @@ class Text:
     """A text of at most ``most`` letters that matches ``pattern``."""
 
     most: int = 100_000
-    pattern: str = "(?s:.*)"
+    pattern: str = "[^\ud800-\udfff]*"  # without halves of surrogate pairs, which UTF-8 does not have
 
     def __call__(self, value: str, place: str, reader: _Reader) -> str:
-        _need(len(value) <= self.most, place, f"a text of at most {self.most} letters", value)
-        _need(not re.search("[\ud800-\udfff]", value), place, "without halves of surrogate pairs", value)
-        _need(bool(re.fullmatch(self.pattern, value)), place, f"a text like {self.pattern}", value)
+        if len(value) > self.most or not re.fullmatch(self.pattern, value):
+            _need(False, place, f"a text of at most {self.most} letters like {self.pattern!a}", value)
         return value
 
 

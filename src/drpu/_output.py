@@ -38,6 +38,10 @@ StrPath = str | os.PathLike[str]
 
 # ".NAME.PID.RANDOM.drpu-part": hidden, named after its target, and not a name that users choose.
 _TEMPORARY = re.compile(r"^\..+\.\d+\.[0-9a-f]{16}\.drpu-part$")
+_KINDS = {
+    "d": "a folder", "c": "a character device", "b": "a block device", "p": "a pipe", "s": "a socket",
+    "l": "a symbolic link to a missing file",
+}  # fmt: skip
 _NAME_PART = 40  # characters of the name of the target; each has at most 4 bytes, and a file name at most 255
 
 
@@ -61,7 +65,7 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     if found is not None and not stat.S_ISREG(found.st_mode):
         raise OutputError(
             f"the output must be a regular file, got {os.fspath(path)!r}, which is "
-            f"{_kind(found.st_mode)}: choose another path."
+            f"{_KINDS.get(stat.filemode(found.st_mode)[0], 'of an unknown kind')}: choose another path."
         )
     for source in inputs:
         if _same_file(target, found, source):
@@ -194,15 +198,3 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(descriptor)
-
-
-def _kind(mode: int) -> str:
-    kinds = {
-        "a folder": stat.S_ISDIR,
-        "a character device": stat.S_ISCHR,
-        "a block device": stat.S_ISBLK,
-        "a pipe": stat.S_ISFIFO,
-        "a socket": stat.S_ISSOCK,
-        "a symbolic link to a missing file": stat.S_ISLNK,
-    }
-    return next((name for name, holds in kinds.items() if holds(mode)), "a file of an unknown kind")

@@ -14,31 +14,7 @@
     ├── ClusterError (RuntimeError)      a cluster that is missing, or that failed
     └── MissingExtraError (ImportError)  an optional dependency is not installed
 
-    DRPUWarning (UserWarning)            each class has a ``code``
-    ├── FewPositivesWarning              few-positives
-    ├── FewNegativesWarning              few-negatives
-    ├── BacktestWarning                  backtest
-    ├── FewRowsWarning                   few-rows
-    ├── LateLabelsWarning                late-labels
-    ├── PriorBoundaryWarning             prior-boundary
-    ├── SeparationWarning                weak-separation
-    ├── ShiftWarning                     not-prior-shift
-    ├── MixedPeriodsWarning              mixed-periods
-    ├── ContradictionWarning             contradiction
-    ├── AlphaWarning                     alpha-above-prior
-    ├── SeenPositivesWarning             seen-positives
-    ├── CopiedPositivesWarning           copied-positives
-    ├── ImputationWarning                imputed
-    ├── PositiveLabelWarning             positive-label
-    ├── MorePositivesWarning             more-positives
-    ├── IdColumnWarning                  id-column
-    ├── TrainingTableWarning             training-table
-    ├── ExtraColumnsWarning              extra-columns
-    ├── UnseenLevelsWarning              unseen-levels
-    ├── KeptValuesWarning                kept-values
-    ├── CollectedWarning                 collected
-    ├── MissingAnswersWarning            missing-answers
-    └── LabelledSampleWarning            labelled-sample
+    DRPUWarning (UserWarning)            every other class; each has a ``code``
 """
 
 from __future__ import annotations

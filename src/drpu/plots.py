@@ -24,7 +24,7 @@ from drpu.classifier.adapted import AdaptedClassifier
 from drpu.classifier.drpu import DRPUClassifier
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.budget import Gain, budget_outlook, gain_curve
-from drpu.core.decision import check_cost, ratio_threshold
+from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.interval import ratio_limits
 from drpu.core.performance import PreparedCounts, decision_rates, expect
@@ -68,9 +68,6 @@ def prepared_counts(fitted: FittedRatio) -> PreparedCounts:
     """Counts of a fitted classifier, for the rates of many thresholds."""
     labelled = None if fitted.calibration is None else fitted.labelled_fraction
     return PreparedCounts.of(fitted.tails, fitted.unlabeled_prior.value, labelled, fitted.level_offsets)
-
-
-# -- displays --------------------------------------------------------------------------------------
 
 
 class Display(ABC):
@@ -479,14 +476,10 @@ class PerformanceDisplay(Display):
         return cls(priors, _stacked(adapted), _stacked(as_trained), **shown)
 
     @classmethod
-    def from_classifier(
-        cls, classifier: Any, *, figure: str = "accuracy", cost: float | None = None, ax: Any = None
-    ) -> Self:
-        """Expected performance of a classifier; ``cost`` defaults to that of the classifier."""
-        fitted = fitted_of(classifier)
-        c = float(classifier.cost_ if cost is None else check_cost("cost", cost))
-        prior = classifier.test_prior_.value
-        return cls.from_fitted(fitted, cost=c, figure=figure, prior=prior).plot(ax)
+    def from_classifier(cls, classifier: Any, *, figure: str = "accuracy", ax: Any = None) -> Self:
+        """Expected performance of a classifier at its cost."""
+        fitted, prior = fitted_of(classifier), classifier.test_prior_.value
+        return cls.from_fitted(fitted, cost=float(classifier.cost_), figure=figure, prior=prior).plot(ax)
 
     def _draw(self, ax: Any) -> None:
         moved, kept = getattr(self.adapted, self.figure), getattr(self.as_trained, self.figure)
@@ -582,16 +575,6 @@ class PrecisionRecallDisplay(Display):
         Prior of the rows: the precision of rows at random.
     point : tuple of float, optional
         Recall and precision of the current decision.
-
-    Examples
-    --------
-    >>> from drpu import DRPUClassifier, make_gaussian_pu
-    >>> from drpu.plots import PrecisionRecallDisplay
-    >>> data = make_gaussian_pu(200, 500, prior=0.3, test_prior=0.1, separation=3, random_state=0)
-    >>> june = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).adapt(data.test)
-    >>> display = PrecisionRecallDisplay.from_classifier(june, data.test)
-    >>> bool((display.low <= display.precision).all())
-    True
     """
 
     recall: FloatArray

@@ -25,7 +25,7 @@ def draw(seed: int, n: int = 2000, rate=0.3):
 
 
 def clf(model="boosted", **options):
-    return DRPUClassifier(model, random_state=0, **{"scenario": "single-sample"} | options)
+    return DRPUClassifier(model, random_state=0, **{"scenario": "single-sample", "holdout": 2} | options)
 
 
 def auc(fitted, seed=99):

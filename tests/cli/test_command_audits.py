@@ -136,6 +136,7 @@ def test_performance_is_measured_with_answers_and_with_labels(run, truth):
     assert "precision" in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_shows_priors_before_and_after(run, folder):
     code, _, _ = run("report toy.drpu june.csv --audit answers.csv --out audited.html")
     assert code == 0
@@ -144,6 +145,7 @@ def test_the_page_shows_priors_before_and_after(run, folder):
     assert "before the audit" in page
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(
     "line",
     [

@@ -21,6 +21,7 @@ def test_a_budget_flags_that_many_rows(run):
     assert "10 rows (2.0%)" in out
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_and_its_json_show_the_budget_and_the_amounts(run, folder):
     line = "june.csv --budget 20 --false-alarm 5 --miss 200"
     found = answer(run(f"report toy.drpu {line} --out day.html --json"))
@@ -71,6 +72,7 @@ def test_decisions_that_mean_nothing_are_refused(run, folder, line, words):
     assert err.count("\n") == 1
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_page_shows_groups_and_columns_beside_the_rows(run, folder):
     code, _, err = run("report toy.drpu year.parquet --by month --beside id --out year.html")
     assert (code, err) == (0, "")

@@ -112,7 +112,7 @@ def objective(monkeypatch):
         calls = []
         minimize = module.minimize
         with monkeypatch.context() as patch:
-            patch.setattr(module, "_FITS", {})  # forget what other tests have fitted
+            fit_plateau.forget()  # what other tests have fitted
             patch.setattr(
                 module, "minimize", lambda loss, x, **o: calls.append((loss, o)) or minimize(loss, x, **o)
             )
@@ -171,7 +171,7 @@ def test_no_increasing_change_of_the_scores_alters_the_plateau():
     positive, scores = rng.normal(3, 1, 200), np.r_[rng.normal(3, 1, 400), rng.normal(0, 1, 600)]
     plain = fit_plateau(counted(positive, scores))
     for change in (np.exp, np.arctan, lambda s: 50 * s - 7):
-        module._FITS.clear()  # the counts are the same
+        fit_plateau.forget()  # the counts are the same
         assert fit_plateau(counted(change(positive), change(scores))) == plain
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from drpu.core.limits.evidence import ENOUGH, evidence_of, slide
+from drpu.core.limits.evidence import ENOUGH, evidence_of, plateau_profile, slide
 from drpu.core.limits.interval import ratio_limits, shift_limits
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError
@@ -29,6 +29,16 @@ def test_a_likelier_prior_has_a_lower_limit_below_it():
     limits = [profile.low(level) for level in (0.5, 0.8, 0.95, 0.99)]
     assert limits == sorted(limits, reverse=True)
     assert 0 < limits[-1] < limits[0] < 0.4
+
+
+def test_no_increasing_change_of_the_scores_alters_the_profile():
+    rng = np.random.default_rng(4)
+    positive, scores = rng.normal(2, 1, 100), rng.normal(0, 1, 400)
+    heights = []
+    for change in (np.arctan, lambda s: 50 * s - 7):
+        plateau_profile.forget()  # the counts are the same
+        heights.append(plateau_profile(ScoreTails(change(positive)).update(change(scores))).height)
+    np.testing.assert_array_equal(*heights)
 
 
 def test_impurity_is_none_where_the_plateau_agrees_and_all_of_the_limit_where_nothing_separates():

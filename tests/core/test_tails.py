@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose
 from tails_data import POSITIVE, weighted_tails
 
 from drpu.core import tails as tails_module
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, remembered
 from drpu.exceptions import DataError, DataTypeError, ParameterError
 
 # Few distinct values, so that there are many ties between and within the samples.
@@ -388,3 +388,21 @@ def test_counts_that_would_wrap_are_refused_and_leave_the_tails_as_they_were():
     for counts in ([2**63 - 1, 1, 1], [2**62, 2**62, 0]):
         with pytest.raises(DataError, match="add up"):
             replace(record, counts=np.array(counts))
+
+
+def test_a_function_of_counts_is_computed_once_for_equal_counts_and_numbers():
+    calls = []
+
+    @remembered
+    def size(tails, more=None):
+        calls.append(more)
+        return tails.n + (more or 0)
+
+    tails = ScoreTails([1.0, 2.0]).update([0.0, 1.5])
+    assert size(tails) == size(tails.copy()) == 2
+    assert size(tails, 0.5) == size(tails, more=0.5) == 2.5
+    assert calls == [None, 0.5]
+    assert size(tails.update([3.0])) == 3
+    size.forget()
+    assert size(tails) == 3
+    assert calls == [None, 0.5, None, None]

@@ -59,7 +59,7 @@ def test_equal_seeds_give_equal_forests(data, model):
 def test_a_forest_comes_back_from_a_file(data, model):
     again = round_trip(model)
     assert_array_equal(again.log_ratio(data.unlabeled), model.log_ratio(data.unlabeled))
-    assert again.n_trees == model.n_trees == 150
+    assert len(again.trees) == len(model.trees) == 150
     assert model.keeps == {}
 
 

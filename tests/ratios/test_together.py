@@ -16,10 +16,9 @@ from scipy import sparse
 from drpu import BoostedRatio, DRPUClassifier
 from drpu._samples import Sample, SamplePair
 from drpu.exceptions import ImputationWarning
-from drpu.functions.average import Filling
 from drpu.functions.folds import Folds
 from drpu.functions.trees import FEW_ROWS
-from drpu.ratios.auto import FOLD_TREES, AutoRatio, FoldSettings
+from drpu.ratios.auto import FOLD_TREES, AutoRatio, Size
 from drpu.ratios.forest import ForestRatio
 
 COLUMNS = 6
@@ -168,25 +167,30 @@ def test_labels_and_probabilities_of_a_row_do_not_depend_on_the_batch(fitted):
             assert_array_equal(np.concatenate([getattr(classifier, method)(row[None]) for row in X]), whole)
 
 
-def test_trees_of_different_folds_have_different_seeds(fitted):
+def chosen_learners(folds, weighted=False):
     X, y = labelled()
-    copies = AutoRatio(random_state=0).for_folds(SamplePair(Sample(X[y == 1]), Sample(X[y == 0])), 5)
-    assert len({one._fold.seed(7) for one in copies}) == len(fitted.model_.functions) == 5
+    pair = SamplePair(Sample(X[y == 1]), Sample(X[y == 0]))
+    size = Size(trees=True, weighted=weighted, many_rows=False, linear=False)
+    return [one._choose(pair, [5, 6, 7], size) for one in AutoRatio().for_folds(pair, folds)]
+
+
+def test_trees_of_different_folds_have_different_seeds(fitted):
+    for each in list(zip(*chosen_learners(5), strict=True))[:2]:
+        assert len({learner.random_state for learner in each}) == len(fitted.model_.functions) == 5
 
 
 @pytest.mark.parametrize("folds", [2, 3, 5, 10, 50])
 def test_many_folds_have_fewer_trees_each(folds):
-    plan = FoldSettings(0, folds, Filling(np.zeros(1)))
-    assert ForestRatio().n_trees > FOLD_TREES
-    boosting = plan.boosting(stopped=False)
-    assert boosting["n_rounds"] * boosting["learning_rate"] == pytest.approx(9.0)
-    assert 0.05 < plan.boosting(stopped=True)["learning_rate"] <= 0.25
+    forest, boosted, _ = chosen_learners(folds)[0]
+    assert forest.n_trees == FOLD_TREES < ForestRatio().n_trees
+    assert boosted.n_rounds * boosted.learning_rate == pytest.approx(9.0)
+    assert 0.05 < chosen_learners(folds, weighted=True)[0][1].learning_rate <= 0.25
 
 
 def test_a_single_model_has_no_plan_of_folds():
     X, y = labelled()
     model = AutoRatio(random_state=0).fit_ratio(X[y == 1], X[y == 0])
-    assert model.members[0].n_trees == ForestRatio().n_trees
+    assert len(model.members[0].trees) == ForestRatio().n_trees
     (alone,) = AutoRatio(random_state=0).for_folds(SamplePair(Sample(X[y == 1]), Sample(X[y == 0])), 1)
     assert alone._fold is None
 

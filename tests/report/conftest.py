@@ -32,14 +32,3 @@ def page(classifier, data):
 @pytest.fixture(scope="session")
 def costly_page(classifier, data):
     return render_report(classifier, data.test, cost=0.6)
-
-
-@pytest.fixture
-def undrawn(monkeypatch):
-    """Pages with empty figures, whose drawing takes most of the time; the script moves their marks."""
-
-    def empty(figure, data):
-        marks = "".join(f'<g id="{figure.name}-{mark}"></g>' for mark in ("cut", "checked"))
-        return f'<svg id="{figure.name}" data-x="0 1 0 1" data-y="0 1 0 1">{marks}</svg>'
-
-    monkeypatch.setattr("drpu.report.page.as_svg", empty)

@@ -204,9 +204,6 @@ def labels_of_training(fitted: FittedRatio, argument: str) -> LabelCount:
     return fitted.label_count
 
 
-# -- the backtest of a fit with periods ------------------------------------------------------------
-
-
 def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
     """The rows without the column of periods, and the value of each row."""
     if periods is None or not isinstance(periods, str):

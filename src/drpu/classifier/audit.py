@@ -495,8 +495,6 @@ class GroupPlans(dict[Any, AuditPlan]):
         return f"GroupPlans({len(self)} groups, n={self.n})"
 
 
-# -- the design of a row as text, which a file keeps -----------------------------------------------
-
 ROW, GROUP, DESIGN, LABEL = "drpu_row", "drpu_group", "drpu_design", "drpu_label"
 VERSION = "1"
 

@@ -1,4 +1,4 @@
-"""Audits of a classifier: the rows to label, and both priors and the performance from the answers."""
+"""Audits of a classifier: both priors from the answers, and answers that a fit uses."""
 
 from __future__ import annotations
 
@@ -25,13 +25,7 @@ from drpu.classifier.audit import (
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
 from drpu.classifier.notices import warn_of_other_shift
 from drpu.classifier.validation import Classes, check_rows
-from drpu.core.audit.design import (
-    Growth,
-    carry_share,
-    combine_figures,
-    negative_growth,
-    settled_growth,
-)
+from drpu.core.audit.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.core.audit.labelling import answer_weights, labelling_rates
 from drpu.core.audit.recalibration import (
     MEMORY,
@@ -42,13 +36,7 @@ from drpu.core.audit.recalibration import (
     bounded_log_odds,
     recalibrate,
 )
-from drpu.core.audit.results import (
-    Answers,
-    Evaluation,
-    FairnessTest,
-    fairness_test,
-    positive_ranks,
-)
+from drpu.core.audit.results import FIGURES, Answers, Evaluation, FairnessTest, fairness_test, positive_ranks
 from drpu.core.decision import ratio_posterior
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
@@ -84,7 +72,9 @@ def audited_priors(
         for part, share, step in zip(parts, direct, growth, strict=True)
         if step is not None
     ]
-    unlabeled = combine_figures(train) if train else _figure(fitted.unlabeled_prior)
+    base = fitted.unlabeled_prior
+    known = Figure(base.value, base.low, base.high, (base.high - base.low) ** 2 / 16)
+    unlabeled = combine_figures(train) if train else known
     here = [part.counts == seen for part in parts]
     own = combine_figures([share for share, there in zip(direct, here, strict=True) if there])
     population = {part.population for part, there in zip(parts, here, strict=True) if there}
@@ -161,10 +151,6 @@ def _estimate(share: Figure, bound: float, level: float, half: float = 0.0) -> P
     return PriorEstimate(min(max(value, low), high), low, high, level, "audit")
 
 
-def _figure(prior: PriorEstimate) -> Figure:
-    return Figure(prior.value, prior.low, prior.high, (prior.high - prior.low) ** 2 / 16)
-
-
 def _fairness(
     parts: list[AuditPart], direct: list[Figure], train: Figure, fitted: FittedRatio
 ) -> FairnessTest | None:
@@ -172,27 +158,19 @@ def _fairness(
     unseen = [(part, share) for part, share in zip(parts, direct, strict=True) if not part.seen_in_training]
     if not unseen:
         return None
-    ranks, positive, stratum, weight, posterior = [], [], [], [], []
-    first = 0
+    columns, first = [], 0
     prior = min(max(with_labelled(_estimate(train, 1.0, 0.95), fitted.labelled_fraction).value, 1e-6), 1.0)
     for part, share in unseen:
         answers = part.answers
-        ranks.append(positive_ranks(fitted.tails, fitted.model.counted(part.scores)))
-        positive.append(answers.positive)
-        stratum.append(answers.stratum + first)
-        first += len(answers.rows)
         mass = (answers.weight / np.maximum(answers.sizes, 1))[answers.stratum]
-        weight.append(mass / mass.sum() * len(part))  # each part counts by its number of answers
+        weight = mass / mass.sum() * len(part)  # each part counts by its number of answers
         ratio = np.exp(fitted.log_ratio_of(part.scores))
-        posterior.append(ratio_posterior(ratio, prior, min(max(share.value, 1e-6), 1 - 1e-6)))
-    return fairness_test(
-        np.concatenate(ranks),
-        np.concatenate(positive),
-        np.concatenate(stratum),
-        np.concatenate(weight),
-        np.concatenate(posterior),
-        fitted.tails.n_positive,
-    )
+        posterior = ratio_posterior(ratio, prior, min(max(share.value, 1e-6), 1 - 1e-6))
+        ranks = positive_ranks(fitted.tails, fitted.model.counted(part.scores))
+        columns.append((ranks, answers.positive, answers.stratum + first, weight, posterior))
+        first += len(answers.rows)
+    ranks, positive, stratum, weight, posterior = map(np.concatenate, zip(*columns, strict=True))
+    return fairness_test(ranks, positive, stratum, weight, posterior, fitted.tails.n_positive)
 
 
 def warn_of_unfair_labels(test: FairnessTest | None) -> None:
@@ -313,9 +291,6 @@ def _recalibrated(
         population, samples, centre=classifier.findings.map or TRAINED, memory=memory, tails=(tail, tail)
     )
     return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
-
-
-# -- answers that train ----------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -518,9 +493,8 @@ def rows_for_width(width: float, reached: Callable[[int], float], most: int) -> 
 
 def averaged(found: list[Evaluation]) -> Evaluation:
     """The mean of evaluations, each figure weighted by how precise it is."""
-    names = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
     figures = {}
-    for name in names:
+    for name in FIGURES:
         known = [getattr(one, name) for one in found if np.isfinite(getattr(one, name).value)]
         figures[name] = combine_figures(known) if known else getattr(found[0], name)
     return Evaluation(**figures, n=sum(one.n for one in found), level=found[0].level)

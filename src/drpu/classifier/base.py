@@ -17,12 +17,7 @@ from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, che
 from drpu.classifier.auditing import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import (
-    group_members,
-    labels_of,
-    priors_by_group,
-    with_one_period,
-)
+from drpu.classifier.groups import group_members, labels_of, priors_by_group, with_one_period
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, Record, Reduction, try_rows
 from drpu.core.audit.design import draw_rows, expected_width, make_strata

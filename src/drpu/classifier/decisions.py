@@ -15,7 +15,7 @@ from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
 from drpu.classifier.adapting import NOTHING_FOUND, Findings, moved_map
 from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
-from drpu.classifier.explain import REST, Reasons, column_names, column_parts, reasons_of
+from drpu.classifier.explain import REST, Reasons, column_names, column_parts
 from drpu.classifier.fitted import FittedRatio, ScoredRows
 from drpu.classifier.groups import without_period
 from drpu.classifier.record import PUClassifier
@@ -321,30 +321,14 @@ class RatioDecisions(PUClassifier):
     def at_recall(self, recall: float) -> AdaptedClassifier:
         """Classifier that flags as few rows as are expected to contain this share of all positives.
 
-        Parameters
-        ----------
-        recall : float
-            Share of the positives to find, in (0, 1).
-
-        Returns
-        -------
-        adapted : AdaptedClassifier
-            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        The expected figures are in ``budget_``, as from :meth:`at_budget`.
         """
         return self.at_budget(share=share_for_recall(self, recall))
 
     def at_precision(self, precision: float) -> AdaptedClassifier:
-        """Classifier that flags as many rows as possible with this expected precision.
+        """Classifier that flags as many rows as possible with this expected share of positives among them.
 
-        Parameters
-        ----------
-        precision : float
-            Share of positives among the flagged rows, in (0, 1).
-
-        Returns
-        -------
-        adapted : AdaptedClassifier
-            As from :meth:`at_budget`, with the expected figures in ``budget_``.
+        The expected figures are in ``budget_``, as from :meth:`at_budget`.
         """
         return self.at_budget(share=share_for_precision(self, precision))
 
@@ -440,16 +424,16 @@ class RatioDecisions(PUClassifier):
         -------
         reasons : list of Reasons
             One for each row, with the attributes ``favour`` and ``against``.
-
-        Examples
-        --------
-        >>> from drpu import DRPUClassifier, make_gaussian_pu
-        >>> X, y = make_gaussian_pu(200, 600, prior=0.4, separation=3, random_state=0).X_y()
-        >>> clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
-        >>> clf.reasons(X[:1])[0].favour[0][0]
-        'column 0'
         """
-        return reasons_of(self, X, check_integer("n", n, low=1))
+        most, parts = check_integer("n", n, low=1), column_parts(self, X)
+        names, parts = column_names(self, parts), parts[:, :-1]
+
+        def chosen(row: FloatArray, at: Any, sign: int) -> tuple[tuple[str, float], ...]:
+            return tuple((names[j], float(row[j])) for j in at[:most] if sign * row[j] > 0)
+
+        order = np.argsort(-parts, axis=1, kind="stable")
+        pairs = zip(parts, order, strict=True)
+        return [Reasons(chosen(row, at, 1), chosen(row, at[::-1], -1)) for row, at in pairs]
 
 
 def _finite_log(threshold: float) -> float:

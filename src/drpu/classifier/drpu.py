@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -28,13 +29,13 @@ from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
 from drpu.classifier.models import resolve_model, seeded
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
-from drpu.classifier.priors import KERNEL_MEANS, kernel_mean_prior
+from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
 from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
 from drpu.classifier.validation import (
+    SCENARIOS,
     Classes,
     cells_of,
     check_rows,
-    check_scenario,
     grouped_copies,
     pair_pu,
     rates_of_rows,
@@ -50,17 +51,10 @@ from drpu.core.calibration import calibrate
 from drpu.core.decision import check_cost
 from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import PriorEstimate, as_prior, prior_from_tails, warn_if_not_identified
-from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.shift.columns import ColumnProfile, profile_columns
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import (
-    DataTypeError,
-    ParameterError,
-    PriorBoundaryWarning,
-    PriorError,
-    warn,
-)
+from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError, warn
 from drpu.functions.folds import Folds
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import FrameLearner, Ranges
@@ -68,7 +62,6 @@ from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
 from drpu.tables.encoder import fixed_cells
 from drpu.tables.notes import Note, table_notes
 
-TRAIN_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 BACKTEST_SHARE = 0.8  # of the time of a fit with a backtest, which makes up to six fits to fewer rows
 EDGE, TINY = 0.005, 1e-6  # an estimate beyond EDGE whose limit is within TINY of 0 or 1 is suspect
 
@@ -227,10 +220,9 @@ class DRPUClassifier(RatioClassifier):
                 "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
             )
         if isinstance(model, FrameLearner):
-            given = {"negative_label": negative_label, "audits": audits, "labelled_by": labelled_by}
-            for name in (
-                name for name, value in {**given, "propensity": propensity}.items() if value is not None
-            ):
+            names = ("negative_label", "audits", "labelled_by", "propensity")
+            given = zip(names, (negative_label, audits, labelled_by, propensity), strict=True)
+            for name in (name for name, value in given if value is not None):
                 raise ParameterError(f"{name} must be None on a cluster: it needs the rows in memory.")
             if groups is not None:
                 raise ParameterError(
@@ -325,14 +317,7 @@ class DRPUClassifier(RatioClassifier):
                 f"{type(model).__name__} is fitted to a {model.engine} data frame, by fit(frame, y='label'): "
                 "for rows in memory use BoostedRatio."
             )
-        pair, classes = pair_pu(
-            self,
-            positive,
-            unlabeled,
-            positive_weight,
-            unlabeled_weight,
-            model=model,
-        )
+        pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
         known = None
         if negative is not None:
             more = Sample(check_rows(self, negative, model=model, name="negative"))
@@ -365,14 +350,9 @@ class DRPUClassifier(RatioClassifier):
         if known is not None:
             warn_of_few_known(known.n_negative, n_positive, split=holdout != 0)
 
-        folds, held = cross_fit(
-            seeded(with_categories(model, self.table_), rng),
-            pair,
-            holdout=holdout,
-            random_state=rng,
-            n_jobs=self.n_jobs,
-            known=known,
-        )
+        learner = seeded(with_categories(model, self.table_), rng)
+        settings = {"holdout": holdout, "random_state": rng, "n_jobs": self.n_jobs}
+        folds, held = cross_fit(learner, pair, known=known, **settings)
         tails = tails_of(held)
         if self.verbose:
             inform(f"{len(pair.positive)} positives, {len(pair.unlabeled)} unlabeled rows")
@@ -390,13 +370,8 @@ class DRPUClassifier(RatioClassifier):
     def _fit_frame(self, model: FrameLearner, frame: Any, label: Any, weight: Any) -> Self:
         """Fit on a cluster, where the rows are."""
         with progress_bar("fit", show=self.verbose > 0):
-            found = model.fit_frame(
-                frame,
-                label,
-                weight,
-                self.holdout,
-                lambda labels: read_labels(labels, self.pos_label, warn=False),
-            )
+            read = partial(read_labels, pos_label=self.pos_label, warn=False)
+            found = model.fit_frame(frame, label, weight, self.holdout, read)
         if self.pos_label is None:
             warn_of_guess(found.classes, found.n_positive, found.n_unlabeled)
         warn_of_more_positives(found.n_positive, found.n_unlabeled)
@@ -471,13 +446,11 @@ class DRPUClassifier(RatioClassifier):
 
     def _check_parameters(self) -> None:
         check_cost("cost", self.cost)
-        check_scenario(self.scenario)
+        check_choice("scenario", self.scenario, SCENARIOS)
         if self.test_prior is not None:
             as_prior("test_prior", self.test_prior)
-        if isinstance(self.prior, str):
-            check_choice("prior", self.prior, TRAIN_METHODS)
-        elif not callable(self.prior):
-            as_prior("prior", self.prior)
+        if not callable(self.prior):
+            check_prior_parameter("prior", self.prior)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
 

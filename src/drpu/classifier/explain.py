@@ -65,28 +65,11 @@ def column_parts(classifier: RatioDecisions, X: Any) -> FloatArray:
     return found if classifier.table_ is None else classifier.table_.by_column(found)
 
 
-def reasons_of(classifier: RatioDecisions, X: Any, n: int) -> list[Reasons]:
-    """The ``n`` columns that raise the score of each row most, and the ``n`` that lower it most."""
-    parts = column_parts(classifier, X)
-    names = np.array(column_names(classifier, parts), dtype=object)
-    parts = parts[:, :-1]
-    order = np.argsort(-parts, axis=1, kind="stable")
-
-    def chosen(row: FloatArray, at: Any, sign: int) -> tuple[tuple[str, float], ...]:
-        return tuple((str(names[j]), float(row[j])) for j in at[:n] if sign * row[j] > 0)
-
-    return [
-        Reasons(chosen(row, at, 1), chosen(row, at[::-1], -1)) for row, at in zip(parts, order, strict=True)
-    ]
-
-
 def column_names(classifier: RatioDecisions, parts: FloatArray) -> list[str]:
     """The names of the columns of :func:`column_parts`, without the rest."""
     names = getattr(classifier, "feature_names_in_", None)
     return [f"column {k}" for k in range(parts.shape[1] - 1)] if names is None else [str(n) for n in names]
 
-
-# -- labels that look wrong ------------------------------------------------------------------------
 
 MANY = 500  # with fewer positives every row is scored several times, which makes the order less random
 REPEATS = 3

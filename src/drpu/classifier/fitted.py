@@ -91,14 +91,6 @@ class FittedRatio:
     It is the attribute ``fitted_`` of :class:`drpu.DRPUClassifier` and of
     :class:`drpu.AdaptedClassifier`; a classifier and its adaptations share one. Reports, files,
     exports and cluster code need nothing else. It is immutable.
-
-    Examples
-    --------
-    >>> from drpu import DRPUClassifier, make_gaussian_pu
-    >>> data = make_gaussian_pu(200, 500, prior=0.4, separation=3, random_state=0)
-    >>> fitted = DRPUClassifier("kernel", random_state=0).fit(*data.X_y()).fitted_
-    >>> fitted.count(data.unlabeled[:10]).n
-    10.0
     """
 
     model: Folds  # scores rows by each fold, and by a function of all rows if there is one
@@ -309,8 +301,6 @@ class FittedRatio:
         if self.calibration is not None:
             return self.calibration.ratios(scores.ravel()).reshape(scores.shape)
         return population_ratio(np.exp(scores), self.labelled_fraction)
-
-    # -- files ---------------------------------------------------------------------
 
     @property
     def mark(self) -> str:

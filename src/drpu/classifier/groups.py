@@ -14,13 +14,7 @@ import numpy as np
 
 from drpu._arrays import as_numpy
 from drpu._typing import IntArray
-from drpu.classifier.adapting import (
-    adapt_to_counts,
-    arrived_labels,
-    moved_map,
-    read_counts,
-    sampling_error,
-)
+from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map, read_counts, sampling_error
 from drpu.classifier.audit import Audit, listed
 from drpu.classifier.auditing import answered_prior
 from drpu.classifier.budget import budget_depth
@@ -68,9 +62,6 @@ def priors_by_group(
         raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
     fitted, each = classifier.fitted_, joint_level(level, len(names))
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
-    whole = parts[0].counts.copy()
-    for part in parts[1:]:
-        whole.merge(part.counts)
     labels = None if y is None else labels_of(y, len(member))
     adapted, caught, readings = [], [], []
     for k, (name, part) in enumerate(zip(names, parts, strict=True)):
@@ -85,7 +76,7 @@ def priors_by_group(
         p_value = math.nan if there.shift_test_ is None else there.shift_test_.p_value
         error = sampling_error(fitted, part.counts, there, own)
         readings.append(GroupReading(name, len(part), there.prior_, error, p_value, there.shift_))
-    decision = read_counts(fitted, whole, fitted.prior_of(whole, level=level))[2]
+    decision = read_counts(fitted, scored.counts, fitted.prior_of(scored.counts, level=level))[2]
     found = shrink(readings, decision.prior, level)
     if audit:
         answered = {

@@ -24,7 +24,7 @@ from drpu.ratios.fourier import FourierRatio
 from drpu.ratios.kernel import KernelRatio
 
 KERNEL_MEANS = ("km2", "km1")
-PRIOR_METHODS = (*KERNEL_MEANS, "auto", *PROPORTIONS)
+PRIOR_METHODS = ("auto", *PROPORTIONS, *KERNEL_MEANS)
 EDGE = 0.01  # estimates closer to 0 or 1 would give one class almost no weight
 
 

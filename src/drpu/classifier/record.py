@@ -129,9 +129,6 @@ def _warn_of_values(kept: dict[str, int]) -> None:
     )
 
 
-# -- parts of records --------------------------------------------------------------------------
-
-
 class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """Base of the classifiers of drpu, which know their columns and can be saved."""
 

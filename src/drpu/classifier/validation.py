@@ -13,15 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import (
-    LARGEST,
-    check_choice,
-    check_size,
-    check_weights,
-    one_line,
-    refuse_mask,
-    unit_weights,
-)
+from drpu._checks import LARGEST, check_size, check_weights, one_line, refuse_mask, unit_weights
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
@@ -41,7 +33,7 @@ from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
 from drpu.tables.frames import Frame, FrameRows, aligned, is_frame, read_frame
-from drpu.tables.values import missing
+from drpu.tables.values import is_missing, missing
 
 Classes = np.ndarray[Any, Any]  # the two labels: (unlabeled or negative, positive)
 
@@ -301,12 +293,8 @@ def pair_pu(
 def _both_weights(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> FloatArray | None:
     if positive is None and unlabeled is None:
         return None
-    parts = []
-    for name, given, n in (
-        ("positive_weight", positive, n_positive),
-        ("unlabeled_weight", unlabeled, n_unlabeled),
-    ):
-        parts.append(np.ones(n) if given is None else unit_weights(check_weights(name, given, n)))
+    given = (("positive_weight", positive, n_positive), ("unlabeled_weight", unlabeled, n_unlabeled))
+    parts = [np.ones(n) if w is None else unit_weights(check_weights(name, w, n)) for name, w, n in given]
     return np.concatenate(parts)
 
 
@@ -395,11 +383,6 @@ def _some(whole: Sample, mask: BoolArray) -> Sample:
     return sample
 
 
-def check_scenario(scenario: Any) -> str:
-    """The scenario, which must be one of the two."""
-    return check_choice("scenario", scenario, SCENARIOS)
-
-
 _MOST_ROWS = 20_000  # unlabeled rows that are compared with the positives
 # Rows of a coarse table coincide by chance. If chance is the reason, positives coincide with
 # unlabeled rows at least prior times as often as with each other; priors below this are ignored.
@@ -438,7 +421,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     n = len(pair.positive)
     if n < 2:
         return None
-    groups, counts = _coinciding(pair.positive.rows)
+    _, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
     repeated = n - len(counts)
     if repeated < _LEAST_EXCESS:
         return None
@@ -448,7 +431,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
         unlabeled = take_rows(unlabeled, np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS]))
     met = _matches(pair.positive.rows, unlabeled)
     by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
-    return groups if pairs > by_chance + _LEAST_EXCESS else None
+    return groups.ravel() if pairs > by_chance + _LEAST_EXCESS else None
 
 
 def copies_of_labelled(pair: SamplePair) -> IntArray:
@@ -467,12 +450,6 @@ def copies_of_labelled(pair: SamplePair) -> IntArray:
     place[known] = first
     found = np.flatnonzero(place[others] >= 0)
     return np.column_stack([found, place[others[found]]])
-
-
-def _coinciding(rows: Rows) -> tuple[IntArray, IntArray]:
-    """Group numbers of equal rows, and the sizes of the groups."""
-    _, groups, counts = np.unique(_keys(rows), return_inverse=True, return_counts=True)
-    return groups.ravel(), counts
 
 
 def _matches(positive: Rows, unlabeled: Rows) -> int:
@@ -538,10 +515,7 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
         if not all(isinstance(name, (int, np.integer)) and 0 <= name < array.shape[1] for name in names):
             raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")
         values = [array[:, name].tolist() for name in names]
-    cells = [
-        tuple(None if missing(np.array([v], dtype=object))[0] else v for v in row)
-        for row in zip(*values, strict=True)
-    ]
+    cells = [tuple(None if is_missing(v) else v for v in row) for row in zip(*values, strict=True)]
     order = sorted(set(cells), key=str)
     place = {cell: k for k, cell in enumerate(order)}
     shown = [cell[0] if len(names) == 1 else cell for cell in order]

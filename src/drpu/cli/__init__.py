@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise OSError("the standard output is closed, so the result cannot be written.")
         code = _command(words, with_traceback, in_json, quiet=quiet)
         sys.stdout.flush()
-        return _checked(code, strict)
+        return DOUBTFUL if code == OK and strict and _doubtful() else code
     except KeyboardInterrupt:
         print("error: interrupted.", file=sys.stderr)
         return INTERRUPTED
@@ -48,11 +48,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _fail(error, False)
 
 
-def _checked(code: int, strict: bool) -> int:
-    """The exit code of a command that ran; with ``strict``, assumptions that seem violated change it."""
+def _doubtful() -> bool:
     from drpu.cli.show import doubtful
 
-    return DOUBTFUL if code == OK and strict and doubtful() else code
+    return doubtful()
 
 
 def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bool) -> int:

@@ -42,9 +42,6 @@ Prior = Annotated[float | None, option(help="The share of positives, if you know
 Seed = Annotated[int, typer.Option(help="Seed: the same rows give the same result.", min=0, max=2**32 - 1)]
 
 
-# -- groups ----------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, kw_only=True)
 class Output:
     """What is printed; every command has these options."""
@@ -293,9 +290,6 @@ class Reading:
         X = None if batches else self.scored(classifier, self.read(path, classifier), mixed=True)
         with about(path):
             return classifier.adapt(count_batches(classifier, path) if X is None else X, **options)
-
-
-# -- words -----------------------------------------------------------------------------------------
 
 
 def names(text: str | None) -> list[str]:

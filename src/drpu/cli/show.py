@@ -48,9 +48,6 @@ def print_result(result: Result, *, in_json: bool) -> None:
             say(line, aside=result.aside)
 
 
-# -- facts about a classifier ----------------------------------------------------------------------
-
-
 def position(classifier: Any) -> dict[str, Any]:
     """The current prior, cost and threshold of the classifier."""
     names = ("train_prior", "test_prior", "cost", "threshold", "shift")
@@ -103,20 +100,12 @@ def by_group(groups: Any, by: str) -> tuple[dict[str, Any], tuple[list[str], lis
     """Values and a table about groups of rows: priors, what moved, decisions and warnings."""
     facts, lines = [], []
     for group in groups:
-        own = {
-            name: getattr(group, name) for name in ("n", "flagged", "alone", "weight", "p_value", "warnings")
-        }
+        name, names = f"{by}={group.name}", ("flagged", "alone", "weight", "p_value", "warnings")
+        own = {name: getattr(group, name) for name in names}
         own |= {"moved_columns": list(group.classifier.moved_columns_)}
-        facts.append({"data": f"{by}={group.name}", "rows": own.pop("n")} | standing(group.classifier) | own)
-        threshold = f"{group.classifier.threshold_:.3g}"
-        cells = [
-            f"{group.n:,}",
-            *prior_cells(group),
-            f"{group.flagged:,}",
-            threshold,
-            ", ".join(group.warnings),
-        ]
-        lines.append([f"{by}={group.name}", *cells])
+        facts.append({"data": name, "rows": group.n} | standing(group.classifier) | own)
+        decided = [f"{group.flagged:,}", f"{group.classifier.threshold_:.3g}", ", ".join(group.warnings)]
+        lines.append([name, f"{group.n:,}", *prior_cells(group), *decided])
     head = ["data", "rows", *PRIOR_HEAD, "flagged", "ratio above", "warnings"]
     return {"found": facts, "differ": groups.differ}, (head, lines)
 
@@ -175,8 +164,6 @@ def size(n_bytes: int) -> str:
     """Size of a file as text."""
     return f"{n_bytes / 1e6:.1f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:.0f} kB"
 
-
-# -- warnings and errors ---------------------------------------------------------------------------
 
 _seen: dict[str, bool] = {}  # warnings of the running command, and whether they are about an assumption
 _subjects: list[str] = []  # names of the files that it works on
@@ -245,9 +232,6 @@ def doubtful() -> bool:
     return any(_seen.values())
 
 
-# -- for programs ----------------------------------------------------------------------------------
-
-
 def as_json(values: dict[str, Any]) -> None:
     """The values with the warnings as one JSON object; infinite numbers become null."""
     print(json.dumps(_plain(values | {"warnings": list(_seen)}), indent=2, allow_nan=False))
@@ -270,9 +254,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value if value is None or isinstance(value, (bool, int, str)) else str(value)
-
-
-# -- for people ------------------------------------------------------------------------------------
 
 
 def printable(text: str) -> str:

@@ -122,9 +122,6 @@ def _check_start(start: bytes, name: str) -> None:
         raise DataError(f"{name} looks like {mark.upper()}, not UTF-8: read it with --encoding {mark}.")
 
 
-# -- parsing ---------------------------------------------------------------------------------------
-
-
 def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Sequence[str]) -> Any:
     """The table in a CSV file; words such as NA are missing numbers, but in texts they are values."""
     csv = require("pyarrow.csv", extra="cli", for_="reading CSV")
@@ -356,9 +353,6 @@ def _arrays(path: str) -> dict[str, Any]:
         raise DataError(f"{path} cannot be read as NumPy arrays: {error}") from error
 
 
-# -- columns ---------------------------------------------------------------------------------------
-
-
 def _usable(pa: Any, kind: Any) -> bool:
     """Whether the library can use the column: numbers, texts, categories and dates."""
     types = pa.types
@@ -383,9 +377,6 @@ def _flat(column: Any, *, gaps: bool) -> Any:
         words = {"", *NULL_WORDS}
         values = np.array([None if value in words else value for value in values], dtype=object)
     return values.astype(np.int64) if values.dtype == bool else values
-
-
-# -- writing ---------------------------------------------------------------------------------------
 
 
 def check_out(path: str | os.PathLike[str] | None, inputs: Iterable[Any], *, table: bool = False) -> None:

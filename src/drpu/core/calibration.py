@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from scipy.special import expit, logit, ndtr, ndtri
 from drpu._checks import check_prior, check_scores
 from drpu._codec import Array, Number, kept
 from drpu._typing import FloatArray
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, remembered
 from drpu.exceptions import DataError
 
 _HUGE = 1e100  # larger scores are treated as infinite
@@ -23,7 +22,6 @@ _HUGE = 1e100  # larger scores are treated as infinite
 _SCORE_ERROR = (0.5, 0.25)
 _Z = np.linspace(-8.0, 5.0, 521)  # normal scores of the positives
 _MASS = np.exp(-(_Z**2) / 2) / math.sqrt(2 * math.pi) * (_Z[1] - _Z[0])
-_MOST_FITS = 1000  # curves that are remembered, a few hundred bytes each
 
 
 def monotone_cells(tails: ScoreTails) -> FloatArray:
@@ -76,29 +74,13 @@ def normal_scores(tails: ScoreTails) -> FloatArray:
     return np.asarray(ndtri((below + 0.5) / (tails.n_positive + 1)))
 
 
+@remembered
 def fit_plateau(tails: ScoreTails, prior: float | None = None) -> Plateau:
     """Plateau that maximises the likelihood of positive against unlabeled rows.
 
     Without the prior of the unlabeled rows it is estimated, with a Beta(2, 2) prior distribution, equivalent
-    to two rows, which keeps it away from 0 and 1 if the data do not determine it. Priors, limits and expected
-    figures need the curve of the same counts again and again: it is remembered under a digest of them.
+    to two rows, which keeps it away from 0 and 1 if the data do not determine it.
     """
-    about = [tails.n_positive, tails.n, -1.0 if prior is None else prior]
-    key = hashlib.blake2b(np.concatenate([tails.positive_counts, tails.counts, about]).tobytes()).digest()
-    found = _FITS.get(key)
-    if found is None:
-        found = _likely_plateau(tails, prior)
-        if len(_FITS) >= _MOST_FITS:
-            _FITS.clear()
-        _FITS[key] = found
-    return found
-
-
-_FITS: dict[bytes, Plateau] = {}
-
-
-def _likely_plateau(tails: ScoreTails, prior: float | None) -> Plateau:
-    """The maximum of the likelihood, found from several starting points."""
     positive = tails.positive_counts / tails.positive_counts.sum() * tails.n_positive
     unlabeled = tails.counts / tails.counts.sum() * tails.n
     z = normal_scores(tails)

@@ -9,11 +9,10 @@ from typing import Annotated, Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from drpu._arrays import as_numpy
-from drpu._checks import check_fraction, check_prior, check_real
+from drpu._checks import check_fraction, check_numbers, check_prior, check_real
 from drpu._codec import POSITIVE, As, Number, kept
 from drpu._typing import FloatArray
-from drpu.exceptions import DataError, DataTypeError, ParameterError
+from drpu.exceptions import DataError, ParameterError
 
 
 def check_cost(name: str, cost: Any) -> float:
@@ -99,9 +98,8 @@ class Amounts:
 
 KeptCosts = Annotated[Costs, As(Amounts, Amounts.costs)]
 
-_LARGEST = float(
-    np.finfo(np.float64).max
-)  # used in place of an infinite ratio, so that 0 times it is not NaN
+# used in place of an infinite ratio, so that 0 times it is not NaN
+_LARGEST = float(np.finfo(np.float64).max)
 
 
 def ratio_threshold(train_prior: float, test_prior: float, *, cost: float = 0.5) -> float:
@@ -201,10 +199,7 @@ def ratio_posterior(ratio: npt.ArrayLike, train_prior: float, test_prior: float)
 
 
 def _numbers(name: str, values: npt.ArrayLike) -> FloatArray:
-    try:
-        numbers = np.asarray(as_numpy(values), dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataTypeError(f"{name} must hold numbers: {error}") from error
+    numbers = check_numbers(name, values)
     if np.isnan(numbers).any():
         raise DataError(f"{name} must not hold NaN: no decision follows from it.")
     return numbers

@@ -22,9 +22,6 @@ _CELLS = 12  # largest number of score ranges
 _FEWEST = 8  # minimum number of rows of each sample in a range
 
 
-# -- is it prior shift? ---------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class MixtureTest:
     """Result of the test that new rows are a mixture of the two classes of training.
@@ -161,9 +158,6 @@ class MixtureFit:
 def _multinomial(share: FloatArray) -> FloatArray:
     """diag(p) - p p^T, for each p of a stack."""
     return share[..., None] * (np.eye(share.shape[-1]) - share[..., None, :])
-
-
-# -- expected performance ------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

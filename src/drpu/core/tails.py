@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Self
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
 
@@ -84,11 +87,6 @@ def check_counts(name: str, values: Any, n_levels: int) -> IntArray | FloatArray
 def _as_counts(values: np.ndarray[Any, Any]) -> IntArray | FloatArray:
     """A copy as counts; integers of any width stay integers."""
     return values.astype(np.float64) if values.dtype.kind == "f" else values.astype(np.int64)
-
-
-def most_rows(counts: IntArray | FloatArray) -> float:
-    """The number of counted rows, if it is known; weighted counts can come from any number."""
-    return float(counts.sum()) if counts.dtype == np.int64 else (math.inf if counts.any() else 0.0)
 
 
 def survival(counts: IntArray | FloatArray) -> FloatArray:
@@ -198,8 +196,6 @@ class ScoreTails:
             self.n_positive = effective_size(w.sum(), group_squares(w, groups))
         self._counted = Counted(np.zeros(size, dtype=np.int64))
 
-    # -- counting ------------------------------------------------------------------
-
     def update(
         self,
         scores: Any,
@@ -290,8 +286,6 @@ class ScoreTails:
             and math.isclose(self.n, other.n, rel_tol=1e-11)
         )
 
-    # -- reading -------------------------------------------------------------------
-
     @property
     def counts(self) -> IntArray | FloatArray:
         """Unlabeled scores in each cell; integers unless weighted."""
@@ -357,8 +351,6 @@ class ScoreTails:
             f"n={self.n:g}, copies={self.copies})"
         )
 
-    # -- keeping -------------------------------------------------------------------
-
     def record(self) -> TailsRecord:
         """The counts as plain data, from which ``record.tails()`` makes equal tails."""
         counted = self._counted
@@ -392,7 +384,9 @@ class TailsRecord:
             raise DataError("the levels of tails must ascend, and there must be one.")
         for name in ("positive_counts", "counts"):
             check_counts(name, getattr(self, name), len(self.levels))
-        if self.positive_counts[0] != 0 or not self.n_positive <= most_rows(self.positive_counts):
+        whole = self.positive_counts.dtype.kind != "f"  # weighted counts can come from any number of rows
+        most = float(self.positive_counts.sum()) if whole else math.inf
+        if self.positive_counts[0] != 0 or not self.positive_counts.any() or self.n_positive > most:
             raise DataError("positive_counts and n_positive of tails do not agree.")
         if self.counts.dtype.kind == "f" and self.counts.any() != (self.weight_squares > 0):
             raise DataError("counts and weight_squares of tails do not agree.")
@@ -410,3 +404,36 @@ class TailsRecord:
 
 
 KeptTails = Annotated[ScoreTails, As(TailsRecord, TailsRecord.tails)]
+
+
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
+_MOST_REMEMBERED = 1000  # results of one function, about a kilobyte each
+
+
+def remembered(
+    function: Callable[Concatenate[ScoreTails, _P], _T],
+) -> Callable[Concatenate[ScoreTails, _P], _T]:
+    """The function of tails and numbers, which must not depend on the levels, with its last results kept.
+
+    Priors, limits and expected figures need the same curves of the same counts again and again. They are
+    found by a digest of the counts, because tails are copied and their counts change.
+    """
+    found: dict[bytes, _T] = {}
+    forget = found.clear
+
+    @wraps(function)
+    def remembering(tails: ScoreTails, /, *given: _P.args, **named: _P.kwargs) -> _T:
+        numbers: Any = (*given, *named.values())
+        about = [tails.n_positive, tails.n, *(-1.0 if value is None else value for value in numbers)]
+        key = hashlib.blake2b(np.concatenate([tails.positive_counts, tails.counts, about]).tobytes()).digest()
+        result = found.get(key)
+        if result is None:
+            result = function(tails, *given, **named)
+            if len(found) >= _MOST_REMEMBERED:
+                forget()
+            found[key] = result
+        return result
+
+    remembering.forget = forget  # type: ignore[attr-defined]
+    return remembering

@@ -154,19 +154,13 @@ def draw_at_prior(
 
     Parameters
     ----------
-    X : rows of shape (n_rows, ...)
-        Rows to draw from.
-    y : array-like of shape (n_rows,)
-        True labels.
+    X, y, pos_label, random_state
+        As in :func:`make_pu`.
     prior : float
         Class prior of the drawn rows, in [0, 1].
     n : int, optional
         Number of rows. A class with too few rows is drawn with replacement, the other one
         without. The default is the largest number that needs no replacement.
-    pos_label : label or list of labels, optional
-        The positive class or classes; the default is the larger of two labels.
-    random_state : int, Generator, RandomState or None, default=None
-        Random number generator, or its seed.
 
     Returns
     -------

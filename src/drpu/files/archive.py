@@ -159,7 +159,8 @@ def read_bytes(
     """The bytes of a regular file that is not too large and has the expected digest, if one is given."""
     if expected_sha256 is not None and not _DIGEST.fullmatch(str(expected_sha256)):
         raise ParameterError(f"expected_sha256 must be 64 hexadecimal digits, got {expected_sha256!r:.100}.")
-    with open(path, "rb", opener=_open_without_waiting) as file:
+    without_waiting = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would wait
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
             raise ArtifactError(
@@ -177,11 +178,6 @@ def read_bytes(
             "it is not the file that was expected."
         )
     return content
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    """Open a path without waiting, as opening a pipe without a writer would."""
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 @dataclass(frozen=True)

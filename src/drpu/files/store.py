@@ -118,7 +118,12 @@ def save(
     record = whole.reduced(reduction)
     facts = record.facts()
     if not keep_rows and facts["values_of_rows"]:
-        raise ArtifactError(_refusal(facts["values_of_rows"]))
+        named = "; ".join(f"{part} ({values})" for part, values in facts["values_of_rows"].items())
+        raise ArtifactError(
+            f"the model keeps values of its training rows, which would be written: {named}. Choose a model "
+            "that does not (kernel, boosted, network, trees, linear), or allow it by name: "
+            "save(..., keep_rows=True)."
+        )
     encoded = encode(record)
     with output_file(path) as file:
         write_archive(file, encoded, facts)
@@ -127,14 +132,6 @@ def save(
         with again.guarded():
             found = again.record()
             _compare(_tried(whole, classifier), _tried(found, found.classifier(whole.module())))
-
-
-def _refusal(kept: dict[str, str]) -> str:
-    named = "; ".join(f"{part} ({values})" for part, values in kept.items())
-    return (
-        f"the model keeps values of its training rows, which would be written: {named}. Choose a model that "
-        "does not (kernel, boosted, network, trees, linear), or allow it by name: save(..., keep_rows=True)."
-    )
 
 
 def load(

@@ -433,14 +433,9 @@ class BoostedFunction(TreeFunction):
 class ForestFunction(TreeFunction):
     """Log-odds of the mean of a forest, minus the offset; a mean of 0 or 1 is moved inwards."""
 
-    @property
-    def n_trees(self) -> int:
-        """Number of trees."""
-        return len(self.trees)
-
     def describe(self) -> str:
         """The number of trees."""
-        return f"a forest of {self.n_trees} trees"
+        return f"a forest of {len(self.trees)} trees"
 
     def convert(self, output: FloatArray) -> FloatArray:
         """Log-ratios from means of the trees."""

@@ -34,7 +34,8 @@ class _Game:
         self.generators = nn.ModuleList([make_generator(shape, s.noise, s.hidden) for _ in range(2)]).to(
             s.device
         )
-        self.critics = _make_critics(shape, s.hidden).to(s.device)
+        critics = _Convolutions() if shape == IMAGE else _Perceptrons([math.prod(shape), *s.hidden])
+        self.critics = critics.to(s.device)
         self.weights_now = [weight.detach() for weight in self.generators.parameters()]
         self.average = [weight.clone() for weight in self.weights_now]
         betas = (0.5, 0.99)
@@ -56,7 +57,8 @@ class _Game:
         like_positive, like_negative = (self._fake(kind, blur) for kind in range(2))
         fakes = torch.stack([like_positive, like_positive, like_negative, like_negative])
         self._descend(self.by_critics, self._critics_loss(real, fakes.detach()), self.players[1])
-        self._descend(self.by_generators, self._generators_loss(fakes), self.players[0])
+        liked = self.wish @ F.softplus(self.side * self.critics(fakes)).mean(1)
+        self._descend(self.by_generators, liked, self.players[0])
         torch._foreach_lerp_(self.average, self.weights_now, 1 - MEMORY)
 
     def _descend(self, optimizer: torch.optim.Optimizer, loss: Tensor, player: list[nn.Parameter]) -> None:
@@ -72,9 +74,6 @@ class _Game:
         (slope,) = torch.autograd.grad(of_real.sum(), real, create_graph=True)
         steep = slope.flatten(2).square().sum(2).mean(1).sum()
         return loss + PENALTY / 2 * steep
-
-    def _generators_loss(self, fakes: Tensor) -> Tensor:
-        return self.wish @ F.softplus(self.side * self.critics(fakes)).mean(1)
 
     def _real(self, kind: int, blur: float) -> Tensor:
         n = self.s.batch_size
@@ -187,7 +186,3 @@ class _Convolutions(nn.Module):
             nn.Flatten(),
             nn.Linear(64 * 49, 1),
         )
-
-
-def _make_critics(shape: Sequence[int], hidden: Sequence[int]) -> nn.Module:
-    return _Convolutions() if tuple(shape) == IMAGE else _Perceptrons([math.prod(shape), *hidden])

@@ -60,27 +60,14 @@ class RatioObjective:
     head: str  # from outputs to ratios
     alpha: Tensor  # strength of the correction
 
-    def risk(
-        self,
-        positive: Tensor,
-        unlabeled: Tensor,
-        positive_weight: Tensor | None,
-        unlabeled_weight: Tensor | None,
-    ) -> Risk:
-        """The corrected risk of outputs."""
-        alpha = self.alpha.to(positive)
-        options = self._options(positive_weight, unlabeled_weight)
+    def risk(self, positive: Tensor, unlabeled: Tensor, *weights: Tensor | None) -> Risk:
+        """The corrected risk of outputs; ``weights`` are those of positive and of unlabeled rows."""
+        alpha, options = self.alpha.to(positive), self._options(*weights)
         return nonnegative_bregman_risk(self._link(positive), self._link(unlabeled), alpha=alpha, **options)
 
-    def criterion(
-        self,
-        positive: Tensor,
-        unlabeled: Tensor,
-        positive_weight: Tensor | None,
-        unlabeled_weight: Tensor | None,
-    ) -> Tensor:
+    def criterion(self, positive: Tensor, unlabeled: Tensor, *weights: Tensor | None) -> Tensor:
         """The uncorrected risk of outputs."""
-        options = self._options(positive_weight, unlabeled_weight)
+        options = self._options(*weights)
         risk: Tensor = bregman_risk(self._link(positive), self._link(unlabeled), **options)
         return risk
 

@@ -78,27 +78,16 @@ TRAVEL = 9.0  # rounds times learning rate of boosting without early stopping
 STOPPED_RATE, FASTEST_RATE = 0.05, 0.25  # learning rates with early stopping: of one fold, of many
 
 
-@dataclass(frozen=True, slots=True)
-class FoldSettings:
-    """Settings of one of several folds, whose functions are used for priors.
+class Fold(NamedTuple):
+    """One of several folds, whose functions are used for priors.
 
     Their scores are counted, and the counts of all folds are added up. So each fold needs fewer trees
-    than the function of all rows, from which labels come.
+    than the function of all rows, from which labels come, and boosting makes fewer and larger steps.
     """
 
     number: int
     folds: int
     filling: Filling
-
-    def seed(self, seed: int) -> int:
-        """A seed for the trees of this fold: trees of different folds make different errors."""
-        return (seed + self.number) % (2**31 - 1)
-
-    def boosting(self, *, stopped: bool) -> dict[str, Any]:
-        """Rounds and learning rate: fewer and larger steps than in a single fit."""
-        if stopped:
-            return {"learning_rate": min(STOPPED_RATE * self.folds, FASTEST_RATE)}
-        return {"n_rounds": ROUNDS, "learning_rate": TRAVEL / ROUNDS}
 
 
 class AutoRatio(RatioLearner):
@@ -148,7 +137,7 @@ class AutoRatio(RatioLearner):
     fits_in_threads: ClassVar[bool] = True
     accepts_categories = True
 
-    _fold: FoldSettings | None = None
+    _fold: Fold | None = None
     _size: Size | None = None
 
     def __init__(self, *, categories: Sequence[int] = (), n_jobs: int = 1, random_state: Any = None) -> None:
@@ -174,7 +163,7 @@ class AutoRatio(RatioLearner):
             members = [learner.fit_checked(filling.pair(pair, learner)) for learner in each]
             weights = Weights(start / start.sum(), 0.0)
         else:
-            members, weights = _fit_weighted(_Fits(filling, pair, split.train, split.held), learners, start)
+            members, weights = _fit_weighted(filling, pair, split, learners, start=start)
         used = np.flatnonzero(weights.members)
         kept = tuple(members[i] for i in used)
         return Average(kept, weights.members[used], weights.constant, filling, gaps)
@@ -188,7 +177,7 @@ class AutoRatio(RatioLearner):
         filling = self._filling(pair, int(check_random_state(self.random_state).randint(2**31 - 1)))
         size = Size.of(pair, folds)
         for number, copy in enumerate(copies):
-            copy._fold, copy._size = FoldSettings(number, folds, filling), size
+            copy._fold, copy._size = Fold(number, folds, filling), size
         return copies
 
     def for_labels(self, pair: SamplePair, folds: int) -> Self | None:
@@ -235,30 +224,31 @@ class AutoRatio(RatioLearner):
         elif size.many_rows:
             forest.set_params(most_leaves=MOST_LEAVES)
         if self._fold is not None:
-            forest.set_params(n_trees=FOLD_TREES, random_state=self._fold.seed(seeds[1]))
-            boosted.set_params(**self._fold.boosting(stopped=size.weighted))
-            boosted.set_params(random_state=self._fold.seed(seeds[2]))
+            steps = {"n_rounds": ROUNDS, "learning_rate": TRAVEL / ROUNDS}
+            if size.weighted:
+                steps = {"learning_rate": min(STOPPED_RATE * self._fold.folds, FASTEST_RATE)}
+            # Trees of different folds make different errors.
+            own, other = ((seed + self._fold.number) % (2**31 - 1) for seed in seeds[1:])
+            forest.set_params(n_trees=FOLD_TREES, random_state=own)
+            boosted.set_params(random_state=other, **steps)
         return [forest, boosted, smooth]
 
 
-class _Fits(NamedTuple):
-    """The rows of weighted members: all of them, those of the first fits, and those for the weights."""
-
-    filling: Filling
-    all: SamplePair
-    train: SamplePair
-    held: SamplePair
-
-
 def _fit_weighted(
-    rows: _Fits, learners: list[RatioLearner], start: FloatArray
+    filling: Filling,
+    pair: SamplePair,
+    split: TrainAndHeld,
+    learners: list[RatioLearner],
+    *,
+    start: FloatArray,
 ) -> tuple[list[Function], Weights]:
     """Members fitted to a part of the rows, or again to all of them, and their weights on the others."""
-    filling, held = rows.filling, rows.held
+    held = split.held
+    assert held is not None
     members: list[Function] = []
     for learner in progress(learners, total=2 * len(learners)):
         unseen = filling.pair(held, learner) if learner.uses_holdout else None
-        members.append(learner.fit_checked(filling.pair(rows.train, learner), unseen))
+        members.append(learner.fit_checked(filling.pair(split.train, learner), unseen))
     scores = [
         np.column_stack([member.score(filling.rows(sample.rows, member)) for member in members])
         for sample in (held.positive, held.unlabeled)
@@ -268,9 +258,9 @@ def _fit_weighted(
     for i, learner in enumerate(progress(learners, total=2 * len(learners))):
         boosted, most = members[i], REFIT_ROWS
         if isinstance(learner, BoostedRatio) and isinstance(boosted, BoostedFunction):
-            learner, most = learner.as_grown(boosted, rows.train, held), REGROW_ROWS
-        if weights.members[i] > 0 and len(rows.all) <= most:
-            members[i] = learner.fit_checked(filling.pair(rows.all, learner))
+            learner, most = learner.as_grown(boosted, split.train, held), REGROW_ROWS
+        if weights.members[i] > 0 and len(pair) <= most:
+            members[i] = learner.fit_checked(filling.pair(pair, learner))
     return members, weights
 
 

@@ -170,17 +170,18 @@ class _Rows:
 
 
 def _fit_folds(
-    learner: RatioLearner, rows: _Rows, jobs: int, *, negative: bool
+    learner: RatioLearner, rows: _Rows, jobs: int, *, negative: bool, whole: bool = True
 ) -> tuple[Folds, list[FloatArray]]:
     """Fold functions, and the scores of the held-out positive and unlabeled rows.
 
-    With ``negative``, known negatives are the other sample in training.
+    With ``negative``, known negatives are the other sample in training. ``whole`` is whether some learners
+    also fit a function to all rows.
     """
     pair, known, splits = rows.pair, rows.known, rows.splits
     shown = pair if known is None or not negative else known.joined(pair, None, negative=True)
     copies = learner.for_folds(shown, len(splits))
     work: list[Any] = [(copy, rows, split, negative) for copy, split in zip(copies, splits, strict=True)]
-    of_all = learner.for_labels(shown, len(splits)) if len(splits) > 1 else None
+    of_all = learner.for_labels(shown, len(splits)) if whole and len(splits) > 1 else None
     if of_all is not None:  # the longest fit first, so that no other job waits for it
         work.insert(0, (of_all, rows, None, negative))
     # Threads share the rows, processes would copy them; LightGBM and BLAS release the interpreter lock.
@@ -189,9 +190,9 @@ def _fit_folds(
         fits = list(done)
     for warning in {(type(warning), str(warning)): warning for warning in warnings}.values():
         warn(warning)
-    whole = None if of_all is None else fits.pop(0)[0]
+    fitted = None if of_all is None else fits.pop(0)[0]
     scores = [np.concatenate([fit[1 + at] for fit in fits]) for at in (0, 1)]
-    return Folds(tuple(fit[0] for fit in fits), whole), scores
+    return Folds(tuple(fit[0] for fit in fits), fitted), scores
 
 
 def _blended(folds: Folds, others: Folds, share: float) -> Folds:
@@ -215,22 +216,15 @@ def held_scores(
     Every repeat divides the rows into other folds. Empty if the groups of the rows cannot be divided.
     """
     rng = check_random_state(random_state)
-    work: list[Any] = []
-    for _ in range(repeats):
-        splits = draw_splits(pair, folds, rng)
-        copies = learner.for_folds(pair, len(splits)) if splits else []
-        work += [
-            (copy, _Rows(pair, splits, None), split, False)
-            for copy, split in zip(copies, splits, strict=True)
-        ]
-    if not work:
-        return np.empty(0), np.empty(0)
     jobs = effective_n_jobs(n_jobs)
-    done = run_jobs(_fit_split, work, jobs=jobs, threads=learner.fits_in_threads, rows=len(pair))
     scores = np.zeros(len(pair.positive)), np.zeros(len(pair.unlabeled))
-    for (_, _, split, _), (_, *found) in zip(work, done, strict=True):
-        for sums, (_, held), own in zip(scores, split, found, strict=True):
-            sums[held] += own / repeats
+    for _ in range(repeats):
+        rows = _Rows(pair, draw_splits(pair, folds, rng), None)
+        if not rows.splits:
+            return np.empty(0), np.empty(0)
+        _, found = _fit_folds(learner, rows, jobs, negative=False, whole=False)
+        for sums, held, own in zip(scores, rows.held(), found, strict=True):
+            sums[held.rows] += own / repeats
     return scores
 
 

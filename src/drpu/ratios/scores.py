@@ -165,7 +165,9 @@ class LinearScore(ScoreLearner):
             return check_real("ridge", self.ridge, low=1e-12)
         if self.ridge != "auto":
             raise ParameterError(f"ridge must be a positive number or 'auto', got {self.ridge!r}.")
-        if min(len(positive), len(unlabeled)) < FEWEST_TO_CHOOSE or _some_weightless(positive, unlabeled):
+        weights = [part.weight for part in (positive, unlabeled) if part.weight is not None]
+        weightless = any((weight <= 0).any() for weight in weights)  # then a fold could have no weight at all
+        if min(len(positive), len(unlabeled)) < FEWEST_TO_CHOOSE or weightless:
             return FALLBACK_RIDGE
         return choose_ridge(objective, positive, unlabeled, RIDGES, rng)
 
@@ -187,11 +189,6 @@ class KernelScore(LinearScore):
         width = typical * np.exp(rng.uniform(np.log(NARROW), np.log(WIDE), size))
         frequencies = rng.standard_normal((size, unlabeled.rows.shape[1])) / width[:, None]
         return Basis("features", frequencies, rng.uniform(0, 2 * np.pi, size), scaling)
-
-
-def _some_weightless(*designs: Design) -> bool:
-    """Whether a fold could have a total weight of zero."""
-    return any(design.weight is not None and (design.weight <= 0).any() for design in designs)
 
 
 FAINTEST = 1e-3  # weight of the unlabeled rows in the first round, relative to the last

@@ -153,9 +153,6 @@ def _policy(css: str, js: str) -> str:
     return f"{nothing}; style-src {style}; script-src {script}; img-src data:"
 
 
-# -- figures ---------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PageFigure:
     """A display of the page.
@@ -275,8 +272,6 @@ FIGURES = (
     ),
 )
 
-
-# -- figures as SVG --------------------------------------------------------------------------------
 
 SIZE = (4.9, 3.2)  # inches
 _SVG = "{http://www.w3.org/2000/svg}"

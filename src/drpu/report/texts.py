@@ -37,9 +37,6 @@ SHIFTS = {
 ONLY_PRIOR = {"prior": "yes", "other": "no", "answers": "answers were used", "none": "was not asked"}
 
 
-# -- numbers ---------------------------------------------------------------------------------------
-
-
 def share(value: float) -> str:
     """A share in percent with one decimal; below one percent, with two significant digits; NaN as words.
 
@@ -100,9 +97,6 @@ def scenario_text(fitted: Any) -> str:
         stated = f"single-sample: {share(fitted.labelled_fraction)} of the rows of one sample are labelled"
         name, rows = "case-control", "of the unlabeled rows"
     return stated if other is None else f"{stated} ({name} would give {share(other.value)} {rows})"
-
-
-# -- main results ----------------------------------------------------------------------------------
 
 
 def lead(data: ReportData) -> str:
@@ -227,9 +221,6 @@ def cautions(data: ReportData) -> list[str]:
     if data.train.value >= 0.995:
         said.append("Nearly all training rows are estimated to be positive: check the labels first.")
     return said
-
-
-# -- tables ----------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

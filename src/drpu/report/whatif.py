@@ -86,9 +86,6 @@ def _known(
     return limits | {"rows": rows, "batch": batch, "labelsAt": at}
 
 
-# -- decisions by cost -----------------------------------------------------------------------------
-
-
 class _Decisions:
     """All decisions of a classifier, in ascending order of their thresholds."""
 
@@ -142,9 +139,6 @@ def _some_levels(data: ReportData, most: int) -> IntArray:
     at = (1 - tails.positive_survival) + (1 - tails.survival) + rare
     even = np.searchsorted(at, np.linspace(at[0], at[-1], most // 2)).clip(0, n - 1)
     return np.unique(np.concatenate(([0, n - 1], even)))
-
-
-# -- a number of rows to check ---------------------------------------------------------------------
 
 
 def _gain(data: ReportData) -> dict[str, Any]:

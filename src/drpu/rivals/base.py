@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from drpu._checks import check_fraction, check_real
+from drpu._checks import check_choice, check_fraction, check_real
 from drpu._codec import NotKept, Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows
@@ -29,7 +29,7 @@ from drpu.classifier.record import (
     read_parameters,
     try_rows,
 )
-from drpu.classifier.validation import Classes, check_rows, check_scenario, pair_pu, split_pu
+from drpu.classifier.validation import SCENARIOS, Classes, check_rows, pair_pu, split_pu
 from drpu.core.prior.estimate import PriorEstimate, as_prior
 from drpu.exceptions import DataError, ParameterError, PriorError
 from drpu.functions.base import Function
@@ -131,7 +131,7 @@ class PURival(Parameters, PUClassifier):
         return check_rows(self, X, model=model)
 
     def _check_parameters(self) -> None:
-        check_scenario(self.scenario)
+        check_choice("scenario", self.scenario, SCENARIOS)
         check_fraction("cost", self.cost)
         if not (isinstance(self.prior, (str, NoneType)) and self.prior == self._own_prior):
             check_prior_parameter("prior", self.prior)

@@ -49,15 +49,19 @@ def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str
         for name, value in (("columns", columns), ("weight", weight)):
             if value is not None:
                 raise ParameterError(f"{name} must be None for batches without column names, got {value!r}.")
-        return Picked(batch, None, _length(batch))
+        return Picked(batch, None, int(batch.shape[0]) if hasattr(batch, "shape") else len(batch))
     if hasattr(batch, "num_rows") and not hasattr(batch, "to_batches"):
         # scikit-learn can read the names of a table, but not those of a batch
         batch = sys.modules["pyarrow"].Table.from_batches([batch])
-    have = column_names(batch)
-    rows = _select(batch, wanted_columns(have, classifier, columns, weight))
+    arrow = hasattr(batch, "num_rows")
+    names = wanted_columns(column_names(batch), classifier, columns, weight)
+    rows = batch.select(names) if arrow else batch[names]
     if not hasattr(classifier, "feature_names_in_") and getattr(classifier, "table_", None) is None:
         rows = np.asarray(rows)  # training had no names, so these are dropped
-    return Picked(rows, None if weight is None else _column(batch, weight), int(batch.shape[0]))
+    weights = None
+    if weight is not None:
+        weights = np.asarray(batch.column(weight) if arrow else batch[weight], dtype=np.float64)
+    return Picked(rows, weights, int(batch.shape[0]))
 
 
 def wanted_columns(
@@ -86,19 +90,6 @@ def warn_of_ignored(
     if columns is None and hasattr(classifier, "feature_names_in_"):
         known = {weight, *classifier.feature_names_in_}
         warn_of_extra([str(name) for name in have if name not in known])
-
-
-def _select(batch: Any, names: list[str]) -> Any:
-    return batch.select(names) if hasattr(batch, "num_rows") else batch[names]
-
-
-def _column(batch: Any, name: str) -> FloatArray:
-    values = batch.column(name) if hasattr(batch, "num_rows") else batch[name]
-    return np.asarray(values, dtype=np.float64)
-
-
-def _length(batch: Any) -> int:
-    return int(batch.shape[0]) if hasattr(batch, "shape") else len(batch)
 
 
 Batch = Any

@@ -128,6 +128,7 @@ class _SparkRows:
 
     def __init__(self, frame: Any, table: TableEncoder, weighted: bool, model: SparkBoosted) -> None:
         self.frame, self.table, self.weighted, self.model = frame, table, weighted, model
+        self.F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         self.columns = [name for name in frame.columns if name not in (FLAG, FOLD, WEIGHT)]
 
     def __enter__(self) -> Self:
@@ -142,10 +143,8 @@ class _SparkRows:
         self.at_exit.close()
 
     def totals(self, folds: int) -> tuple[IntArray, FloatArray]:
-        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-        lines = (
-            self.frame.groupBy(FOLD, FLAG).agg(F.count("*").alias("n"), F.sum(WEIGHT).alias("mass")).collect()
-        )
+        found = [self.F.count("*").alias("n"), self.F.sum(WEIGHT).alias("mass")]
+        lines = self.frame.groupBy(FOLD, FLAG).agg(*found).collect()
         counts, mass = np.zeros((folds + 1, 2), dtype=np.int64), np.zeros((folds + 1, 2))
         for line in lines:
             at = (folds if line[FOLD] < 0 else int(line[FOLD])), int(line[FLAG])
@@ -156,9 +155,8 @@ class _SparkRows:
     def train(self, without: int, mass: tuple[float, float]) -> Trees:
         from xgboost.spark import SparkXGBClassifier
 
-        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-        seen = self.frame.where(F.col(FOLD) != without)
-        factor = F.when(F.col(FLAG) == 1, mass[1]).otherwise(mass[0])
+        seen = self.frame.where(self.F.col(FOLD) != without)
+        factor = self.F.when(self.F.col(FLAG) == 1, mass[1]).otherwise(mass[0])
         session = self.frame.sparkSession
         workers = self.model.n_workers or session.sparkContext.defaultParallelism
         rows = int(np.delete(self.sizes, without, axis=0).sum())
@@ -169,7 +167,7 @@ class _SparkRows:
             **self.model.settings(max(1, min(workers, rows))),
         )
         try:
-            grown = grower.fit(seen.withColumn(MASS, F.col(WEIGHT) * factor))
+            grown = grower.fit(seen.withColumn(MASS, self.F.col(WEIGHT) * factor))
         except Exception as error:  # a stage of Spark can fail with any error
             raise ClusterError(f"XGBoost failed on the Spark cluster: {error}") from error
         raw = grown.get_booster().save_raw("json")
@@ -178,8 +176,7 @@ class _SparkRows:
     def positive_scores(
         self, function: BoostedFunction, fold: int, most: int
     ) -> tuple[FloatArray, FloatArray]:
-        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-        held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 1))
+        held = self.frame.where((self.F.col(FOLD) == fold) & (self.F.col(FLAG) == 1))
         n = max(1, int(self.sizes[fold, 1]))
         if n > most:
             held = held.sample(fraction=most / n, seed=self.model.salt() % 2**31)
@@ -198,8 +195,7 @@ class _SparkRows:
         return np.array([line["score"] for line in found]), np.array([line["weight"] for line in found])
 
     def count(self, function: BoostedFunction, fold: int, empty: ScoreTails) -> ScoreTails:
-        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-        held = self.frame.where((F.col(FOLD) == fold) & (F.col(FLAG) == 0))
+        held = self.frame.where((self.F.col(FOLD) == fold) & (self.F.col(FLAG) == 0))
         columns, weighted, shared = self.columns, self.weighted, share(self.frame, (function, empty))
 
         def counted(batches: Iterator[Any]) -> Iterator[ScoreTails]:
@@ -213,20 +209,18 @@ class _SparkRows:
         return total
 
     def quantiles(self) -> tuple[FloatArray, FloatArray]:
-        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
-        unlabeled, positive = (self._quantiles(self.frame.where(F.col(FLAG) == flag)) for flag in (0, 1))
+        unlabeled, positive = (self._quantiles(self.frame.where(self.F.col(FLAG) == flag)) for flag in (0, 1))
         return unlabeled, positive
 
     def _quantiles(self, frame: Any) -> FloatArray:
         """Quantiles of the columns, and of values that are not repeated among them, as in memory."""
-        F = require("pyspark.sql.functions", extra="spark", for_="SparkBoosted")
         shares = len(RANGE_SHARES)
         found = np.full((len(self.columns), 2 * shares), np.nan)
         found[:, :shares] = _smooth_quantiles(frame, self.columns)
         for k, values in enumerate(found[: self._numbers, :shares]):  # the cells of indicators are fixed
             repeated = {float(a) for a, b in pairwise(values) if a == b}
             if repeated:
-                others = frame.where(~F.col(self.columns[k]).isin(*repeated))
+                others = frame.where(~self.F.col(self.columns[k]).isin(*repeated))
                 found[k, shares:] = _smooth_quantiles(others, self.columns[k : k + 1])
         return found
 

@@ -246,13 +246,7 @@ class PriorMonitor:
             The file. It appears complete or not at all.
         """
         record = MonitorRecord(
-            tuple(batch.counts for batch in self._batches),
-            tuple(batch.labels for batch in self._batches),
-            self._seen,
-            self.window,
-            self.level,
-            self.alpha,
-            self.alarm,
+            tuple(self._batches), self._seen, self.window, self.level, self.alpha, self.alarm
         )
         with output_file(path) as file:
             write_archive(file, encode(record), {})
@@ -280,8 +274,8 @@ class PriorMonitor:
         try:
             if record.alarm.cell > len(monitor.tails.counts):
                 raise DataError("its alarm watches a score that the classifier does not have.")
-            for counts, labels in zip(record.batches, record.labels, strict=True):
-                batch = Batch(classifier._own_counts(counts, None), labels)
+            for kept_batch in record.batches:
+                batch = Batch(classifier._own_counts(kept_batch.counts, None), kept_batch.labels)
                 monitor._batches, monitor.tails = monitor._pushed(batch)
         except DataError as error:
             raise ArtifactError(f"{os.fspath(path)!r} does not fit this classifier: {error}") from error
@@ -313,11 +307,12 @@ class PriorMonitor:
         return None if labels is None or before is None else Arrived(labels, before)
 
 
-@dataclass(frozen=True, slots=True)
+@kept("batch")
+@dataclass(frozen=True)
 class Batch:
     """Counts of a batch, and its labels if their number was given."""
 
-    counts: ScoreTails
+    counts: KeptTails
     labels: LabelCount | None
 
 
@@ -346,8 +341,7 @@ def _growth(prior: PriorEstimate, fitted: FittedRatio) -> tuple[float, float, fl
 class MonitorRecord:
     """What a file keeps of a :class:`PriorMonitor`."""
 
-    batches: tuple[KeptTails, ...]
-    labels: tuple[LabelCount | None, ...]
+    batches: tuple[Batch, ...]
     seen: Annotated[int, Whole(0)]
     window: Annotated[int, Whole(1)] | None
     level: Annotated[float, Number(1e-6, 1)]
@@ -359,5 +353,3 @@ class MonitorRecord:
             raise DataError("a monitor cannot have more batches than it has seen.")
         if not (0 < self.level < 1 and 0 < self.alpha < 1):
             raise DataError("the level and alpha of a monitor must lie strictly between 0 and 1.")
-        if len(self.labels) != len(self.batches):
-            raise DataError("a monitor must have as many numbers of labels as batches.")

@@ -178,9 +178,11 @@ def aligned(
     position = {name: j for j, name in enumerate(frame.names)}
     absent = [name for name in names if name not in position and name not in optional]
     if absent:
+        close = difflib.get_close_matches(absent[0], frame.names, 1)
+        meant = f" (did you mean {close[0]!r}?)" if close else ""
         raise DataError(
-            f"X must have the columns of training, got none called {columns_named(absent)}"
-            f"{_suggestion(absent[0], frame.names)}. X has {columns_named(frame.names)}."
+            f"X must have the columns of training, got none called {columns_named(absent)}{meant}. "
+            f"X has {columns_named(frame.names)}."
         )
     warn_of_extra([name for name in frame.names if name not in set(names)])
     return frame.select([position[name] for name in names if name in position])
@@ -200,8 +202,3 @@ def columns_named(names: Sequence[str]) -> str:
     """The names in quotation marks, at most eight of them."""
     more = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return ", ".join(map(repr, names[:SHOWN])) + more
-
-
-def _suggestion(name: str, here: list[str]) -> str:
-    close = difflib.get_close_matches(name, here, 1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

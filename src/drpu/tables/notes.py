@@ -26,19 +26,18 @@ MOST_NOTES = 50
 COPIED = 5  # minimum number of positives that are copies of unlabeled rows
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
+_DROP = "drop it", "--drop {column}"
 # By code: what was found, and the ways out in Python and on the command line. The worst comes first.
 _TEXTS = {
     "gives-away": (
         "{column!r} alone tells labelled from unlabeled rows (AUC {number:.3f}), as if made from the label, "
         "and is used",
-        "drop it",
-        "--drop {column}",
+        *_DROP,
     ),
     "missing-by-label": (
         "{column!r} is missing in {number:.0%} of the labelled or of the unlabeled rows and hardly in the "
         "others, as if filled in with the label, and is used",
-        "drop it",
-        "--drop {column}",
+        *_DROP,
     ),
     "time": (
         "{column!r} sorts with time ({number:.0f} different values), so that later rows have values that no "
@@ -49,8 +48,7 @@ _TEXTS = {
     "identifier": (
         "{column!r} has {number:.0f} whole numbers, all different, as row numbers in another order have, and "
         "is used",
-        "drop it",
-        "--drop {column}",
+        *_DROP,
     ),
     "other-scenario": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows, so they are no part of "
@@ -64,7 +62,7 @@ _TEXTS = {
         "keep one of each, or pass groups",
         "keep one of each",
     ),
-    "constant": ("{column!r} has one value in all rows and no effect", "drop it", "--drop {column}"),
+    "constant": ("{column!r} has one value in all rows and no effect", *_DROP),
     "case-control": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows: the two samples were "
         "drawn separately, as scenario case-control says",

@@ -186,9 +186,6 @@ _MOST_STRATA = 12
 _ROUNDS = 4  # it converges in three
 
 
-# -- design --------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class Strata:
     """A stratified design: number of rows in each range of scores, and number of rows to label.
@@ -296,9 +293,6 @@ def expected_width(strata: Strata, level: float, highest_prior: float) -> float:
         rows=float(strata.rows.sum()),
     )
     return min(share.high, highest_prior) - min(share.low, highest_prior)
-
-
-# -- from one population to the other ---------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

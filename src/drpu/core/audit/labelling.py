@@ -29,9 +29,6 @@ _SHARES = np.linspace(0, 1, 11)
 _PULL = 1.0  # penalty of a share of 1, in areas under the curve times the root of the number of positives
 
 
-# -- rates by cell -------------------------------------------------------------------------------
-
-
 def inverse_weights(propensity: FloatArray) -> FloatArray:
     """Weights of labelled rows, with mean 1, under which they represent all positives."""
     weight = 1 / np.maximum(propensity, _LEAST * propensity.max())
@@ -96,9 +93,6 @@ def _between_cells(values: FloatArray, noise: FloatArray) -> tuple[float, float]
     return float(inverse @ values / inverse.sum()), between
 
 
-# -- rows of known class --------------------------------------------------------------------------
-
-
 def answer_weights(chance: FloatArray) -> FloatArray:
     """Weights of answered rows of one class, which sum to their effective number."""
     share = (1 / chance) / (1 / chance).sum()
@@ -136,9 +130,6 @@ def negative_share(
     blends = ((w, (1 - w) * unlabeled_score + w * negative_score) for w in _SHARES)
     gains = [ranking(labelled, blend, weight) - pull * w**2 for w, blend in blends]
     return float(_SHARES[int(np.argmax(gains))])
-
-
-# -- bounds without answers ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

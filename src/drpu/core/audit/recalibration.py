@@ -37,9 +37,6 @@ _PSEUDO = 4.0  # answers without help of the map that are added to the observed 
 _STEPS = 100  # of Newton's method, which needs about ten
 
 
-# -- the map ---------------------------------------------------------------------------------
-
-
 @kept("map")
 @dataclass(frozen=True)
 class LogOddsMap(Kept):
@@ -228,9 +225,6 @@ def _with_covariance(found: LogOddsMap) -> LogOddsMap:
     return replace(found, covariance=(float(c[0, 0]), float(c[0, 1]), float(c[1, 1])))
 
 
-# -- the share of positives ------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class DesignedSample:
     """Answers with trained log-odds and the design by which their rows were chosen.
@@ -327,7 +321,8 @@ def assisted_share(
         plain = sample.plain_share(tails, rows.n)
         return replace(plain, value=value, low=min(plain.low, value), high=max(plain.high, value))
     low, high = _limits(found, rows, sample, tails)
-    noise = _spread_of_rows(found, rows)  # the rows are themselves a sample of the population
+    p = found.probability(rows.z)  # the rows are themselves a sample of the population
+    noise = math.sqrt(max(rows.mean(p * p) - rows.mean(p) ** 2, 0.0) / rows.n)
     lower, upper = (-float(ndtri(tail)) for tail in tails)
     down = math.hypot(max(value - low, 0.0), lower * noise)
     up = math.hypot(max(high - value, 0.0), upper * noise)
@@ -354,12 +349,6 @@ def _inside(share: float, mean: float, size: float) -> float:
     """The share, moved into (0, 1) by at most the share of half an answer."""
     half = 0.5 / (size + 1)
     return min(max(share, min(mean, half)), max(mean, 1 - half))
-
-
-def _spread_of_rows(found: LogOddsMap, rows: Population) -> float:
-    """Standard deviation of the mean of the map over samples of as many rows."""
-    p = found.probability(rows.z)
-    return math.sqrt(max(rows.mean(p * p) - rows.mean(p) ** 2, 0.0) / rows.n)
 
 
 def _limits(

@@ -53,6 +53,9 @@ class Answers:
         return max(-1.0, together / math.sqrt(float(part @ (p * (1 - p))) * float(part @ (q * (1 - q)))))
 
 
+FIGURES = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """Performance measured on rows with true labels, with limits for their population.
@@ -86,8 +89,7 @@ class Evaluation:
     level: float
 
     def __str__(self) -> str:
-        names = ("accuracy", "precision", "recall", "false_positive_rate", "flagged", "cost", "prior")
-        lines = [f"{name.replace('_', ' '):20s} {getattr(self, name)}" for name in names]
+        lines = [f"{name.replace('_', ' '):20s} {getattr(self, name)}" for name in FIGURES]
         return "\n".join([f"{self.n} rows with true labels, intervals at {self.level:.0%}", *lines])
 
 

@@ -17,7 +17,7 @@ from scipy.special import expit, ndtri
 
 from drpu._typing import FloatArray
 from drpu.core.calibration import normal_scores
-from drpu.core.tails import ScoreTails
+from drpu.core.tails import ScoreTails, remembered
 from drpu.exceptions import DataError
 
 DESIGN = 0.95  # level at which purity is assessed, for limits of any level
@@ -103,6 +103,7 @@ class PlateauProfile:
         return float(expit(self.log_odds[k] + reach * (self.log_odds[k + 1] - self.log_odds[k])))
 
 
+@remembered
 def plateau_profile(tails: ScoreTails) -> PlateauProfile:
     """Profile likelihood of the prior, the plateau's intercept and slope fitted at each prior.
 

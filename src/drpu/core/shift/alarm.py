@@ -79,16 +79,9 @@ class PriorAlarm:
     ) -> Self:
         """The alarm for a stream in which the share of negatives has grown by ``growth``.
 
-        Parameters
-        ----------
-        reference : ScoreTails
-            Held-out positives, and the unlabeled training rows counted over them.
-        growth : tuple of three floats
-            The expected ratio of the share of negatives in the stream to that among those unlabeled rows:
-            smallest, estimated and largest value. All are 1 if the stream should have the prior of the
-            unlabeled rows.
-        alpha : float, default=0.05
-            Probability of a false alarm over the whole stream.
+        ``growth`` is the expected ratio of this share to that among the unlabeled training rows, which
+        ``reference`` counts: smallest, estimated and largest value. ``alpha`` is the probability of a false
+        alarm over the whole stream.
         """
         check_fraction("alpha", alpha)
         return cls(alpha, *_watched(reference, growth, alpha / 5))

@@ -73,9 +73,6 @@ class Pooled:
 POOLED = Pooled()
 
 
-# -- what moved ------------------------------------------------------------------------------------
-
-
 def what_moved(p_value: float, degrees: int, moved_columns: Sequence[object]) -> Moved:
     """``"prior"`` if a test found nothing else, ``"other"`` if it did or if nothing could be tested.
 
@@ -102,9 +99,6 @@ def _logit(share: float | FloatArray) -> FloatArray:
 def _moved(prior: float, move: float) -> float:
     """The prior after a move of its log-odds; 0 and 1 stay."""
     return float(prior) if prior in (0.0, 1.0) else float(expit(logit(prior) + move))
-
-
-# -- readings --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +183,6 @@ def labelled_reading(now: LabelCount, before: LabelCount, train_prior: float) ->
     found = float(np.clip(pi * now.share / before.share, min(now.share, 1 - _EDGE), min(most, 1 - _EDGE)))
     variance = now.noise + before.noise + POOLED.rate_drift**2
     return Reading(odds_move(pi, found), variance / (1 - found) ** 2)
-
-
-# -- the backtest ----------------------------------------------------------------------------------
 
 
 @kept("past-period")
@@ -356,9 +347,6 @@ def late_periods(periods: Sequence[PastPeriod]) -> int:
         if all(own.seen - read.move < _LATE * math.sqrt(read.variance + own.noise) for own, read in pairs):
             return late
     return 0
-
-
-# -- the decision ----------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

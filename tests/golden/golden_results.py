@@ -1,0 +1,593 @@
+"""Data, and results by name, of the golden cases; the cases themselves are a table in ``cases.py``."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import drpu
+from drpu import BoostedRatio, ClassifierRatio, DRPUClassifier
+
+# -- data -----------------------------------------------------------------------------------
+
+
+@cache
+def toy(n_positive: int = 100, n_unlabeled: int = 250, separation: float = 2.5) -> Any:
+    """Three columns, a prior of 0.4 in training and of 0.2 in 300 test rows."""
+    return drpu.make_gaussian_pu(
+        n_positive, n_unlabeled, prior=0.4, test_prior=0.2, n_test=300,
+        separation=separation, dimensions=3, random_state=1,
+    )  # fmt: skip
+
+
+def visits(n: int, share: float, seed: int) -> Any:
+    """A frame with numbers, texts, dates, booleans and gaps."""
+    import pandas as pd
+
+    rng = np.random.default_rng(seed)
+    ill = rng.random(n) < share
+    ward = np.where(rng.random(n) < 0.5 * ill, "north", rng.choice(["south", "east", "west"], n))
+    days = pd.to_datetime("2026-01-01") + pd.to_timedelta(rng.integers(0, 100, n) + 40 * ill, unit="D")
+    heat = rng.normal(36.8 + 1.8 * ill, 0.6)
+    heat[rng.random(n) < 0.1] = np.nan
+    return pd.DataFrame(
+        {
+            "temperature": heat,
+            "ward": pd.Series(np.where(rng.random(n) < 0.1, None, ward), dtype=object),
+            "day": days,
+            "smoker": rng.random(n) < 0.3,
+        }
+    )
+
+
+@cache
+def frames() -> tuple[Any, Any, Any]:
+    """Rows, labels and test rows of a mixed table."""
+    import pandas as pd
+
+    rows = pd.concat([visits(150, 1.0, 0), visits(450, 0.4, 1)], ignore_index=True)
+    return rows, np.repeat([1, 0], [150, 450]), visits(300, 0.2, 2)
+
+
+def pictures(n: int, positive: Any, seed: int, side: int = 16) -> Any:
+    """Noise of eight bits, with a bright square in the positive images."""
+    rng = np.random.default_rng(seed)
+    images = rng.integers(0, 120, (n, side, side)).astype(np.uint8)
+    images[np.broadcast_to(positive, n), 4:9, 4:9] += 100
+    return images
+
+
+# -- rows of a fit: X, y, new rows, and what else is passed to fit ------------------------------
+
+
+def sized(*size: Any, own: bool = False) -> Any:
+    """Toy data of a size; the new rows are those of the usual size, or its own."""
+    return lambda: (*toy(*size).X_y(), (toy(*size) if own else toy()).test, {})
+
+
+def flipped() -> Any:
+    """More than 50,000 rows with signs that only trees find."""
+    X, y = toy(1400, 66_000).X_y()
+    new = toy().test
+    flip, new_flip = (
+        np.where(np.random.default_rng(3).random(len(rows)) < 0.5, -1.0, 1.0) for rows in (X, new)
+    )
+    return np.c_[X * flip[:, None], flip], y, np.c_[new * new_flip[:, None], new_flip], {}
+
+
+def mixed() -> Any:
+    """A table with columns of several types."""
+    return (*frames(), {})
+
+
+def filled() -> Any:
+    """A table with columns of several types and without gaps in its numbers."""
+    X, y, new = frames()
+    return X.fillna({"temperature": 37.0}), y, new.fillna({"temperature": 37.0}), {}
+
+
+def gaps() -> Any:
+    """Rows with missing values."""
+    (X, y), rng = toy().X_y(), np.random.default_rng(3)
+    new = np.where(rng.random(toy().test.shape) < 0.2, np.nan, toy().test)
+    return np.where(rng.random(X.shape) < 0.2, np.nan, X), y, new, {}
+
+
+def weighted() -> Any:
+    """Rows with weights."""
+    X, y = toy().X_y()
+    return X, y, toy().test, {"sample_weight": np.random.default_rng(3).gamma(2.0, size=len(y))}
+
+
+def pairs() -> Any:
+    """Rows in groups of two."""
+    X, y = toy(200, 500).X_y()
+    return X, y, toy().test, {"groups": np.arange(len(y)) // 2}
+
+
+def copies() -> Any:
+    """Labelled positives occur twice; the copies are found and treated as groups."""
+    X, y = toy().X_y()
+    return np.r_[X, X[:60]], np.r_[y, y[:60]], toy().test, {}
+
+
+def with_test_rows() -> Any:
+    """Toy data, and the new rows already at the fit."""
+    return *toy().X_y(), toy().test, {"X_test": toy().test}
+
+
+def coded(unlabeled: Any, positive: Any) -> Any:
+    """Toy data with other labels."""
+
+    def rows() -> Any:
+        X, y = toy().X_y()
+        return X, np.where(y == 1, positive, unlabeled), toy().test, {}
+
+    return rows
+
+
+def images() -> Any:
+    """Small images."""
+    X = np.concatenate([pictures(60, True, 0), pictures(120, np.arange(120) < 50, 1)])
+    return X, np.arange(len(X)) < 60, pictures(60, np.arange(60) < 20, 2), {}
+
+
+# -- results of a classifier ----------------------------------------------------------------
+
+
+def outputs(clf: Any, X: Any) -> dict[str, Any]:
+    """What a classifier says about rows, and its priors."""
+    return {
+        "prior": clf.prior_,
+        "train prior": clf.train_prior_,
+        "threshold": clf.threshold_,
+        "ratio": clf.ratio(X),
+        "probability": clf.predict_proba(X)[:, 1],
+        "decision": clf.decision_function(X),
+        "label": clf.predict(X),
+    }
+
+
+def expected(clf: Any, X: Any = None) -> dict[str, Any]:
+    """Expected performance with its range."""
+    return {"expected": clf.expected_performance(), "expected range": list(clf.expected_range())}
+
+
+def adapted(clf: Any, X: Any, **options: Any) -> dict[str, Any]:
+    """The classifier at the prior of ``X``, with the tests of other shifts."""
+    june = clf.adapt(X, **options)
+    tests = {"shift test": june.shift_test_, "moved columns": list(june.moved_columns_)}
+    return outputs(june, X) | expected(june) | tests
+
+
+def named(prefix: str, results: dict[str, Any]) -> dict[str, Any]:
+    """The results with a prefix before their names."""
+    return {f"{prefix} {name}": value for name, value in results.items()}
+
+
+def short(clf: Any, X: Any) -> dict[str, Any]:
+    """Outputs in training and after an adaptation."""
+    june = clf.adapt(X)
+    return outputs(clf, X) | {
+        "adapted prior": june.prior_,
+        "adapted threshold": june.threshold_,
+        "adapted probability": june.predict_proba(X)[:, 1],
+    }
+
+
+def full(clf: Any, X: Any) -> dict[str, Any]:
+    """Everything that a classifier computes from its scores."""
+    june, counts = clf.adapt(X), clf.count(X)
+    budget, share = june.at_budget(rows=20, of=X), june.at_budget(share=0.1)
+    uncertain = june.uncertain(X)
+    found = outputs(clf, X) | expected(clf) | named("adapted", adapted(clf, X))
+    found |= named("at prior", outputs(clf.at_prior(0.1, cost=0.8), X))
+    found |= {
+        "levels": clf.tails_.levels, "positive counts": clf.tails_.positive_counts,
+        "counts": clf.tails_.counts, "sizes": [clf.tails_.n_positive, clf.tails_.n],
+        "new counts": counts.counts, "adapted to counts": clf.adapt(counts).prior_,
+        "budget": budget.budget_, "budget threshold": budget.threshold_, "budget labels": budget.predict(X),
+        "budget share": share.budget_, "budget expected": share.expected_performance(),
+        "uncertain": uncertain, "bill": clf.adapt(X, cost=drpu.Costs(5, 200)).expected_bill(1000),
+    }  # fmt: skip
+    return found
+
+
+def load(path: Path, **options: Any) -> Any:
+    """A saved classifier; files with estimators of scikit-learn may have to be trusted."""
+    if "trusted" in inspect.signature(drpu.load).parameters:
+        options["trusted"] = True
+    return drpu.load(path, **options)
+
+
+def kept(clf: Any, X: Any, **options: Any) -> dict[str, Any]:
+    """Whether a saved and loaded classifier gives the same results."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "clf.drpu"
+        drpu.save(clf, path, keep_rows=True)
+        again = load(path, **options)
+    same = {"labels": bool((again.predict(X) == clf.predict(X)).all())}
+    for name in ("decision_function", "predict_proba", "ratio"):
+        if hasattr(clf, name):
+            same[name] = bool(np.array_equal(getattr(again, name)(X), getattr(clf, name)(X)))
+    if hasattr(clf, "adapt"):
+        same["adapted"] = again.adapt(X).prior_ == clf.adapt(X).prior_
+        same["expected"] = again.expected_performance() == clf.expected_performance()
+    return {f"same after loading: {name}": bool(value) for name, value in same.items()}
+
+
+def graph(clf: Any, X: Any) -> dict[str, Any]:
+    """Outputs of the exported graph at a prior and a cost."""
+    import onnxruntime
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "graph.onnx"
+        drpu.export_onnx(clf, path)
+        session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feed = {"X": np.asarray(X, dtype=np.float64), "prior": np.array([0.3]), "cost": np.array([0.6])}
+    names = ["ratio", "probability", "label"]
+    return {f"onnx {name}": part for name, part in zip(names, session.run(names, feed), strict=True)}
+
+
+def contributions(clf: Any, X: Any) -> dict[str, Any]:
+    """Parts of the scores of a few rows."""
+    return {"contributions": np.asarray(clf.contributions(X[:20]), dtype=float)}
+
+
+def sizes(clf: Any, X: Any) -> dict[str, Any]:
+    """Effective sizes of the held-out samples."""
+    return {"sizes": [clf.tails_.n_positive, clf.tails_.n]}
+
+
+def counts(clf: Any, X: Any) -> dict[str, Any]:
+    """Unlabeled rows by level."""
+    return {"counts": clf.tails_.counts}
+
+
+def classes(clf: Any, X: Any) -> dict[str, Any]:
+    """Labels as the user writes them."""
+    return {"classes": clf.classes_, "labels": clf.predict(X)[:10].tolist(), "prior": clf.prior_}
+
+
+def weighted_prior(clf: Any, X: Any) -> dict[str, Any]:
+    """The prior of new rows with weights."""
+    weight = np.random.default_rng(4).gamma(2.0, size=len(X))
+    return {"weighted prior": clf.adapt(X, sample_weight=weight).prior_}
+
+
+def other_columns(clf: Any, X: Any) -> dict[str, Any]:
+    """Columns in another order, and columns that moved."""
+    shuffled = X[["smoker", "day", "ward", "temperature"]]
+    found = {"columns in another order": clf.predict_proba(shuffled)[:, 1]}
+    moved = clf.adapt(X.assign(smoker=True, ward="south"))
+    found |= {"moved prior": moved.prior_, "moved columns": list(moved.moved_columns_)}
+    return found | {"moved test": moved.shift_test_}
+
+
+def alone(clf: Any, X: Any) -> dict[str, Any]:
+    """Scores of the classifier's learner, fitted without folds and without calibration."""
+    model = clf.model
+    if not hasattr(model, "fit_ratio"):
+        model = ClassifierRatio(None if isinstance(model, str) else model)
+    return learnt(clone(model).set_params(random_state=0))
+
+
+def learnt(model: Any, *, rows: Any = None) -> dict[str, Any]:
+    """Scores of a learner."""
+    positive, unlabeled, new = rows or (toy().positive, toy().unlabeled, toy().test)
+    return {"alone": model.fit_ratio(positive, unlabeled).log_ratio(new)}
+
+
+def decision(clf: Any, X: Any) -> dict[str, Any]:
+    """Scores."""
+    return {"decision": clf.decision_function(X)}
+
+
+def by_group(clf: Any, X: Any) -> dict[str, Any]:
+    """Priors of groups."""
+    by = np.random.default_rng(7).choice(["a", "b", "c", "small"], 300, p=[0.4, 0.3, 0.27, 0.03])
+    priors = clf.adapt_by(X, by=by)
+    found = {"names": list(priors.names), "whole": priors.whole, "between": priors.between}
+    for group in priors:
+        found[group.name] = [group.n, group.prior, group.alone, group.weight, group.p_value]
+    return found
+
+
+OVERLAP = (200, 500, 1.6)  # classes that overlap, where answers are needed
+
+
+def audited(**design: Any) -> Any:
+    """A plan of an audit, and what follows from its answers."""
+
+    def results(clf: Any, X: Any) -> dict[str, Any]:
+        plan = clf.plan_audit(X, random_state=0, **design)
+        answers = plan.answer(toy(*OVERLAP).test_labels[plan.rows])
+        june = clf.adapt(X, audit=answers)
+        found = {"rows": plan.rows, "chance": plan.chance, "width": plan.expected_width, "n": plan.n}
+        found |= outputs(june, X) | expected(june)
+        found |= {"fairness": june.fairness_test_, "before": list(june.before_audit_)}
+        found |= {"evaluation": june.evaluation_, "as trained": clf.evaluate(answers)}
+        return found | {"later": june.adapt(toy().test).prior_}
+
+    return results
+
+
+def rival(clf: Any, X: Any) -> dict[str, Any]:
+    """Results of a method that learns for one prior."""
+    found = {"decision": clf.decision_function(X), "label": clf.predict(X), "prior": clf.prior_}
+    if hasattr(clf, "predict_proba"):
+        found["probability"] = clf.predict_proba(X)[:, 1]
+    return found | kept(clf, X)
+
+
+def prior_of_test_rows(clf: Any, X: Any) -> dict[str, Any]:
+    """The prior that a method has read from test rows."""
+    return {"test prior": clf.test_prior_}
+
+
+def at_another_prior(clf: Any, X: Any) -> dict[str, Any]:
+    """Scores after a second training."""
+    return {"decision": clf.at_prior(0.1, random_state=1).decision_function(X)}
+
+
+# -- cases that are not a fit with settings -----------------------------------------------------
+
+
+def fitted(model: Any = "auto", data: Any = None, **options: Any) -> Any:
+    """A classifier of the toy data with seed 0."""
+    return DRPUClassifier(model, random_state=0, **options).fit(*(data or toy()).X_y())
+
+
+def fit_pu_with_weights() -> dict[str, Any]:
+    data, rng = toy(), np.random.default_rng(5)
+    weights = {"positive_weight": rng.gamma(2.0, size=100), "unlabeled_weight": rng.gamma(2.0, size=250)}
+    clf = DRPUClassifier("boosted", random_state=0).fit_pu(data.positive, data.unlabeled, **weights)
+    return short(clf, data.test)
+
+
+def boosted_gaps_and_categories() -> dict[str, Any]:
+    rng = np.random.default_rng(6)
+    rows = [
+        np.c_[part, rng.integers(0, 4, len(part))] for part in (toy().positive, toy().unlabeled, toy().test)
+    ]
+    for part in rows:
+        part[rng.random(len(part)) < 0.2, 0] = np.nan
+    learner = BoostedRatio(n_rounds=30, categories=(3,), random_state=0)
+    return {"alone": learner.fit_ratio(*rows[:2]).log_ratio(rows[2])}
+
+
+def boosted_sparse() -> dict[str, Any]:
+    from scipy import sparse
+
+    rows = [sparse.csr_matrix(np.maximum(part, 0)) for part in (toy().positive, toy().unlabeled, toy().test)]
+    return {"alone": BoostedRatio(n_rounds=30, random_state=0).fit_ratio(*rows[:2]).log_ratio(rows[2])}
+
+
+def pipeline_around() -> dict[str, Any]:
+    """A pipeline that ends in the classifier, adapted by the functions of the package."""
+    pipe = make_pipeline(StandardScaler(), DRPUClassifier("kernel", random_state=0)).fit(*toy().X_y())
+    june = drpu.adapt(pipe, toy().test)
+    known = drpu.at_prior(pipe, 0.1, cost=0.7)
+    return {
+        "prior": june[-1].prior_,
+        "probability": june.predict_proba(toy().test)[:, 1],
+        "known": known.predict_proba(toy().test)[:, 1],
+        "expected": drpu.expected_performance(june),
+    }
+
+
+METHODS = ("adaptive", "combined", "paper", "best-bin", "plateau", "scott", "dedpul")
+SHIFTS = ("blended", "efficient", "matching", "em")
+
+
+def train_priors() -> dict[str, Any]:
+    known = drpu.PriorEstimate(0.4, 0.3, 0.5, 0.95, "given")
+    priors = {name: name for name in ("auto", *METHODS, "km1", "km2")}
+    priors |= {"a number": 0.35, "an estimate": known, "a function": lambda tails: tails.estimate().value / 2}
+    found = {}
+    for name, prior in priors.items():
+        clf = fitted("classifier", toy(100, 250, 3.0), prior=prior, holdout=2)
+        june = clf.adapt(toy().test)
+        found[name] = [clf.prior_, clf.threshold_, june.prior_]
+        found[f"{name} probability"] = clf.predict_proba(toy().test)[:, 1]
+    return found
+
+
+def audits_of_unlabeled_and_random_rows() -> dict[str, Any]:
+    data = toy(200, 500, 1.6)
+    clf = fitted("classifier", data)
+    plan = clf.plan_audit(data.unlabeled, n=50, random_state=0)
+    own = clf.adapt(data.unlabeled, audit=plan.answer(data.unlabeled_labels[plan.rows]))
+    rows = np.random.default_rng(8).permutation(300)[:50]
+    random = clf.adapt(data.test, audit=drpu.Audit.random(rows, data.test_labels[rows]))
+    two = clf.plan_audit(data.test, n=30, random_state=1)
+    more = two.answer(data.test_labels[two.rows]) + drpu.Audit.random(rows, data.test_labels[rows])
+    both = clf.adapt(data.test, audit=more)
+    return {
+        "unlabeled": [plan.rows, own.train_prior_, own.test_prior_],
+        "random": [random.train_prior_, random.test_prior_, random.evaluation_],
+        "both": [both.train_prior_, both.test_prior_, both.evaluation_],
+        "labelled rows": clf.evaluate(data.test[:100], data.test_labels[:100]),
+    }
+
+
+@cache
+def scores() -> tuple[Any, Any, Any]:
+    """Scores of positives, of training rows and of new rows."""
+    rng = np.random.default_rng(9)
+    mixed = [
+        np.where(rng.random(n) < share, rng.normal(2, 1, n), rng.normal(0, 1, n))
+        for n, share in ((800, 0.4), (600, 0.2))
+    ]
+    return rng.normal(2, 1, 200), *mixed
+
+
+def estimate_prior(digits: Any) -> dict[str, Any]:
+    positive, train, new = scores() if digits is None else [part.round(digits) for part in scores()]
+    reference = drpu.ScoreTails(positive).update(train)
+    found = {name: drpu.estimate_prior(positive, train, method=name) for name in ("auto", *METHODS)}
+    for name in ("auto", *SHIFTS):
+        found[f"{name} with a reference"] = drpu.estimate_prior(
+            positive, new, method=name, reference=reference
+        )
+    found["em of ratios"] = drpu.estimate_prior(positive, new, method="em", train_prior=0.4)
+    found["known"] = drpu.estimate_prior(positive, new, reference=reference, train_prior=0.4, level=0.8)
+    found["function"] = drpu.estimate_prior(positive, new, method=lambda tails: 0.25)
+    return found
+
+
+def kernel_mean_prior() -> dict[str, Any]:
+    wide = np.random.default_rng(10).normal(size=(350, 60))
+    wide[:100] += 0.3
+    found = {
+        name: drpu.KernelMeanPrior(name).estimate(toy().positive, toy().unlabeled) for name in ("km1", "km2")
+    }
+    found["wide"] = drpu.KernelMeanPrior(max_dims=10).estimate(wide[:100], wide[100:])
+    found["drawn"] = drpu.KernelMeanPrior(max_rows=80, random_state=0).estimate(
+        toy().positive, toy().unlabeled
+    )
+    return found
+
+
+def score_tails() -> dict[str, Any]:
+    positive, train, new = scores()
+    rng = np.random.default_rng(11)
+    tails = drpu.ScoreTails(positive.round(2)).update(train.round(2))
+    merged = tails.copy().merge(tails.empty().update(new)) + tails
+    weighted = drpu.ScoreTails(positive, rng.gamma(2.0, size=200)).update(train, rng.gamma(2.0, size=800))
+    return {
+        "levels": tails.levels, "counts": tails.counts, "positive": tails.positive_counts,
+        "survival": tails.survival, "positive survival": tails.positive_survival, "merged": merged.counts,
+        "merged n": merged.n, "estimate": merged.estimate(), "weighted counts": weighted.counts,
+        "weighted sizes": [weighted.n_positive, weighted.n], "weighted estimate": weighted.estimate(),
+        "calibrated": drpu.calibrate(tails, 0.4)(new),
+        "calibrated single sample": drpu.calibrate(tails, 0.4, labelled_share=0.1)(new),
+    }  # fmt: skip
+
+
+def thresholds() -> dict[str, Any]:
+    posterior = np.linspace(0, 1, 11)
+    priors = [(0.4, 0.1, 0.5), (0.2, 0.7, 0.9), (0.5, 0.0, 0.5), (0.3, 1.0, 0.5)]
+    return {
+        "threshold": [drpu.ratio_threshold(train, test, cost=cost) for train, test, cost in priors],
+        "posterior": [drpu.shift_posterior(posterior, train, test) for train, test, _ in priors],
+        "bill": float(drpu.Costs(5, 200)),
+    }
+
+
+def prior_monitor(window: Any) -> dict[str, Any]:
+    clf = fitted("kernel")
+    monitor = drpu.PriorMonitor(clf, window=window, alpha=0.05)
+    found = {}
+    for i, prior in enumerate([0.4, 0.4, 0.2, 0.05]):
+        rows = drpu.make_gaussian_pu(
+            5, 5, prior=0.4, test_prior=prior, n_test=250, separation=2.5, dimensions=3, random_state=20 + i
+        ).test
+        reading = monitor.update(rows, when=f"batch {i}")
+        found[reading.when] = [reading.n, reading.prior, reading.moved, reading.alarm, reading.trusted]
+        found[f"{reading.when} tests"] = [reading.shift, list(reading.moved_columns), monitor.alarm.evidence]
+    adapted_there = monitor.adapted(cost=0.7)
+    return found | {"adapted": [adapted_there.prior_, adapted_there.threshold_], "level": monitor.alarm.level}
+
+
+def parquet_batches() -> dict[str, Any]:
+    X, y, new = frames()
+    clf = DRPUClassifier("boosted", random_state=0).fit(X, y)
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(3):
+            new[i * 100 : (i + 1) * 100].to_parquet(Path(folder) / f"part{i}.parquet")
+        tails = drpu.count_batches(clf, str(Path(folder) / "*.parquet"), batch_size=70)
+        june = clf.adapt(tails)
+        scored = list(drpu.score_batches(june, folder, batch_size=70))
+    found = {name: np.concatenate([part[name] for part in scored]) for name in scored[0]}
+    same = bool(tails == clf.count(new))
+    return found | {"counts": tails.counts, "prior": june.prior_, "as in one pass": same}
+
+
+def scorers() -> dict[str, Any]:
+    clf, (X, y) = fitted("classifier"), toy(150, 400).X_y()
+    rival_clf = drpu.ElkanNotoClassifier(LogisticRegression(), random_state=0).fit(*toy().X_y())
+    return {
+        "ratio risk": drpu.ratio_risk_scorer(clf, X, y),
+        "area": [
+            drpu.AUCScorer()(clf, X, y),
+            drpu.AUCScorer(0.4)(clf, X, y),
+            drpu.AUCScorer(0.4)(rival_clf, X, y),
+        ],
+        "cost": [drpu.CostScorer(0.4)(clf, X, y), drpu.CostScorer(0.4, cost=drpu.Costs(3, 1))(clf, X, y)],
+        "cost of a rival": drpu.CostScorer(0.4)(rival_clf, X, y),
+        "accuracy": clf.score(toy().test, toy().test_labels),
+    }
+
+
+def data_sets() -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for number in (1, 2):
+        data = drpu.make_gaussian_pu(20, 30, setting=number, n_test=20, random_state=0)
+        found |= {f"positive {number}": data.positive, f"unlabeled {number}": data.unlabeled}
+        found |= {f"test {number}": data.test, f"ratio {number}": data.ratio(data.test)}
+    X, y = toy().X_y()
+    for scenario in ("single-sample", "case-control"):
+        sample = drpu.make_pu(X, y, prior=0.3, labelled=0.4, scenario=scenario, n=100, random_state=0)
+        found |= {
+            f"{scenario} index": sample.index,
+            f"{scenario} labels": sample.y,
+            f"{scenario} X": sample.X,
+        }
+    return found
+
+
+# -- clusters -------------------------------------------------------------------------------
+
+
+def cluster_rows() -> Any:
+    """Mixed rows with a label and a key."""
+    X, y, _ = frames()
+    return X.assign(label=y, id=np.arange(len(y)))
+
+
+def by_cluster(model: Any, rows: Any) -> dict[str, Any]:
+    """A classifier whose trees were trained on a cluster."""
+    clf = DRPUClassifier(model, holdout=0.3, scenario="single-sample", random_state=0).fit(rows, y="label")
+    new = frames()[2]
+    return short(clf, new) | {"counts": clf.tails_.counts} | kept(clf, new)
+
+
+def dask_trees() -> dict[str, Any]:
+    import dask.dataframe
+    import distributed
+
+    options = {"processes": False, "n_workers": 1, "threads_per_worker": 1, "dashboard_address": None}
+    with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
+        rows = dask.dataframe.from_pandas(cluster_rows(), npartitions=1)
+        return by_cluster(drpu.DaskBoosted(n_rounds=20, key="id", client=client), rows)
+
+
+def spark_trees() -> dict[str, Any]:
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # its workers import what this process does
+    active = SparkSession.getActiveSession()
+    session = active or (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .getOrCreate()
+    )
+    try:
+        rows = session.createDataFrame(cluster_rows()).coalesce(1)
+        return by_cluster(drpu.SparkBoosted(n_rounds=20, key="id", n_workers=1), rows)
+    finally:
+        if active is None:  # tests with a session of their own need other settings
+            session.stop()
