@@ -27,7 +27,7 @@ def table() -> str:
         "One training sample with 50 % positives, 30 % of them labelled; unlabeled test samples with 20, 50 "
         f"and 80 % positives; {seeds} seeds; no prior is given (`{shift['command']}`).",
         "",
-        "| accuracy | as trained | adapted | both priors known | error of the test prior | time to fit |",
+        "| accuracy | as trained | adapted | both priors known | error of the test prior | processor time |",
         "|---|---|---|---|---|---|",
     ]
     for name, title in NAMES.items():
