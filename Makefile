@@ -5,7 +5,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: help demo test test-all test-floor fuzz lint docs bench paper constraints clean
+# Tests start many processes. They read the compiled modules of the first one, also where Python is told not to
+# write them.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+
+.PHONY: help demo test test-all test-fast test-floor fuzz lint docs bench paper constraints clean
 
 help:  ## list the targets (the default)
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## */\1|/' | awk -F'|' '{printf "  make %-12s %s\n", $$1, $$2}'
@@ -13,13 +17,17 @@ help:  ## list the targets (the default)
 demo: $(READY)  ## train on digits, change the share of positives, adapt, show the result
 	$(BIN)/python -m drpu.demo
 
-# One thread per worker, because the workers share the cores. Each starts with one half of the tests, so that
-# fixtures are made once, and takes from the other when it is done.
-test: lint  ## lint, types, import contracts, tests and doctests, without the tests marked "slow"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal -m "not slow"
+# Lint runs beside the tests, so that no core waits for mypy.
+test:  ## lint, types, import contracts, tests and doctests, without the tests marked "slow"
+	@$(MAKE) --no-print-directory --jobs=2 lint test-fast
 
 test-all: lint  ## the same with the tests marked "slow"
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist worksteal
+	$(PYTEST)
+
+# One thread per worker, because the workers share the cores. Each starts with one half of the tests, so that
+# fixtures are made once, and takes from the other when it is done.
+test-fast: $(READY)  ## the tests of "make test" alone
+	$(PYTEST) -m "not slow"
 
 lint: $(READY)  ## ruff, mypy --strict and import-linter
 	$(BIN)/ruff check .
