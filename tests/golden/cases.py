@@ -165,7 +165,7 @@ CASES: dict[str, Golden] = {
     "options: test prior and cost": fit(short, expected, model="kernel", test_prior=0.1, cost=0.3),
     "options: amounts": fit(short, expected, model="kernel", cost=drpu.Costs(5, 200)),
     "options: two jobs": fit(short, expected, model="boosted", n_jobs=2),
-    "train_priors": Golden(of.train_priors),
+    "train_priors": Golden(of.train_priors, slow=True),
     # -- groups and audits ------------------------------------------------------------------
     "adapt_by: auto": fit(by_group, holdout=3),
     "adapt_by: classifier": fit(by_group, model="classifier", holdout=3),
@@ -228,7 +228,7 @@ CASES: dict[str, Golden] = {
     # -- scores, counts, streams and clusters -----------------------------------------------
     "estimate_prior: continuous": Golden(partial(of.estimate_prior, None)),
     "estimate_prior: ties": Golden(partial(of.estimate_prior, 1)),
-    "kernel_mean_prior": Golden(of.kernel_mean_prior),
+    "kernel_mean_prior": Golden(of.kernel_mean_prior, slow=True),
     "score_tails": Golden(of.score_tails),
     "thresholds": Golden(of.thresholds),
     "prior_monitor: window": Golden(partial(of.prior_monitor, 400)),

@@ -163,7 +163,7 @@ def test_few_labels_without_shift_are_tested_on_all_images(tmp_path):
     assert all(0 <= line["accuracy_as_trained"] <= 1 for line in result["tests"])
 
 
-@pytest.mark.parametrize("experiment", ["benchmark", "no_shift"])
+@pytest.mark.parametrize("experiment", ["benchmark", pytest.param("no_shift", marks=pytest.mark.slow)])
 def test_candidates_are_chosen_by_rows_that_they_have_not_seen(experiment, tmp_path, monkeypatch):
     from paper import augmented
 
