@@ -350,7 +350,7 @@ def main() -> None:
         sys.exit(f"{bad} faults" if bad else 0)
     before = read_results("hardening") if (RESULTS / "hardening.json").exists() else {}
     kept = {name: before[name] for name in work if name in before}
-    sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts}"
+    sizes = f"--edits {options.edits} --kills {options.kills} --counts {options.counts} --seed {options.seed}"
     write_results("hardening", f"python -m benchmarks.hardening {sizes}", **kept | found)
 
 
