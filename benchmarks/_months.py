@@ -182,7 +182,7 @@ class NoRows(Function):
     n_columns: int = 1
 
     def _score(self, X: Any) -> Any:
-        raise NotImplementedError("scores are kept, functions are not.")
+        raise TypeError("only the scores of these rows are kept: the rows cannot be scored again.")
 
 
 # -- protocols -------------------------------------------------------------------------------------

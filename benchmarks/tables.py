@@ -396,6 +396,7 @@ def main() -> None:
     )
     command = f"python -m benchmarks.tables --data FOLDER --set {options.set} --seeds {options.seeds}"
     command += f" --first {options.first}" if options.first else ""
+    command += f" --tables {' '.join(options.tables)}" if options.tables else ""
     try:
         sets = read_results("tables")["sets"]
     except FileNotFoundError:

@@ -13,7 +13,7 @@ PROCESSES = ("spark", "client", "browser")  # fixtures that start processes, whi
 
 
 def pytest_collection(session):
-    """Do not look for garbage while modules and tests are made, which stay: it takes a fifth of that time."""
+    """Switch garbage collection off while modules and tests are made: it takes time and finds nothing."""
     gc.disable()
 
 

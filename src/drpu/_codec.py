@@ -260,7 +260,7 @@ class Array:
             _need(array.ndim == len(self.dims), place, f"of {len(self.dims)} dimensions", array.ndim)
             for letter, length in zip(self.dims, array.shape, strict=True):
                 reader.count(letter, length, place)
-        if not array.size:  # lengths that no value stands behind
+        if not array.size:  # without values, nothing else limits its lengths
             _need(max(array.shape) <= 10**6, place, "at most 1000000 long", max(array.shape))
             return array
         # The smallest and the largest value are found without an array of the same size.

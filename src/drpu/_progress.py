@@ -44,7 +44,7 @@ class Step:
 
     @contextmanager
     def inside(self) -> Iterator[None]:
-        """Run the block as this step: its parts are parts of the step."""
+        """Run the block as this step: the progress of its parts is progress of the step."""
         if self.whole is None:
             yield
             return
@@ -57,7 +57,7 @@ class Step:
             Step.current.set(before)
 
     def run(self, function: Callable[..., Result], *arguments: Any) -> Result:
-        """Call a function whose parts are parts of this step."""
+        """Call a function as this step, see :meth:`inside`."""
         with self.inside():
             return function(*arguments)
 

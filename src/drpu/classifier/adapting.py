@@ -67,9 +67,8 @@ Shift: TypeAlias = Literal["prior", "other", "none", "answers"]
 class Findings:
     """Facts about the rows that a classifier was adapted to; tests and measurements are not kept in files."""
 
-    rows: Annotated[float, Number(low=POSITIVE)] | None = (
-        None  # number of rows that the prior was estimated on
-    )
+    # number of rows that the prior was estimated on
+    rows: Annotated[float, Number(low=POSITIVE)] | None = None
     shift_test: Annotated[MixtureTest | None, NotKept] = None
     moved_columns: Annotated[tuple[ColumnShift, ...], NotKept] = ()
     fairness_test: Annotated[FairnessTest | None, NotKept] = None

@@ -159,7 +159,7 @@ class RatioDecisions(PUClassifier):
         return self.classes_[(margin > 0).astype(np.intp)]
 
     def _mention_prior(self) -> None:
-        """Warn if labels are made at a prior that is not identified, and nobody was told."""
+        """Warn if labels are made at a prior that is not identified, unless a warning has said so."""
         found = self.findings
         if found.map is None and found.labels_at is None and found.budget is None:
             warn_if_not_identified(self.test_prior_, again=False)

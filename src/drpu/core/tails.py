@@ -414,9 +414,9 @@ _MOST_REMEMBERED = 1000  # results of one function, about a kilobyte each
 def remembered(
     function: Callable[Concatenate[ScoreTails, _P], _T],
 ) -> Callable[Concatenate[ScoreTails, _P], _T]:
-    """The function of tails and numbers, which must not depend on the levels, with its last results kept.
+    """The function with its last results kept; it must depend on counts and numbers only, not on levels.
 
-    Priors, limits and expected figures need the same curves of the same counts again and again. They are
+    Priors, limits and expected figures need the same curves of the same counts several times. Results are
     found by a digest of the counts, because tails are copied and their counts change.
     """
     found: dict[bytes, _T] = {}
