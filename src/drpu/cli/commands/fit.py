@@ -122,7 +122,7 @@ def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[
     if classifier.train_prior_.identified:
         return {}
     form = {"--sep": reading.sep, "--encoding": reading.encoding, "--decimal": reading.decimal}
-    given = [word for pair in form.items() if pair[1] is not None for word in pair]
+    given = [word for option, value in form.items() if value is not None for word in (option, value)]
     command = shlex.join(["drpu", "audit", str(out), rows, "--n", "50", *given, "--out", "to-label.csv"])
     return {"next": f"true labels of 50 rows identify the share of positives: {command}"}
 
