@@ -159,7 +159,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     if len(values) == 1:
         return (
             f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
-            "are both needed; fit_pu(positive, unlabeled) accepts them as separate samples."
+            "are both needed; they may be two tables (fit_pu, or --unlabeled on the command line)."
         )
     return (
         f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "
