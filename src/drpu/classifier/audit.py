@@ -36,6 +36,7 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
             values = values.to_list()  # pandas, polars and Arrow columns keep their missing values
         else:
             array = np.asarray(values)
+            array = array[:, 0] if array.shape[1:] == (1,) else array
             if array.ndim != 1:
                 raise LabelError(f"{name} must have one dimension, got shape {array.shape}.")
             values = array.tolist()

@@ -221,7 +221,9 @@ class Reading:
     encoding: Annotated[
         str | None, option(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out.")
     ] = None
-    decimal: Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")] = "."
+    decimal: Annotated[str | None, option(help="Decimal mark of text files: . or , A point if left out.")] = (
+        None
+    )
 
     def read(self, path: str, classifier: Any = None) -> Loaded:
         """The content of a file; columns that ``classifier`` learnt as texts stay texts."""

@@ -38,6 +38,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 _LARGEST_BLOCK = 2**31 - 2  # bytes
+_COMMA, _THOUSANDS = r"^[+-]?[0-9]+,[0-9]+$", r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +47,12 @@ class TextFormat:
 
     sep: str | None = None
     encoding: str | None = None
-    decimal: str = "."
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         if self.sep is not None and len(self.separator) != 1:
             raise ParameterError(f"--sep must be one character, or tab, got {self.sep!r}.")
-        if self.decimal not in (".", ",") or self.decimal == self.sep:
+        if self.decimal not in (None, ".", ",") or (self.decimal == self.sep and self.sep):
             raise ParameterError(
                 f"--decimal must be . or , and differ from --sep, got {self.decimal!r} and {self.sep!r}."
             )
@@ -95,6 +96,8 @@ def _read_text(path: str, ending: str, form: TextFormat, texts: Sequence[str]) -
         raise _unreadable(path, name, ending, form, error) from error
     if is_csv and table.num_columns == 1 and form.sep is None:
         _check_separator(table.column_names[0], name)
+    if is_csv and form.decimal is None:
+        _check_decimals(pa, table, name, texts)
     return table
 
 
@@ -129,7 +132,7 @@ def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Seque
     parse = csv.ParseOptions(delimiter=form.separator or ("\t" if ending == ".tsv" else ","))
     known = dict.fromkeys(known_texts, pa.string())
     guess: dict[str, Any] = {
-        "decimal_point": form.decimal,
+        "decimal_point": form.decimal or ".",
         "column_types": known,
         "null_values": ["", *NULL_WORDS],
     }
@@ -177,6 +180,22 @@ def _check_separator(header: str, name: str) -> None:
     if header.count(found) > header.count(","):
         shown = _SEPARATORS[found]
         raise DataError(f"{name} seems to be separated by {shown}: read it with --sep {shown}.")
+
+
+def _check_decimals(pa: Any, table: Any, name: str, texts: Sequence[str]) -> None:
+    """Raise if all texts of a column, such as 43,44, look like numbers with decimal commas."""
+    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
+    gaps = pa.array(["", *NULL_WORDS, None], pa.string())
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if not pa.types.is_string(field.type) or field.name in texts:
+            continue
+        values = column.filter(compute.invert(compute.is_in(column, gaps)))
+        commas, thousands = (compute.match_substring_regex(values, rule) for rule in (_COMMA, _THOUSANDS))
+        if len(values) and compute.all(commas).as_py() and not compute.all(thousands).as_py():
+            raise DataError(
+                f"{name}: the numbers of {field.name!r} seem to have decimal commas, as in {values[0]}: read "
+                "the file with --decimal , (or with --decimal . if they are texts)."
+            )
 
 
 @dataclass(frozen=True, slots=True)

@@ -113,15 +113,17 @@ def fit(
         | decision_lines(values)
         | table_lines(values | {"notes": [note for note in values["notes"] if note["code"] in _SAID]})
         | {"written": f"{out} ({size(written)}, no training rows)"}
-        | _next_step(classifier, out, train if unlabeled is None else unlabeled),
+        | _next_step(classifier, out, train if unlabeled is None else unlabeled, reading),
     )
 
 
-def _next_step(classifier: Any, out: Path, rows: Any) -> dict[str, str]:
+def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[str, str]:
     """The command that writes rows to label, if the data do not identify the prior."""
     if classifier.train_prior_.identified:
         return {}
-    command = shlex.join(["drpu", "audit", str(out), str(rows), "--n", "50", "--out", "to-label.csv"])
+    form = {"--sep": reading.sep, "--encoding": reading.encoding, "--decimal": reading.decimal}
+    given = [word for option, value in form.items() if value is not None for word in (option, value)]
+    command = shlex.join(["drpu", "audit", str(out), rows, "--n", "50", *given, "--out", "to-label.csv"])
     return {"next": f"true labels of 50 rows identify the share of positives: {command}"}
 
 

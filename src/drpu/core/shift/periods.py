@@ -321,6 +321,12 @@ def plan_backtest(
     return BacktestPlan(tuple(names), number, tuple(read[-most:]), settled, reason)
 
 
+# Text such as 'Jan 2024', '05/2024' or 'March', which does not sort by time.
+_YEAR_LAST = re.compile(
+    r"(?!(?:19|20)\d\d)(.+?)(?:19|20)\d\d|((?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z.]*)", re.I
+)
+
+
 def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
     """The different periods in the order of time, and the position of each row's period among them.
 
@@ -337,6 +343,11 @@ def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
         raise DataError(
             f"periods must be values that sort, such as dates or text like '2024-05', got {error}."
         ) from error
+    late = [_YEAR_LAST.fullmatch(name) if isinstance(name, str) else None for name in names]
+    if all(late) and len({found.group(1, 2) for found in late if found}) > 1:
+        raise DataError(
+            f"periods of text must begin with the year to sort, as in '2024-05', got {names[0]!r}."
+        )
     place = {name: k for k, name in enumerate(names)}
     number = [place[value] if there else -1 for value, there in zip(values, known, strict=True)]
     return names, np.array(number, dtype=np.int64)
