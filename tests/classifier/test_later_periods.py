@@ -217,13 +217,11 @@ def test_rows_without_a_period_take_no_part_in_the_backtest(past, gap):
         ([["a"]] * 1200, DataTypeError, "one dimension"),
         ([{"a": 1}] * 1200, DataError, "values that sort"),
         ([1, 2], DataError, "one value per row, 1200, got 2"),
-        (["may", "june"] * 600, DataError, "sort by time, got '(may|june)'"),
-        (["01.05.2023", "01.04.2024"] * 600, DataError, "sort by time"),
-        (["Q1 2024", "Q2 2023"] * 600, DataError, "sort by time"),
+        (["may", "june"] * 600, DataError, "begin with the year to sort, .*'(may|june)'"),
     ],
 )
 def test_periods_that_have_no_order_are_refused_before_the_fit(past, periods, kind, message):
-    with pytest.raises(kind, match=f"periods must .*{message}"):
+    with pytest.raises(kind, match=f"periods .*must .*{message}"):
         backtest(past, periods, backtest=False)
 
 

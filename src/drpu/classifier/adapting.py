@@ -17,7 +17,7 @@ from drpu._codec import POSITIVE, Items, NotKept, Number, kept
 from drpu._progress import progress
 from drpu._samples import is_sparse
 from drpu._typing import BoolArray
-from drpu.classifier.audit import labelled_flags
+from drpu.classifier.audit import labelled_flags, labels_of
 from drpu.classifier.budget import BudgetThreshold
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import (
@@ -142,10 +142,9 @@ def at_decision(
     classifier: RatioClassifier, found: Findings, decision: PeriodDecision, *, cost: float | None
 ) -> AdaptedClassifier:
     """The classifier that a decision gives; labels move from where ``classifier`` makes them."""
-    current = classifier.fitted_.map_at(decision.labels_at)
-    at_prior = current is not None or decision.labels_at == decision.prior.value
-    found = replace(found, shift=decision.moved, map=current, sources=decision.sources)
-    found = replace(found, labels_at=None if at_prior else decision.labels_at)
+    at = None if decision.labels_at == decision.prior.value else decision.labels_at
+    found = replace(found, shift=decision.moved, labels_at=at, sources=decision.sources)
+    found = replace(found, map=classifier.fitted_.map_at(decision.labels_at))
     return classifier._adapted_at(decision.prior, cost=cost, findings=found)
 
 
@@ -183,9 +182,7 @@ def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int
             raise ParameterError(f"label_delay must be 0 without y, the labels that arrived, got {delay}.")
         return None
     check_single_sample(classifier.fitted_, "y")
-    positive = labelled_flags(y, classifier.classes_)
-    if len(positive) != n:
-        raise DataError(f"X and y must have the same number of rows, got {n} and {len(positive)}.")
+    positive = labelled_flags(labels_of(y, n), classifier.classes_)
     return beside_training(classifier.fitted_, LabelCount(float(positive.sum()), float(n)), delay == 0)
 
 
@@ -259,7 +256,11 @@ def run_backtest(
             np.flatnonzero(at) for at in ((plan.number >= 0) & (plan.number < t), plan.number == t)
         )
         own = {name: values[before] for name, values in columns.items()}
-        one = _past_settings(settings, labelled[before].mean() / labelled.mean())
+        one = clone(settings)
+        if not isinstance(one.prior, str) and not callable(one.prior):
+            # a prior that was given has moved like the labelled share, at a constant labelling rate
+            growth = labelled[before].mean() / labelled.mean()
+            one.prior = min(as_prior("prior", one.prior).value * growth, 1.0)
         rows, labels = (_rows(X, before), _rows(X, now)), (labelled[before], labelled[now])
         work.append((one, rows, labels, str(plan.names[t]), own))
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
@@ -277,17 +278,6 @@ def run_backtest(
         _warn_of_backtest(reason, advice=f"Give label_delay={late}.", command=f"Give --label-delay {late}.")
         past = [*past[:-late], *(replace(period, used=False) for period in past[-late:])]
     return backtest_of(past)
-
-
-def _past_settings(settings: DRPUClassifier, growth: float) -> DRPUClassifier:
-    """The settings for rows whose labelled share is ``growth`` times that of all rows.
-
-    At a constant labelling rate a prior that was given has moved by the same factor.
-    """
-    one: DRPUClassifier = clone(settings)
-    if not isinstance(one.prior, str) and not callable(one.prior):
-        one.prior = min(as_prior("prior", one.prior).value * growth, 1.0)
-    return one
 
 
 def _rows(X: Any, index: Any) -> Any:

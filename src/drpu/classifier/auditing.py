@@ -216,7 +216,7 @@ def adapt_to_answers(
     warn_of_unfair_labels(fairness)
     # Answers about rows with other changes say nothing about the training prior.
     at = fitted.at_train_prior(train) if only_prior else fitted
-    found = None
+    found, at = None, replace(at, anchor=None)
     if not in_training:
         found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
         earlier = () if fitted.anchor is None else fitted.anchor.moved

@@ -13,11 +13,11 @@ from drpu._checks import check_choice, check_fraction, check_integer, check_real
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels
-from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit
+from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of
 from drpu.classifier.auditing import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import group_members, labels_of, priors_by_group, with_one_period
+from drpu.classifier.groups import group_members, priors_by_group, with_one_period
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, Record, Reduction, try_rows
 from drpu.core.audit.design import draw_rows, expected_width, make_strata

@@ -241,9 +241,9 @@ class DRPUClassifier(RatioClassifier):
             if audits is not None:
                 answers = training_answers(audits, classes if both is None else both, labelled)
             sample_weight = self._weigh(X, labelled, answers, labelled_by, propensity, sample_weight)
+        pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
         labelled, _ = read_labels(y, self.pos_label, warn=False)
         plan = plan_periods(periods, labelled, label_delay)
-        pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
         fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
         known = known_rows(

@@ -21,7 +21,7 @@ from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import Decision
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
-from drpu.core.reduction import Coarsening, coarsen, coarsen_like, without_columns
+from drpu.core.reduction import Coarsening, coarsen, coarsen_like
 from drpu.core.shift.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
 from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
 from drpu.core.tails import KeptTails, ScoreTails
@@ -64,6 +64,7 @@ _CHUNK = 1 << 16
 FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
 AVERAGE_OFFSETS = FOLD_OFFSETS * 7 / 15  # the same for models whose ratios are averaged for a label
 NO_OFFSET = np.zeros(1)
+NEAREST = 1e-9  # priors of a map are kept this far from 0 and 1
 TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
 
 
@@ -240,7 +241,7 @@ class FittedRatio:
         """The map of answers, moved by as much as the log-odds of the prior; None if there are none."""
         if self.anchor is None:
             return None
-        after, before = logit(np.clip([prior, self.anchor.prior.value], 1e-9, 1 - 1e-9))
+        after, before = logit(np.clip([prior, self.anchor.prior.value], NEAREST, 1 - NEAREST))
         return replace(self.anchor.map, intercept=self.anchor.map.intercept + float(after - before))
 
     @property
@@ -333,7 +334,7 @@ class FittedRatio:
         fitted, anchor = self, self.anchor
         if not reduction.column_profiles:
             fitted = replace(self, columns=())
-            anchor = anchor and replace(anchor, tails=without_columns(anchor.tails))
+            anchor = anchor and replace(anchor, tails=anchor.tails.without_columns())
         if reduction.levels is None:
             return replace(fitted, anchor=anchor)
         if self.coarsening is not None:

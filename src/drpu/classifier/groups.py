@@ -12,13 +12,12 @@ import numpy as np
 
 from drpu._typing import IntArray
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels, sampling_error
-from drpu.classifier.audit import Audit, check_audit, listed
+from drpu.classifier.audit import Audit, check_audit, labels_of
 from drpu.classifier.auditing import adapt_to_answers
 from drpu.classifier.budget import budget_depth
 from drpu.classifier.fitted import ScoredRows, score_once
 from drpu.core.audit.recalibration import MEMORY
 from drpu.core.prior.groups import GroupPrior, GroupPriors, GroupReading, joint_level, shrink, with_answers
-from drpu.core.shift.periods import Arrived
 from drpu.exceptions import (
     DataError,
     DataTypeError,
@@ -63,25 +62,25 @@ def priors_by_group(
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     labels = None if y is None else labels_of(y, len(member))
 
-    def read(rows: ScoredRows, own: Any, level: float) -> tuple[AdaptedClassifier, Arrived | None]:
+    def read(rows: ScoredRows, own: Any, level: float) -> tuple[AdaptedClassifier, float]:
         arrived = arrived_labels(classifier, own, len(rows), label_delay)
         counts, prior = rows.counts, fitted.prior_of(rows.counts, level=level)
-        return adapt_to_counts(classifier, counts, prior, cost=cost, shift=shift, arrived=arrived), arrived
+        there = adapt_to_counts(classifier, counts, prior, cost=cost, shift=shift, arrived=arrived)
+        return there, 0.0 if shift == "none" else sampling_error(fitted, counts, there, arrived)
 
     adapted, caught, readings = [], [], []
     for k, (name, part) in enumerate(zip(names, parts, strict=True)):
         with heard() as said:
-            there, own = read(part, None if labels is None else labels[member == k].tolist(), each)
+            there, error = read(part, None if labels is None else labels[member == k], each)
         adapted.append(there)
         caught.append(said)
         p_value = math.nan if there.shift_test_ is None else there.shift_test_.p_value
-        error = 0.0 if shift == "none" else sampling_error(fitted, part.counts, there, own)
         readings.append(GroupReading(name, len(part), there.prior_, error, p_value, there.shift_))
     with silent():
-        found = shrink(readings, read(scored, y, level)[0].prior_, level)
+        found = shrink(readings, read(scored, labels, level)[0].prior_, level)
         for name, answers in (audit or {}).items():
-            k, checked = names.index(name), check_audit(answers)
-            there = adapt_to_answers(classifier, parts[k], checked, cost=cost, level=each, memory=MEMORY)
+            k, own = names.index(name), check_audit(answers)
+            there = adapt_to_answers(classifier, parts[k], own, cost=cost, level=each, memory=MEMORY)
             adapted[k], caught[k] = there, []
     found = with_answers(found, {name: adapted[names.index(name)].prior_ for name in audit or ()})
     warn_by_group(dict(zip(names, caught, strict=True)))
@@ -185,14 +184,6 @@ def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray
         raise DataError(f"by must have one value per row, got {len(values)} for {len(scored)} rows.")
     names, member = _distinct(values)
     return names, member, scored
-
-
-def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
-    """Labels of ``n`` rows, of any type."""
-    labels = np.array(listed(y, "y"), dtype=object)
-    if len(labels) != n:
-        raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
-    return labels
 
 
 def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:

@@ -62,11 +62,6 @@ def coarsen_like(tails: ScoreTails, kept: ScoreTails) -> ScoreTails:
     return _over(tails, np.searchsorted(tails.levels, kept.levels), kept.levels)
 
 
-def without_columns(tails: ScoreTails) -> ScoreTails:
-    """The tails without counts of columns."""
-    return replace(tails.record(), columns=None).tails()
-
-
 def _over(tails: ScoreTails, chosen: IntArray, levels: FloatArray) -> ScoreTails:
     """Tails over new levels, each of which lies in the gap below the chosen one."""
     cells = np.concatenate(([0], chosen + 1))

@@ -21,6 +21,7 @@ what it misses (:func:`backtest_of`).
 
 from __future__ import annotations
 
+import calendar
 import itertools
 import math
 import re
@@ -321,12 +322,6 @@ def plan_backtest(
     return BacktestPlan(tuple(names), number, tuple(read[-most:]), settled, reason)
 
 
-# Text such as 'Jan 2024', '05/2024' or 'March', which does not sort by time.
-_YEAR_LAST = re.compile(
-    r"(?!(?:19|20)\d\d)(.+?)(?:19|20)\d\d|((?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z.]*)", re.I
-)
-
-
 def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
     """The different periods in the order of time, and the position of each row's period among them.
 
@@ -343,21 +338,12 @@ def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
         raise DataError(
             f"periods must be values that sort, such as dates or text like '2024-05', got {error}."
         ) from error
-    late = [_YEAR_LAST.fullmatch(name) if isinstance(name, str) else None for name in names]
-    if all(late) and len({found.group(1, 2) for found in late if found}) > 1:
-        raise DataError(
-            f"periods of text must begin with the year to sort, as in '2024-05', got {names[0]!r}."
-        )
     place = {name: k for k, name in enumerate(names)}
     number = [place[value] if there else -1 for value, there in zip(values, known, strict=True)]
     return names, np.array(number, dtype=np.int64)
 
 
-_MONTH = re.compile(
-    r"(?<![a-z])(jan(uary)?|feb(ruary)?|mar(ch)?|apr(il)?|may|june?|july?|aug(ust)?|sept?(ember)?|oct(ober)?|"
-    r"nov(ember)?|dec(ember)?)(?![a-z])",
-    re.IGNORECASE,
-)
+_MONTHS = {name.lower() for name in (*calendar.month_name, *calendar.month_abbr)} - {""}
 _YEAR = re.compile(r"(19|20)\d\d")
 
 
@@ -367,8 +353,8 @@ def _sortable(value: Any) -> Any:
         return value
     parts: list[Any] = re.split(r"(\d+)", value)  # every second one is a number
     years = [_YEAR.fullmatch(part) is not None for part in parts[1::2]]
-    if _MONTH.search(value) or (any(years) and not years[0]):
-        raise DataError(f"periods must sort by time, got {value!r}: write dates, or text like '2024-05'.")
+    if _MONTHS.intersection(re.findall("[^\\W\\d_]+", value.lower())) or (any(years) and not years[0]):
+        raise DataError(f"periods of text must begin with the year to sort, as in '2024-05', got {value!r}.")
     return [int(part) if k % 2 else part for k, part in enumerate(parts)]
 
 
