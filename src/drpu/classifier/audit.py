@@ -47,6 +47,14 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
     return found
 
 
+def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
+    """Labels of ``n`` rows, of any type."""
+    labels = np.array(listed(y, "y"), dtype=object)
+    if len(labels) != n:
+        raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
+    return labels
+
+
 def read_answers(
     labels: Any, classes: np.ndarray[Any, Any], *, name: str = "labels"
 ) -> tuple[BoolArray, BoolArray]:
