@@ -66,6 +66,18 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
     return number
 
 
+def check_random_state(random_state: Any) -> Any:
+    """The generator that ``random_state`` names; None is the one that NumPy shares."""
+    if random_state is None:
+        return np.random.mtrand._rand
+    if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**32:
+        return np.random.RandomState(int(random_state))
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    rule = "None, an integer from 0 to 2**32 - 1 or a RandomState"
+    raise ParameterError(f"random_state must be {rule}, got {random_state!r}.")
+
+
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
     """``value``, which must be one of the strings in ``choices``."""
     words = list(choices)
