@@ -19,7 +19,7 @@ from drpu._checks import (
     check_scores,
     check_weights,
 )
-from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
+from drpu.exceptions import DataError, DataTypeError, DRPUError, ParameterError, PriorError
 
 NOT_NUMBERS = [None, "0.5", True, np.True_, [0.5], np.array([0.5]), 1j, {}]
 
@@ -204,3 +204,10 @@ def test_generators_are_those_of_scikit_learn(value):
     ours, theirs = check_random_state(value).get_state(), sklearn.utils.check_random_state(value).get_state()
     assert ours[2:] == theirs[2:]
     assert (ours[1] == theirs[1]).all()
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_integers_without_a_float_lie_in_no_range(value):
+    for check in (check_real, check_fraction, check_prior):
+        with pytest.raises(DRPUError):
+            check("width", value)

@@ -43,8 +43,8 @@ def check_prior(name: str, value: Any) -> float:
 def _as_float(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:  # an integer with hundreds of digits
-        return np.inf if value > 0 else -np.inf
+    except OverflowError:  # an integer with hundreds of digits, which lies in no range
+        return np.nan
 
 
 def check_fraction(name: str, value: Any) -> float:
