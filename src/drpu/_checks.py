@@ -145,5 +145,6 @@ def unit_weights(weight: FloatArray) -> FloatArray:
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error of another library, without line breaks."""
-    return " ".join(str(error).split())
+    """The message of an error of another library, without line breaks and without long lists of values."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 500 else f"{text[:120]} ... {text[-200:]}"

@@ -199,7 +199,17 @@ def test_missing_labels_mean_unlabeled_beside_any_single_label(toy, labels, clas
     assert clf.prior_ == light().fit(X, y).prior_
 
 
-@pytest.mark.parametrize("wrap", [list, pd.Series, pl.Series, torch.tensor, lambda y: np.asarray(y)[:, None]])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        list,
+        pd.Series,
+        pl.Series,
+        torch.tensor,
+        lambda y: np.asarray(y)[:, None],
+        lambda y: np.array(y, dtype=object),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:A column-vector y")
 def test_labels_come_in_every_container(toy, wrap):
     X, y = toy.X_y()
@@ -276,6 +286,22 @@ def test_rows_of_another_shape_are_refused_later_too(fitted, X, message):
     for method in (fitted.predict, fitted.adapt, fitted.at_prior(0.5).predict):
         with pytest.raises(DataError, match=message):
             method(X)
+
+
+@pytest.mark.parametrize(
+    "X", [[["x", 1.0]] * 40, [{"left": 1.0, "right": 2.0}] * 40, {"left": [1.0] * 40, "right": ["x"] * 40}]
+)
+def test_texts_in_an_array_are_refused_with_the_way_out(X):
+    with pytest.raises((DataError, DataTypeError), match="pass X as a data frame"):
+        light().fit(X, [0, 1] * 20)
+
+
+def test_messages_do_not_list_the_data(toy):
+    X, y = toy.X_y()
+    for rows, labels in ((X[:, 0], y), (X * 1j, y), (X, y * 1j)):
+        with pytest.raises((DataError, LabelError)) as told:
+            light().fit(rows, labels)
+        assert len(str(told.value)) < 400
 
 
 def test_a_model_that_needs_dense_rows_says_so(toy):

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
-from drpu.classifier.adapting import NOTHING_FOUND, Findings, moved_map
+from drpu.classifier.adapting import NOTHING_FOUND, Findings
 from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts
 from drpu.classifier.fitted import FittedRatio, ScoredRows
@@ -274,11 +274,9 @@ class RatioDecisions(PUClassifier):
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit."""
         moved = as_prior("prior", prior)
-        current = self.findings.map
-        if current is not None:
-            current = moved_map(current, self.test_prior_.value, moved.value)
         if moved != self.test_prior_:
-            return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
+            found = Findings(map=self.fitted_.map_at(moved.value))
+            return self._adapted_at(moved, cost=cost, findings=found)
         # the prior of the same rows, such as with another cost
         return self._adapted_at(moved, cost=cost, findings=self._same_rows())
 

@@ -49,13 +49,15 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     gaps = missing(labels)
     if gaps.any():
         return ~gaps, _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
+    if labels.dtype == object and all(isinstance(label, (int, float, np.number)) for label in labels):
+        labels = np.array(labels.tolist())  # numbers in a column of objects
     if labels.dtype.kind == "f" and np.isinf(labels).any():
         raise LabelError("y must not hold infinite values: a label is a name, not a size.")
     try:
         check_classification_targets(labels)
         values = np.unique(labels)
     except (TypeError, ValueError) as error:
-        raise LabelError(str(error)) from error
+        raise LabelError(f"y must hold two labels of one type: {one_line(error)}") from error
     if len(values) != 2:
         raise LabelError(_wrong_number_of_labels(values))
     if pos_label is not None and pos_label not in values:
@@ -86,7 +88,7 @@ def _flat(y: Any) -> np.ndarray[Any, Any]:
     try:
         labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=True)
     except ValueError as error:
-        raise LabelError(str(error)) from error
+        raise LabelError(one_line(error)) from error
     if len(labels) == 0:
         raise LabelError("y must hold at least one label, got none.")
     return labels
@@ -157,7 +159,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     if len(values) == 1:
         return (
             f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
-            "are both needed; fit_pu(positive, unlabeled) accepts them as separate samples."
+            "are both needed; they may be two tables (fit_pu, or --unlabeled on the command line)."
         )
     return (
         f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "
@@ -351,10 +353,11 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
             ensure_all_finite="allow-nan" if model.accepts_nan else True,
             allow_nd=model.accepts_nd,
         )
-    except TypeError as error:
-        raise DataTypeError(one_line(error)) from error
-    except (ValueError, OverflowError) as error:
-        raise DataError(one_line(error)) from error
+    except (TypeError, ValueError, OverflowError) as error:
+        text = one_line(error)
+        if any(words in text for words in ("could not convert", "argument must be", "Cannot cast")):
+            text += f". An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
+        raise (DataTypeError if isinstance(error, TypeError) else DataError)(text) from error
     check_size(name, X)
     return without_repeats(X) if table is None else table.transform_array(X)
 

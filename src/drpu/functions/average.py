@@ -85,7 +85,8 @@ class Average(Function):
     @property
     def statistics(self) -> tuple[str, ...]:
         """What the function has learnt from many rows, in words."""
-        return ("medians of the columns", *(word for member in self.members for word in member.statistics))
+        words = (word for member in self.members for word in member.statistics)
+        return ("means of the six middle values of the columns", *words)
 
     @property
     def n_columns(self) -> int:
