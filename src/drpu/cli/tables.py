@@ -52,8 +52,8 @@ class TextFormat:
     decimal: str | None = None
 
     def __post_init__(self) -> None:
-        if self.sep is not None and len(self.separator) != 1:
-            raise ParameterError(f"--sep must be one character, or tab, got {self.sep!r}.")
+        if self.sep is not None and not re.fullmatch(r"[\t -~]", self.separator):
+            raise ParameterError(f"--sep must be one ASCII character, or tab, got {self.sep!r}.")
         if self.decimal not in (None, ".", ",") or (self.decimal == self.sep and self.sep):
             raise ParameterError(
                 f"--decimal must be . or , and differ from --sep, got {self.decimal!r} and {self.sep!r}."
