@@ -20,6 +20,7 @@ from drpu.classifier.audit import (
     check_audit,
     check_positions,
     read_answers,
+    refuse_repeated,
     warn_of_missing,
 )
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
@@ -300,12 +301,12 @@ class TrainingAnswers:
 
 def training_answers(audits: Any, classes: Classes, labelled: BoolArray) -> list[TrainingAnswers]:
     """The answers in ``audits``, as in ``fit``."""
-    found = []
-    for one in [audits] if isinstance(audits, (Audit, tuple)) else audits:
-        other, audit = one if isinstance(one, tuple) else (None, one)
-        for part in check_audit(audit).parts:
-            found.append(_training_part(part, other, classes, labelled))
-    return found
+    pair = isinstance(audits, tuple) and not all(isinstance(one, (Audit, tuple)) for one in audits)
+    given = [audits] if pair or not isinstance(audits, (list, tuple)) else audits
+    pairs = [one if isinstance(one, tuple) and len(one) == 2 else (None, one) for one in given]
+    found = [(part, other) for other, audit in pairs for part in check_audit(audit).parts]
+    refuse_repeated([part for part, _ in found])
+    return [_training_part(part, other, classes, labelled) for part, other in found]
 
 
 def _training_part(

@@ -259,11 +259,12 @@ class RatioDecisions(PUClassifier):
             Both figures as estimated, and their bounds over all such rates.
         """
         fitted = self.fitted_
-        share, prior = fitted.labelled_fraction, fitted.train_prior.value
+        share, prior, tails = fitted.labelled_fraction, fitted.train_prior.value, fitted.tails
+        positive = share * tails.positive_counts / tails.positive_counts.sum()
         return sensitivity(
             fitted.cell_probability(),
             k=check_real("k", k, low=1.0, high=1e6),
-            weight=np.asarray(fitted.tails.counts, dtype=np.float64),
+            weight=positive + (1 - share) * tails.counts / tails.counts.sum(),
             rate=min(share / prior, 1.0) if prior > 0 else 0.0,
             cost=float(self.cost_),
         )

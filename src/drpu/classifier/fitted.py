@@ -106,6 +106,7 @@ class FittedRatio:
     labels: Labels
     coarsening: Coarsening | None = None  # how the levels of the tails were reduced; None if they are exact
     training: Annotated[TrainingMark | None, NotKept] = None  # recognises the training rows
+    rates: Annotated[dict[Any, Figure] | None, NotKept] = None  # of labelling, if answers gave them
     columns: tuple[ColumnProfile, ...] = ()  # empty for sparse rows, images, and frames that the model reads
     backtest: Backtest | None = None  # how well past periods would have been read
     label_count: LabelCount | None = None  # training labels that are complete; None in a case-control study

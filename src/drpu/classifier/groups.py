@@ -55,9 +55,7 @@ def priors_by_group(
 ) -> GroupPriors:
     """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
     names, member, scored = group_members(classifier, X, by)
-    strange = [name for name in audit or () if name not in names]
-    if strange:
-        raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
+    check_audits(audit, names)
     fitted, each = classifier.fitted_, joint_level(level, len(names))
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     labels = None if y is None else labels_of(y, len(member))
@@ -89,6 +87,14 @@ def priors_by_group(
         for group, there, part, said in zip(found, adapted, parts, caught, strict=True)
     ]
     return replace(found, groups=tuple(groups))
+
+
+def check_audits(audit: Any, names: list[Any]) -> None:
+    """Raise if ``audit`` is no mapping from names of groups."""
+    if audit is not None and not isinstance(audit, Mapping):
+        raise DataTypeError(f"audit must be a mapping from groups to audits, got {type(audit).__name__}.")
+    for name in (name for name in audit or () if name not in names):
+        raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {name!r}.")
 
 
 def _decided(

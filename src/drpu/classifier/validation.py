@@ -13,7 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import LARGEST, check_size, check_weights, one_line, refuse_mask, unit_weights
+from drpu._checks import (
+    LARGEST,
+    check_numbers,
+    check_size,
+    check_weights,
+    one_line,
+    refuse_mask,
+    unit_weights,
+)
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
@@ -506,7 +514,9 @@ def split_negatives(
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)
+    names: list[Any] = list(columns) if isinstance(columns, (list, tuple, np.ndarray)) else [columns]
+    if not names:
+        raise ParameterError("labelled_by must name at least one column, got none.")
     if is_frame(X):
         table = nw.from_native(X, eager_only=True)
         absent = [name for name in names if name not in table.columns]
@@ -514,10 +524,11 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
             raise DataError(f"labelled_by must name columns of X, got {absent[0]!r}.")
         values = [table[name].to_list() for name in names]
     else:
-        array = np.asarray(as_numpy(X))
+        array = X if is_sparse(X) else np.asarray(as_numpy(X))
         if not all(isinstance(name, (int, np.integer)) and 0 <= name < array.shape[1] for name in names):
             raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")
-        values = [array[:, name].tolist() for name in names]
+        chosen: Any = array[:, names]
+        values = (chosen.toarray() if is_sparse(X) else chosen).T.tolist()
     cells = [tuple(None if is_missing(v) else v for v in row) for row in zip(*values, strict=True)]
     order = sorted(set(cells), key=str)
     place = {cell: k for k, cell in enumerate(order)}
@@ -527,13 +538,13 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
 
 def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float]) -> FloatArray:
     """The rate of labelling of each row from a mapping of cells to rates; NaN for cells without one."""
-    return np.array([float(rates.get(cell, np.nan)) for cell in cells[0]])[cells[1]]
+    return check_numbers("propensity", [rates.get(cell, np.nan) for cell in cells[0]])[cells[1]]
 
 
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
     """Weights of all rows in which labelled rows represent all positives."""
     n = len(labelled)
-    chance = np.asarray(as_numpy(propensity), dtype=np.float64)
+    chance = check_numbers("propensity", propensity)
     if chance.shape != (n,):
         raise DataError(f"propensity must have one value per row, {n}, got shape {chance.shape}.")
     if not ((chance[labelled] > 0) & (chance[labelled] <= 1)).all():
