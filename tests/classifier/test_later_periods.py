@@ -100,6 +100,28 @@ def test_reduced_files_adapt_from_answers(june, reduction, tmp_path):
     assert_allclose((back.value, back.low, back.high), (exact.value, exact.low, exact.high), atol=0.03)
 
 
+def test_expected_figures_follow_the_map(clf):
+    # Rows changed besides the prior: figures that assume prior shift would be wrong. 400 answers about 3,000
+    # rows; the limits are those of 95 %, so one of nine may be missed.
+    held = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        y = rng.random(3000) < 0.3
+        X = rng.normal(size=(3000, 3)) + np.array([1.4, 0.3, 0.0]) * y[:, None] + np.array([0.6, 0, 0])
+        chosen = rng.choice(3000, 400, replace=False)
+        found = clf.adapt(X, audit=Audit.random(chosen, y[chosen]))
+        flagged = found.predict(X) == 1
+        assert abs(found.expected_performance().flagged - flagged.mean()) < 0.03
+        truth = {
+            "precision": y[flagged].mean(),
+            "recall": flagged[y].mean(),
+            "accuracy": (flagged == y).mean(),
+        }
+        low, high = found.expected_range()
+        held += [getattr(low, name) <= value <= getattr(high, name) for name, value in truth.items()]
+    assert sum(held) >= 8
+
+
 # -- groups ----------------------------------------------------------------------------------------
 
 

@@ -51,8 +51,8 @@ def audit(
     """Choose the rows whose true labels are most informative, and write them with a column to fill in.
 
     Fill in the column drpu_label with yes and no, 1 and 0, or the labels of training, and leave it blank
-    where there is no answer. Lines may be sorted or deleted. Then give the file to drpu adapt --audit, or
-    to drpu prior --by --audit if it was planned by groups.
+    where there is no answer. Lines may be sorted or deleted. Then give the file to drpu adapt --audit, with
+    the same --by if it was planned by groups.
 
     Examples
     --------
@@ -64,6 +64,8 @@ def audit(
         raise typer.BadParameter(
             "give a number of rows (--n 100) or the width of the interval (--width 0.04)."
         )
+    if by is not None and population != "auto":
+        raise typer.BadParameter("--population is about all rows: give it without --by.")
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
@@ -85,12 +87,11 @@ def audit(
     else:
         facts = {"n": plan.n, "rows": plan.rows, "groups": {str(name): own.n for name, own in plan.items()}}
         how = f"{len(plan)} groups of {by}"
-    then = "adapt" if by is None else "prior"
     return Result(
         {"out": out} | facts,
         [
             f"{plan.n:,} rows to label; {how}",
-            f"fill in the column drpu_label of {out} with yes or no, then run: drpu {then} {saved.artifact} "
+            f"fill in the column drpu_label of {out} with yes or no, then run: drpu adapt {saved.artifact} "
             f"{data}{'' if by is None else f' --by {by}'} --audit {out}",
         ],
         aside=out == PIPE,
