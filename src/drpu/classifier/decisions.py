@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -147,7 +148,7 @@ class RatioDecisions(PUClassifier):
         budget, threshold = self.findings.budget, self.threshold_
         if budget is not None:
             return budget.log_ratio
-        broken = 0.0 if np.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
+        broken = 0.0 if math.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
         return _finite_log(threshold) + broken
 
     def _flags(self, scores: FloatArray) -> BoolArray:
@@ -441,5 +442,4 @@ class RatioDecisions(PUClassifier):
 
 def _finite_log(threshold: float) -> float:
     """Log of a threshold; finite if there is only one class, so that the ranking is kept."""
-    infinite = np.isinf(threshold)
-    return float(np.copysign(2 * LOG_LIMIT, threshold) if infinite else np.log(threshold))
+    return math.copysign(2 * LOG_LIMIT, threshold) if math.isinf(threshold) else float(np.log(threshold))

@@ -29,6 +29,7 @@ from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
     DataTypeError,
+    FewNegativesWarning,
     LabelError,
     MissingValuesError,
     MorePositivesWarning,
@@ -167,7 +168,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     if len(values) == 1:
         return (
             f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
-            "are both needed; fit_pu(positive, unlabeled) accepts them as separate samples."
+            "are both needed; they may be two tables (fit_pu, or --unlabeled on the command line)."
         )
     return (
         f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "
@@ -501,6 +502,9 @@ def split_negatives(
     gaps = missing(labels)
     known = ~gaps & np.array([bool(label == negative_label) for label in labels.tolist()])
     if not known.any():
+        shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
+        text = f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
+        warn(FewNegativesWarning(text))
         return y, None, None
     if not gaps.any():
         rest = read_labels(labels[~known], pos_label, warn=False)[1][0]
@@ -514,7 +518,7 @@ def split_negatives(
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    names: list[Any] = list(columns) if isinstance(columns, (list, tuple, np.ndarray)) else [columns]
+    names: list[Any] = list(columns) if np.ndim(columns) else [columns]
     if not names:
         raise ParameterError("labelled_by must name at least one column, got none.")
     if is_frame(X):

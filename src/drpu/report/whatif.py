@@ -89,7 +89,7 @@ class _Decisions:
     """All decisions of a classifier, in ascending order of their thresholds."""
 
     def __init__(self, data: ReportData) -> None:
-        self.data = data
+        self.data, self.prior = data, data.fitted.unlabeled_prior
         self.curves = [] if data.current.findings.map is None else data.fitted.map_curves()
         self.levels = np.maximum.accumulate(data.fitted.level_log_ratios())
         curves = [self.levels - data.fitted.tie_break]
@@ -119,9 +119,8 @@ class _Decisions:
         shown = min(score, float(tails.levels[-1]) + 1)
         if self.curves:
             return _short([shown, *(float(part[k + 1]) for pair in self.curves for part in pair)])
-        unlabeled = data.fitted.unlabeled_prior
-        rates = decision_rates(data.fitted.decision(score, ratio), unlabeled.value, data.prepared)
-        ends = [rates.at(0.5, end).wrong for end in (unlabeled.low, unlabeled.high)]
+        rates = decision_rates(data.fitted.decision(score, ratio), self.prior.value, data.prepared)
+        ends = [rates.at(0.5, end).wrong for end in (self.prior.low, self.prior.high)]
         return _short([shown, rates.recall, rates.wrong, *ends, *_others(rates)])
 
 

@@ -115,7 +115,9 @@ def fit(
     known = ""
     if label is not None and negative is not None:
         shares = [getattr(function, "share", 0.0) for function in classifier.model_.functions]
-        known = f"; {int((y == negative).sum()):,} known negatives have {sum(shares) / len(shares):.0%} of the score"
+        known = (
+            f"; {(y == negative).sum():,} known negatives have {sum(shares) / len(shares):.0%} of the score"
+        )
     return Result(
         values,
         {
@@ -135,10 +137,9 @@ def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[
     """The command that writes rows to label, if the data do not identify the prior."""
     if classifier.train_prior_.identified:
         return {}
-    form = {"--sep": reading.sep, "--encoding": reading.encoding, "--decimal": reading.decimal}
-    given = [word for option, value in form.items() if value is not None for word in (option, value)]
-    command = shlex.join(["drpu", "audit", str(out), rows, "--n", "50", *given, "--out", "to-label.csv"])
-    return {"next": f"true labels of 50 rows identify the share of positives: {command}"}
+    n = str(min(50, int(learnt(classifier)["unlabeled"])))
+    command = shlex.join(["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"])
+    return {"next": f"true labels of {n} rows identify the share of positives: {command}"}
 
 
 def _typed(y: Any, text: str) -> Any:
@@ -166,7 +167,7 @@ def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
         shown = " and ".join(f"{value!r} ({n:,} rows)" for value, n in pairs)
         raise LabelError(
             f"the labels are {shown}: say which one marks the positives, with "
-            f"--pos-label {shlex.quote(str(values[0]))}."
+            f"--pos-label {' or --pos-label '.join(map(shlex.quote, values))}."
         )
     return label
 
