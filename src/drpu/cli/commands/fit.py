@@ -92,15 +92,8 @@ def fit(
         with about(f"{train}, column {label!r}"):
             classifier.set_params(pos_label=_positive_label(y, pos_label, negative))
         with about(train):
-            _fitted(
-                classifier.fit,
-                X,
-                y,
-                sample_weight=w,
-                negative_label=negative,
-                periods=period,
-                label_delay=label_delay,
-            )
+            history = {"periods": period, "label_delay": label_delay}
+            _fitted(classifier.fit, X, y, sample_weight=w, negative_label=negative, **history)
     else:
         assert unlabeled is not None
         sides = [reading.training_rows(side, weight) for side in (loaded, reading.read(unlabeled))]
@@ -114,10 +107,9 @@ def fit(
     counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
     known = ""
     if label is not None and negative is not None:
-        shares = [getattr(function, "share", 0.0) for function in classifier.model_.functions]
-        known = (
-            f"; {(y == negative).sum():,} known negatives have {sum(shares) / len(shares):.0%} of the score"
-        )
+        part = sum(getattr(function, "share", 0.0) for function in classifier.model_.functions)
+        part /= len(classifier.model_.functions)
+        known = f"; {(y == negative).sum():,} known negatives have {part:.0%} of the score"
     return Result(
         values,
         {
