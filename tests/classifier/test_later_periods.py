@@ -269,3 +269,15 @@ def test_labels_are_a_lower_bound_where_those_of_training_are_incomplete(past):
     with pytest.warns(match="no complete backtest"):
         clf.fit(X, labels, periods=number, label_delay=4)
     assert clf.adapt(X, labels).prior_ == clf.adapt(X, labels, label_delay=1).prior_
+
+
+def test_the_column_of_periods_is_no_extra_column(past):
+    X, labels, number = past
+    frame = pd.DataFrame(X, columns=list("abc")).assign(month=number)
+    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+    clf.fit(frame, labels, periods="month", backtest=False)
+    rest = frame.drop(columns="month")
+    assert clf.evaluate(frame, labels) == clf.evaluate(rest, labels)  # a warning would be an error
+    # too many periods to compare are no reason to refuse them
+    many = frame.assign(month=[f"day {k}" for k in range(1200)])
+    assert clf.adapt(many).prior_ == clf.adapt(rest).prior_

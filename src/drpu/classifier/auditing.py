@@ -25,7 +25,7 @@ from drpu.classifier.audit import (
 )
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
 from drpu.classifier.notices import warn_of_other_shift
-from drpu.classifier.validation import Classes, check_rows
+from drpu.classifier.validation import Classes
 from drpu.core.audit.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.core.audit.labelling import answer_weights, labelling_rates
 from drpu.core.audit.recalibration import (
@@ -459,7 +459,7 @@ def _resolve_random(
         if fitted.training is not None:  # the training rows are recognised
             population = fitted.training.population_of(X.rows)
     else:
-        rows = check_rows(classifier, part.rows, model=fitted.model, name="rows")
+        rows = classifier._checked_rows(part.rows)
         scores = fitted.model.scores(take_rows(rows, answered))
     counts = fitted.no_counts() if seen is None else seen
     return AuditPart(Answers.random(positive), scores, counts, mark, population)

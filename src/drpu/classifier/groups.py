@@ -125,7 +125,7 @@ def with_one_period(classifier: Any, X: Any) -> Any:
     if values is None:
         return X
     scored = score_once(classifier, X)
-    if len(_distinct(values)[0]) > 1:
+    if 1 < len(set(by_month(values).tolist())) <= MOST_GROUPS:
         with silent():
             found = priors_by_group(classifier, scored, values, 0.95)
         if found.differ:
