@@ -11,6 +11,7 @@ from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio
 from drpu.exceptions import (
     DataError,
     DataTypeError,
+    DRPUError,
     ExtraColumnsWarning,
     FewPositivesWarning,
     ImputationWarning,
@@ -353,3 +354,16 @@ def test_repeated_entries_of_sparse_rows_are_their_sum():
     assert fits[0].prior_ == fits[1].prior_
     assert_array_equal(fits[0].decision_function(repeated), fits[1].decision_function(summed))
     assert repeated.nnz == n  # the matrix of the user is unchanged
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"propensity": "5%"}, "propensity must hold numbers"),
+        ({"audits": 1.5}, "audit must be an Audit"),
+        ({"labelled_by": 1.5}, "labelled_by must hold positions"),
+    ],
+)
+def test_further_arguments_of_fit_end_in_our_errors(toy, wrong, message):
+    with pytest.raises(DRPUError, match=message):
+        light().fit(*toy.X_y(), **wrong)

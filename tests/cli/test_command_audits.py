@@ -232,3 +232,6 @@ def test_labels_that_look_wrong_are_listed(run, folder):
     found = answer(run(f"{words} --json"))
     assert found["labelled"] == 201
     assert found["suspects"]["row"][0] == wrong
+    code, _, err = run("report toy.drpu june.csv --suspects june.csv --out page.html")
+    assert code == 1
+    assert "june.csv: no column 'drpu_row'" in err

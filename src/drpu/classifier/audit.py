@@ -302,7 +302,7 @@ class Audit:
         audit : Audit
         """
         answers = tuple(listed(labels))
-        array = None if hasattr(rows, "columns") or hasattr(rows, "tocsr") else np.asarray(rows)
+        array = None if hasattr(rows, "columns") or hasattr(rows, "tocsr") else np.atleast_1d(rows)
         positions = array is not None and array.ndim == 1
         if positions:
             rows = check_positions("rows", rows, None)

@@ -301,7 +301,7 @@ class TrainingAnswers:
 def training_answers(audits: Any, classes: Classes, labelled: BoolArray) -> list[TrainingAnswers]:
     """The answers in ``audits``, as in ``fit``."""
     found = []
-    for one in [audits] if isinstance(audits, (Audit, tuple)) else audits:
+    for one in audits if isinstance(audits, list) else [audits]:
         other, audit = one if isinstance(one, tuple) else (None, one)
         for part in check_audit(audit).parts:
             found.append(_training_part(part, other, classes, labelled))

@@ -7,9 +7,15 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_real, check_weights
+from drpu._checks import (
+    check_choice,
+    check_fraction,
+    check_integer,
+    check_random_state,
+    check_real,
+    check_weights,
+)
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Annotated, Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice
+from drpu._checks import check_choice, check_random_state
 from drpu._codec import NotKept, kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
@@ -455,6 +455,10 @@ class DRPUClassifier(RatioClassifier):
             check_prior_parameter("prior", self.prior)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
+            raise ParameterError(f"n_jobs must be None, a number of processes or -1, got {self.n_jobs!r}.")
+        if not isinstance(self.verbose, Integral):
+            raise ParameterError(f"verbose must be an integer, got {self.verbose!r}.")
 
     def _resolve_prior(
         self, tails: ScoreTails, fraction: float, pair: SamplePair | None, rng: np.random.RandomState

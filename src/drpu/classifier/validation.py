@@ -12,13 +12,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import LARGEST, check_weights, one_line, refuse_mask, unit_weights
+from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
 from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
+    FewNegativesWarning,
     LabelError,
     MorePositivesWarning,
     ParameterError,
@@ -450,6 +451,9 @@ def split_negatives(
     gaps = missing(labels)
     known = ~gaps & np.array([bool(label == negative_label) for label in labels.tolist()])
     if not known.any():
+        shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
+        text = f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
+        warn(FewNegativesWarning(text))
         return y, None, None
     if not gaps.any():
         rest = read_labels(labels[~known], pos_label, warn=False)[1][0]
@@ -463,7 +467,7 @@ def split_negatives(
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)
+    names: list[Any] = list(columns) if np.ndim(columns) else [columns]
     if is_frame(X):
         table = nw.from_native(X, eager_only=True)
         absent = [name for name in names if name not in table.columns]
@@ -490,7 +494,7 @@ def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float])
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
     """Weights of all rows in which labelled rows represent all positives."""
     n = len(labelled)
-    chance = np.asarray(as_numpy(propensity), dtype=np.float64)
+    chance = check_numbers("propensity", propensity)
     if chance.shape != (n,):
         raise DataError(f"propensity must have one value per row, {n}, got shape {chance.shape}.")
     if not ((chance[labelled] > 0) & (chance[labelled] <= 1)).all():

@@ -220,11 +220,11 @@ class Loaded:
             return self.arrays[name]
         return _flat(self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE)
 
-    def columns(self, prefix: str) -> dict[str, Any]:
-        """The columns whose names begin with ``prefix``, without it."""
-        return {
-            name.removeprefix(prefix): self.column(name) for name in self.names if name.startswith(prefix)
-        }
+    def suspects(self) -> dict[str, Any]:
+        """The columns that drpu suspects wrote."""
+        self.check_names(["drpu_row", "drpu_suspicion"])
+        found = [name for name in self.names if name.startswith("drpu_")]
+        return {name.removeprefix("drpu_"): self.column(name) for name in found}
 
     def numbers(self, name: str, meaning: str) -> Any:
         """One column of numbers."""

@@ -10,8 +10,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
+from drpu._checks import check_random_state
 from drpu._progress import progress
 from drpu._samples import SamplePair, is_sparse
 from drpu._typing import FloatArray

@@ -55,7 +55,7 @@ def report(
         at = write_report(
             classifier, X, out, cost=cost, level=level, title=title or heading, by=groups, by_name=by,
             audit=audit, budget=decision.checked, beside=columns,
-            suspects=None if suspects is None else read_own(suspects).columns("drpu_"),
+            suspects=None if suspects is None else read_own(suspects).suspects(),
         )  # fmt: skip
     written = out.stat().st_size
     return Result(
