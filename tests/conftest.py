@@ -5,7 +5,7 @@ import gc
 import pytest
 from hypothesis import settings
 
-collect_ignore_glob = ["conftest.py", "*/conftest.py"]  # they hold no doctests
+collect_ignore_glob = ["conftest.py", "*/conftest.py", "scale/warm_daemon.py"]  # they hold no doctests
 
 settings.register_profile("drpu", max_examples=50, deadline=None, derandomize=True, database=None)
 settings.load_profile("drpu")
@@ -18,7 +18,9 @@ def pytest_collection(session):
 
 
 def pytest_collection_finish(session):
+    """Search seldom, and only among what tests make: the imported modules stay until the end."""
     gc.freeze()
+    gc.set_threshold(20_000)
     gc.enable()
 
 

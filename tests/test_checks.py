@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.utils
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,11 +14,12 @@ from drpu._checks import (
     check_fraction,
     check_integer,
     check_prior,
+    check_random_state,
     check_real,
     check_scores,
     check_weights,
 )
-from drpu.exceptions import DataError, DataTypeError, ParameterError, PriorError
+from drpu.exceptions import DataError, DataTypeError, DRPUError, ParameterError, PriorError
 
 NOT_NUMBERS = [None, "0.5", True, np.True_, [0.5], np.array([0.5]), 1j, {}]
 
@@ -189,3 +191,23 @@ def test_means_run_over_the_last_axis(kind):
     values = kind([[1.0, 3.0], [2.0, 6.0]])
     assert weighted_mean(values).tolist() == [2.0, 4.0]
     assert weighted_mean(values, kind([1.0, 3.0])).tolist() == [2.5, 5.0]
+
+
+@pytest.mark.parametrize("value", ["x", -1, 2**32, 1.0, np.random.default_rng(0), [0]])
+def test_what_cannot_seed_a_generator_is_refused(value):
+    with pytest.raises(ParameterError, match="random_state must be None"):
+        check_random_state(value)
+
+
+@pytest.mark.parametrize("value", [None, 0, np.int64(7), 2**32 - 1, np.random.RandomState(3)])
+def test_generators_are_those_of_scikit_learn(value):
+    ours, theirs = check_random_state(value).get_state(), sklearn.utils.check_random_state(value).get_state()
+    assert ours[2:] == theirs[2:]
+    assert (ours[1] == theirs[1]).all()
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400)])
+def test_integers_without_a_float_lie_in_no_range(value):
+    for check in (check_real, check_fraction, check_prior):
+        with pytest.raises(DRPUError):
+            check("width", value)

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from drpu import load, sign, verify
 from drpu._output import check_output, output_file, write_output
-from drpu.exceptions import OutputError
+from drpu.exceptions import DataTypeError, OutputError
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="files of other kinds, modes and signals of POSIX")
 
@@ -170,3 +171,13 @@ def test_the_temporary_file_of_a_living_writer_and_foreign_files_stay(tmp_path):
         write_output(tmp_path / "a", "second")
     assert (tmp_path / "a").read_text() == "first"  # the last to finish
     assert names(tmp_path) == sorted([*foreign, "a"])
+
+
+@pytest.mark.parametrize("path", [0, 1, True, None, 1.5, b"a.drpu"])
+def test_only_texts_and_paths_are_paths(path):
+    """A number would be an open file of the process, which is closed after it was read."""
+    before = os.fstat(1)
+    for use in (check_output, load, verify, lambda path: sign(__file__, path)):
+        with pytest.raises(DataTypeError, match="a path must be"):
+            use(path)
+    assert os.fstat(1) == before

@@ -43,8 +43,8 @@ def check_prior(name: str, value: Any) -> float:
 def _as_float(value: Any) -> float:
     try:
         return float(value)
-    except OverflowError:  # an integer with hundreds of digits
-        return np.inf if value > 0 else -np.inf
+    except OverflowError:  # an integer with hundreds of digits, which lies in no range
+        return np.nan
 
 
 def check_fraction(name: str, value: Any) -> float:
@@ -64,6 +64,18 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
         rule = f"at least {low}" if number < low else "less than 2**63"
         raise ParameterError(f"{name} must be {rule}, got {value!r:.100}.")
     return number
+
+
+def check_random_state(random_state: Any) -> Any:
+    """The generator that ``random_state`` names; None is the one that NumPy shares."""
+    if random_state is None:
+        return np.random.mtrand._rand
+    if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**32:
+        return np.random.RandomState(int(random_state))
+    if isinstance(random_state, np.random.RandomState):
+        return random_state
+    rule = "None, an integer from 0 to 2**32 - 1 or a RandomState"
+    raise ParameterError(f"random_state must be {rule}, got {random_state!r}.")
 
 
 def check_choice(name: str, value: Any, choices: Iterable[str]) -> str:
@@ -145,5 +157,6 @@ def unit_weights(weight: FloatArray) -> FloatArray:
 
 
 def one_line(error: Exception) -> str:
-    """The message of an error of another library, without line breaks."""
-    return " ".join(str(error).split())
+    """The message of an error of another library, without line breaks and without long lists of values."""
+    text = " ".join(str(error).split())
+    return text if len(text) <= 500 else f"{text[:120]} ... {text[-200:]}"

@@ -27,7 +27,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO
 
-from drpu.exceptions import OutputError
+from drpu.exceptions import DataTypeError, OutputError
 
 try:
     import fcntl
@@ -45,6 +45,13 @@ _KINDS = {
 _NAME_PART = 40  # characters of the name of the target; each has at most 4 bytes, and a file name at most 255
 
 
+def path_of(path: StrPath) -> str:
+    """The path as text; numbers, which would be open files of the process, are refused."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise DataTypeError(f"a path must be a text or a Path, got {path!r:.100}.")
+    return os.fspath(path)
+
+
 def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     """The file that writing to ``path`` would create or replace, after symbolic links.
 
@@ -52,7 +59,7 @@ def check_output(path: StrPath, *, inputs: Iterable[StrPath] = ()) -> Path:
     ``OutputError`` is raised if ``path`` is not a regular file, or is one of ``inputs``, the files that the
     output is made from (under the same name, through a symbolic link or as a hard link).
     """
-    target = Path(os.path.realpath(path))
+    target = Path(os.path.realpath(path_of(path)))
     try:
         found = os.lstat(target)
     except FileNotFoundError:

@@ -96,6 +96,10 @@ def test_without_calibration_the_model_speaks_for_itself(toy):
         ({"holdout": "half"}, "holdout must be 'auto'"),
         ({"holdout": 10_000}, "more folds than there are positives"),
         ({"calibrate": "yes"}, "calibrate must be True or False"),
+        ({"n_jobs": 0}, "n_jobs must be None"),
+        ({"n_jobs": "all"}, "n_jobs must be None"),
+        ({"verbose": "yes"}, "verbose must be an integer"),
+        ({"random_state": -1}, "random_state must be None"),
     ],
 )
 def test_a_wrong_setting_is_named_before_any_work(toy, parameters, message):

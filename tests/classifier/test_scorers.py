@@ -139,3 +139,18 @@ def test_every_fold_has_its_share_of_positives_and_whole_groups():
         for train, test in folds.split(labels, labels, groups):
             assert not set(groups[train]) & set(groups[test])
             assert positive[test].any()
+
+
+@pytest.mark.parametrize("wrap", [list, lambda y: y.astype(object), lambda y: y[:, None], lambda y: y == 1])
+def test_score_reads_labels_in_every_container(world, wrap):
+    clf, _, (X, y) = world
+    assert clf.score(X, wrap(y)) == np.mean(clf.predict(X) == y)
+
+
+def test_score_refuses_what_it_cannot_compare(world):
+    clf, _, (X, y) = world
+    for wrong in ({"y": y[:-1]}, {"y": y, "sample_weight": [1.0]}, {"y": y, "sample_weight": 0.0 * y}):
+        with pytest.raises(DataError):
+            clf.score(X, **wrong)
+    with pytest.raises(LabelError, match="'maybe'"):
+        clf.score(X, ["maybe"] * len(y))

@@ -11,6 +11,7 @@ from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio
 from drpu.exceptions import (
     DataError,
     DataTypeError,
+    DRPUError,
     ExtraColumnsWarning,
     FewPositivesWarning,
     ImputationWarning,
@@ -199,7 +200,17 @@ def test_missing_labels_mean_unlabeled_beside_any_single_label(toy, labels, clas
     assert clf.prior_ == light().fit(X, y).prior_
 
 
-@pytest.mark.parametrize("wrap", [list, pd.Series, pl.Series, torch.tensor, lambda y: np.asarray(y)[:, None]])
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        list,
+        pd.Series,
+        pl.Series,
+        torch.tensor,
+        lambda y: np.asarray(y)[:, None],
+        lambda y: np.array(y, dtype=object),
+    ],
+)
 @pytest.mark.filterwarnings("ignore:A column-vector y")
 def test_labels_come_in_every_container(toy, wrap):
     X, y = toy.X_y()
@@ -278,6 +289,22 @@ def test_rows_of_another_shape_are_refused_later_too(fitted, X, message):
             method(X)
 
 
+@pytest.mark.parametrize(
+    "X", [[["x", 1.0]] * 40, [{"left": 1.0, "right": 2.0}] * 40, {"left": [1.0] * 40, "right": ["x"] * 40}]
+)
+def test_texts_in_an_array_are_refused_with_the_way_out(X):
+    with pytest.raises((DataError, DataTypeError), match="pass X as a data frame"):
+        light().fit(X, [0, 1] * 20)
+
+
+def test_messages_do_not_list_the_data(toy):
+    X, y = toy.X_y()
+    for rows, labels in ((X[:, 0], y), (X * 1j, y), (X, y * 1j)):
+        with pytest.raises((DataError, LabelError)) as told:
+            light().fit(rows, labels)
+        assert len(str(told.value)) < 400
+
+
 def test_a_model_that_needs_dense_rows_says_so(toy):
     X, y = toy.X_y()
     with pytest.raises(DataTypeError, match="NetworkRatio does not support") as caught:
@@ -327,3 +354,16 @@ def test_repeated_entries_of_sparse_rows_are_their_sum():
     assert fits[0].prior_ == fits[1].prior_
     assert_array_equal(fits[0].decision_function(repeated), fits[1].decision_function(summed))
     assert repeated.nnz == n  # the matrix of the user is unchanged
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"propensity": "5%"}, "propensity must hold numbers"),
+        ({"audits": 1.5}, "audit must be an Audit"),
+        ({"labelled_by": 1.5}, "labelled_by must hold positions"),
+    ],
+)
+def test_further_arguments_of_fit_end_in_our_errors(toy, wrong, message):
+    with pytest.raises(DRPUError, match=message):
+        light().fit(*toy.X_y(), **wrong)

@@ -1,5 +1,7 @@
 """Audits on the command line: the file to fill in, its answers, and their effect."""
 
+import shlex
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.csv
@@ -67,6 +69,27 @@ def test_a_shuffled_and_partly_filled_file_is_read(run, folder):
     code, _, err = run("adapt toy.drpu june.csv --audit partly.csv")
     assert code == 0
     assert "20 of" in err  # a warning that says how many answers are missing
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+@pytest.mark.parametrize("sep", [",", ";", "\t"])
+def test_answers_are_read_whatever_a_spreadsheet_made_of_the_file(run, folder, sep, encoding):
+    lines = (folder / "answers.csv").read_text().replace(",", sep).splitlines()
+    lines = [f"{line}{sep}{note}" for line, note in zip(lines, ["Größe", *['"1,5"'] * 80], strict=True)]
+    (folder / "saved.csv").write_text("\n".join(lines), encoding=encoding)
+    (folder / "june.txt").write_text((folder / "june.csv").read_text().replace(",", "|"), encoding="utf-16")
+    plain = answer(run("adapt toy.drpu june.csv --audit answers.csv --json"))
+    other = answer(run("adapt toy.drpu june.txt --sep | --encoding utf-16 --audit saved.csv --json"))
+    assert other["prior"] == plain["prior"]
+
+
+def test_the_command_that_reads_the_answers_works_as_printed(run, folder):
+    (folder / "in june.txt").write_text((folder / "june.csv").read_text().replace(",", ";"))
+    words = ["audit", "toy.drpu", "in june.txt", "--n", "20", "--sep", ";", "--out", "our answers.csv"]
+    out = run(*words)[1]
+    filled = (folder / "our answers.csv").read_text().splitlines()
+    (folder / "our answers.csv").write_text("\n".join([filled[0], *(f"{line}no" for line in filled[1:])]))
+    assert main(shlex.split(out.partition(": drpu ")[2])) == 0
 
 
 @pytest.mark.parametrize(
@@ -209,3 +232,6 @@ def test_labels_that_look_wrong_are_listed(run, folder):
     found = answer(run(f"{words} --json"))
     assert found["labelled"] == 201
     assert found["suspects"]["row"][0] == wrong
+    code, _, err = run("report toy.drpu june.csv --suspects june.csv --out page.html")
+    assert code == 1
+    assert "june.csv: no column 'drpu_row'" in err

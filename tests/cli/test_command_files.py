@@ -60,6 +60,10 @@ def test_every_encoding_gives_the_same_table(tmp_path, encoding):
         (b"a\tb\n1\t2\n", "--sep tab"),
         (b"a,b,a,b\n1,2,3,4\n", "'a' (2 times), 'b' (2 times)"),
         (b"a,fraud\n1e400,1\n2,0\n", "too large"),
+        (b"a,b,fraud\n1e200,1,1\n2,3,0\n", "'a'. Correct them"),
+        (b"a,fraud\n1,no\n2,yes\n", "--pos-label no or --pos-label yes"),
+        (b"a,fraud\n1,1\n2,1\n", "--unlabeled"),
+        (b'a,fraud\n"1,5",1\n"-12,25",0\nNA,0\n,0\n', "--decimal ,"),
         (b"a,fraud\n1,1\n2\n", "Expected 2 columns, got 1"),
         (b"", "Empty CSV file"),
     ],
@@ -87,6 +91,19 @@ def test_separators_decimal_marks_and_endings(tmp_path):
     for name, (content, form) in files.items():
         (tmp_path / name).write_bytes(content)
         assert read(str(tmp_path / name), form).table == plain, name
+
+
+@pytest.mark.parametrize(
+    ("values", "form"),
+    [
+        (["1,5", "2,25"], TextFormat(decimal=".")),  # asked for
+        (["1,500", "12,250"], TextFormat()),  # thousands
+        (["1,5", "1,5 or 2"], TextFormat()),
+    ],
+)
+def test_texts_with_commas_stay_texts(tmp_path, values, form):
+    (tmp_path / "a.csv").write_text("a,b\n" + "".join(f'"{value}",1\n' for value in values))
+    assert read(str(tmp_path / "a.csv"), form).table.column("a").to_pylist() == values
 
 
 def test_a_pipe_may_be_compressed(monkeypatch):

@@ -2,6 +2,7 @@
 
 import io
 import json
+import shlex
 import sys
 
 import numpy as np
@@ -47,11 +48,12 @@ def test_fit_ends_with_the_command_that_writes_rows_to_label(run, folder):
     rng = np.random.default_rng(0)
     y = np.r_[np.ones(60, int), np.zeros(300, int)]
     weak = pa.table({"a": rng.normal(0.5 * y), "y": y})
-    pa.csv.write_csv(weak, folder / "weak.csv")
+    options = pa.csv.WriteOptions(delimiter=";")
+    pa.csv.write_csv(weak, folder / "weak.csv", options)
     assert "drpu audit" not in run("fit train.csv --label y --columns a,b --model kernel --out new.drpu")[1]
-    lines = run("fit weak.csv --label y --model kernel --out weak.drpu")[1].splitlines()
-    assert lines[-1].endswith("drpu audit weak.drpu weak.csv --n 50 --out to-label.csv")
-    assert main(lines[-1].partition(": drpu ")[2].split()) == 0
+    lines = run("fit weak.csv --label y --model kernel --out weak.drpu --sep ;")[1].splitlines()
+    assert lines[-1].endswith("drpu audit weak.drpu weak.csv --n 50 --sep ';' --out to-label.csv")
+    assert main(shlex.split(lines[-1].partition(": drpu ")[2])) == 0
 
 
 def test_numpy_archives_are_read_by_the_names_of_their_arrays(run, folder):

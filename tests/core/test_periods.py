@@ -207,6 +207,22 @@ def test_periods_are_in_the_order_of_time():
         ordered_periods(["2024-01", 7])
 
 
+@pytest.mark.parametrize(
+    "values",
+    [["Jan 2024", "Feb 2024"], ["01/2024", "02/2023"], ["Q1 2023", "Q1 2024", "Q2 2023"], ["Mar", "April"]],
+)
+def test_texts_that_do_not_sort_by_time_are_refused(values):
+    with pytest.raises(DataError, match="begin with the year"):
+        ordered_periods(values)
+
+
+@pytest.mark.parametrize(
+    "values", [["run 2023", "run 2024"], ["2022-2023", "2023-2024"], ["2023-Q4", "2024-Q1"]]
+)
+def test_texts_with_a_year_that_sort_by_time_are_taken(values):
+    assert ordered_periods(values)[0] == values
+
+
 def test_a_backtest_reads_the_last_periods_with_labels_before_them():
     periods = np.repeat(np.arange(10), 50)
     labelled = np.arange(500) % 10 == 0  # five in each period

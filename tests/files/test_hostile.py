@@ -229,7 +229,7 @@ def secrets(number, text="Zeugin-4711"):
 def test_no_value_of_one_row_is_in_the_file(model, tmp_path):
     pd = pytest.importorskip("pandas")
     rng = np.random.default_rng(0)
-    n, number = 400, 123.456789012345
+    n, number = 401, 123.456789012345  # an odd number of rows: the median of a column is a value of one
     frame = pd.DataFrame(
         {
             "income": rng.normal(size=n),
@@ -254,6 +254,7 @@ def test_no_value_of_one_row_is_in_the_file(model, tmp_path):
     days = float((pd.Timestamp("1931-05-17") - pd.Timestamp("1970-01-01")).days)
     for form in [*secrets(number), np.float64(days).tobytes(), np.float64(days * 86400).tobytes()]:
         assert form not in content
+    assert not [value for value in frame["income"] if np.float64(value).tobytes() in content]
 
 
 def test_the_threshold_of_a_saved_budget_is_no_score_of_a_row(clf, data, tmp_path):

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
+from pathlib import Path
 
 import pytest
+
+# A few seconds of tiny queries: checking and compiling them would take longer than running them.
+JAVA = ["TieredStopAtLevel=1", "+UseSerialGC", "+UnlockDiagnosticVMOptions", "-BytecodeVerificationRemote"]
+SPARK = {
+    "ui.enabled": "false",
+    "driver.host": "127.0.0.1",
+    "driver.extraJavaOptions": " ".join(f"-XX:{option}" for option in JAVA),
+    "python.daemon.module": "warm_daemon",
+    "sql.shuffle.partitions": "2",
+    "sql.codegen.wholeStage": "false",
+    "sql.codegen.factoryMode": "NO_CODEGEN",
+    "sql.adaptive.enabled": "false",
+    "sql.execution.arrow.maxRecordsPerBatch": "100",
+}
 
 
 @pytest.fixture(scope="session")
@@ -15,18 +31,13 @@ def spark():
         pytest.skip("Spark needs Java, which is not on the path")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)  # workers import what the tests do
-        session = (
-            sql.SparkSession.builder.master("local[2]")
-            .config("spark.ui.enabled", "false")
-            .config("spark.driver.host", "127.0.0.1")
-            .config("spark.sql.shuffle.partitions", "2")
-            # a few seconds of tiny queries: compiling them takes longer than running them
-            .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
-            .config("spark.sql.codegen.wholeStage", "false")
-            .config("spark.sql.adaptive.enabled", "false")
-            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "100")
-            .getOrCreate()
-        )
+        patch.setenv(
+            "PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep
+        )  # has the daemon of workers
+        builder = sql.SparkSession.builder.master("local[2]")
+        for name, value in SPARK.items():
+            builder = builder.config(f"spark.{name}", value)
+        session = builder.getOrCreate()
         yield session
         session.stop()
 

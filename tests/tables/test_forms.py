@@ -2,7 +2,7 @@
 
 import datetime as dt
 import io
-from itertools import pairwise
+from itertools import pairwise, product
 
 import numpy as np
 import pandas as pd
@@ -15,7 +15,7 @@ from numpy.testing import assert_array_equal
 from pyarrow import csv, parquet
 
 from drpu.exceptions import DataTypeError, DRPUError
-from drpu.tables.encoder import TableEncoder
+from drpu.tables.encoder import FEW_ROWS, TableEncoder
 from drpu.tables.frames import read_frame
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
@@ -122,6 +122,27 @@ def test_tables_are_learnt_alike_in_any_form_and_order(data, seed):
         own, found = TableEncoder.fit([read_frame(form(arrow.take(pa.array(order))))])
         assert own == encoder
         assert_array_equal(found, whole[order])
+
+
+BIG = 2**60 + 1
+NUMBERS = {
+    "float64": [1.5, None, 0.1], "float32": [1.5, None, 0.1], "Float64": [1.5, None, 0.1],
+    "double[pyarrow]": [1.5, None, 0.1], "int64": [BIG, -BIG, 3], "Int64": [BIG, None, 3],
+    "int8": [1, -2, 3], "bool": [True, False, True],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("form", [lambda frame: frame, pl.from_pandas, pa.Table.from_pandas])
+def test_numbers_are_the_same_read_together_and_one_by_one(form, monkeypatch):
+    for few, found in ((FEW_ROWS, together := []), (0, alone := [])):
+        monkeypatch.setattr("drpu.tables.encoder.FEW_ROWS", few)
+        for kinds in product(NUMBERS, repeat=2):
+            columns = {str(k): pd.array(NUMBERS[kind], dtype=kind) for k, kind in enumerate(kinds)}
+            encoder = TableEncoder.numbers(list(columns))
+            found.append(encoder.transform(read_frame(form(pd.DataFrame(columns)))))
+    for one, other in zip(together, alone, strict=True):
+        assert one.dtype == other.dtype
+        assert_array_equal(one, other)
 
 
 # -- single rules ----------------------------------------------------------------------------------

@@ -72,6 +72,12 @@ MONTHS = np.repeat(["2026-01", "2026-02", "2026-03"], N // 3)
         ("constant", np.zeros(N)),
         ("constant", np.full(N, np.nan)),
         ("constant", ["same"] * N),
+        ("rare", [f"{k // 2},5" for k in range(N)]),  # numbers with decimal commas
+        (
+            "other-dates",
+            np.random.default_rng(1).permutation([f"{1 + k % 28:02d}.06.2026" for k in range(N)]),
+        ),
+        ("other-dates", np.random.default_rng(1).permutation(["6/30/2026", "1 Jul 2026"] * (N // 2))),
         ("gives-away", LABELLED + np.random.default_rng(1).normal(0, 0.1, N)),
         ("gives-away", np.where(LABELLED, "checked", "open")),
         ("missing-by-label", np.where(LABELLED, "checked", None)),

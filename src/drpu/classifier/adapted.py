@@ -25,8 +25,8 @@ class AdaptedClassifier(RatioClassifier):
     """A fitted classifier at another prior, cost, or both.
 
     Returned by ``adapt`` and ``at_prior``. It is frozen, has the methods of the original
-    classifier, and can be adapted again: every adaptation starts from the training prior,
-    never from another adaptation.
+    classifier, and can be adapted again: every adaptation starts from the training prior or
+    from answers, never from another adaptation.
 
     Parameters
     ----------

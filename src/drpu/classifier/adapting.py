@@ -17,7 +17,7 @@ from drpu._codec import POSITIVE, Items, NotKept, Number, kept
 from drpu._progress import progress
 from drpu._samples import is_sparse
 from drpu._typing import BoolArray
-from drpu.classifier.audit import labelled_flags
+from drpu.classifier.audit import labelled_flags, labels_of
 from drpu.classifier.budget import BudgetThreshold
 from drpu.classifier.fitted import FittedRatio
 from drpu.classifier.notices import (
@@ -26,17 +26,17 @@ from drpu.classifier.notices import (
     warn_of_late_labels,
     warn_of_other_shift,
 )
-from drpu.classifier.validation import read_labels
 from drpu.core.audit.recalibration import LogOddsMap
 from drpu.core.audit.results import Evaluation, FairnessTest
 from drpu.core.diagnostics import MixtureTest, mixture_test
-from drpu.core.prior.estimate import PriorEstimate, warn_if_not_identified
+from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.core.shift.columns import ColumnShift
 from drpu.core.shift.periods import (
     FEWEST_LABELS,
     POOLED,
     Arrived,
     Backtest,
+    BacktestPlan,
     Evidence,
     LabelCount,
     PastPeriod,
@@ -49,8 +49,9 @@ from drpu.core.shift.periods import (
     what_moved,
 )
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import BacktestWarning, DataError, ParameterError, silent, warn
+from drpu.exceptions import BacktestWarning, DataError, DRPUError, ParameterError, silent, warn
 from drpu.tables.frames import is_frame, take_frame
+from drpu.tables.values import NULL_WORDS, by_month, flat_values, is_missing_cell
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -107,7 +108,9 @@ def adapt_to_counts(
     if shift == "prior":
         warn_of_other_shift(test, moved, done="prior")
         warn_if_not_identified(adapted)
-        return classifier._adapted_at(adapted, cost=cost, findings=found)
+        return at_decision(
+            classifier, found, PeriodDecision("prior", adapted, adapted.value, ("rows",)), cost=cost
+        )
     if decision.late:
         warn_of_late_labels()
     if decision.moved == "other":
@@ -116,7 +119,7 @@ def adapt_to_counts(
         warn_if_not_identified(decision.prior)
     if classifier.fitted_.anchor is not None:
         warn_of_contradicted(classifier.fitted_.anchor.prior, decision.prior)
-    return classifier._adapted_at(decision.prior, cost=cost, findings=_decided(found, decision, classifier))
+    return at_decision(classifier, found, decision, cost=cost)
 
 
 def tested(
@@ -135,26 +138,14 @@ def read_counts(
     return test, moved, decide(evidence, backtest=fitted.backtest, arrived=arrived)
 
 
-def _decided(found: Findings, decision: PeriodDecision, classifier: RatioClassifier) -> Findings:
-    """The findings with a decision; labels move from where the classifier makes them."""
-    labels_at: float | None = decision.labels_at
-    current = classifier.findings.map
-    if current is not None:
-        base = classifier.fitted_.anchor
-        before = classifier.test_prior_.value if base is None else base.prior.value
-        found = replace(found, map=moved_map(current, before, decision.labels_at))
-        labels_at = None
-    elif decision.labels_at == decision.prior.value:
-        labels_at = None
-    return replace(found, shift=decision.moved, labels_at=labels_at, sources=decision.sources)
-
-
-def moved_map(current: Any, before: float, after: float) -> Any:
-    """The map with the intercept moved by as much as the log-odds of the prior."""
-    if before in (0.0, 1.0) or after in (0.0, 1.0) or before == after:
-        return current
-    step = np.log(after / (1 - after)) - np.log(before / (1 - before))
-    return replace(current, intercept=current.intercept + float(step))
+def at_decision(
+    classifier: RatioClassifier, found: Findings, decision: PeriodDecision, *, cost: float | None
+) -> AdaptedClassifier:
+    """The classifier that a decision gives; labels move from where ``classifier`` makes them."""
+    at = None if decision.labels_at == decision.prior.value else decision.labels_at
+    found = replace(found, shift=decision.moved, labels_at=at, sources=decision.sources)
+    found = replace(found, map=classifier.fitted_.map_at(decision.labels_at))
+    return classifier._adapted_at(decision.prior, cost=cost, findings=found)
 
 
 def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, moved: Any) -> Evidence:
@@ -168,6 +159,7 @@ def evidence_of(fitted: FittedRatio, seen: ScoreTails, adapted: PriorEstimate, m
         fitted.mean_probability_before(),
         seen.counts,
         fitted.labelled_fraction,
+        seen.n,
     )
 
 
@@ -178,29 +170,36 @@ def sampling_error(
     prior = adapted.prior_.value
     evidence = evidence_of(fitted, seen, adapted.prior_, "other" if adapted.shift_ == "other" else "prior")
     slope = POOLED.slope if fitted.backtest is None else fitted.backtest.slope
-    error = evidence.noise(prior, seen.n, slope=slope)
+    error = evidence.noise(prior, slope=slope)
     return error if arrived is None else max(error, prior * math.sqrt(arrived.now.noise))
 
 
-def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int) -> Arrived:
-    """Labels of new rows that have arrived, and those of training."""
-    before = labels_of_training(classifier.fitted_, "y")
-    positive = labelled_flags(y, classifier.classes_)
-    if len(positive) != n:
-        raise DataError(f"X and y must have the same number of rows, got {n} and {len(positive)}.")
+def arrived_labels(classifier: RatioClassifier, y: Any, n: int, label_delay: int) -> Arrived | None:
+    """Labels of ``n`` new rows that have arrived, and those of training; None without labels."""
     delay = check_integer("label_delay", label_delay, low=0)
-    return Arrived(LabelCount(float(positive.sum()), float(n)), before, complete=delay == 0)
+    if y is None:
+        if delay:
+            raise ParameterError(f"label_delay must be 0 without y, the labels that arrived, got {delay}.")
+        return None
+    check_single_sample(classifier.fitted_, "y")
+    positive = labelled_flags(labels_of(y, n), classifier.classes_)
+    return beside_training(classifier.fitted_, LabelCount(float(positive.sum()), float(n)), delay == 0)
 
 
-def labels_of_training(fitted: FittedRatio, argument: str) -> LabelCount:
-    """Labels of the training sample, with which labels given as ``argument`` are compared."""
+def beside_training(fitted: FittedRatio, now: LabelCount, complete: bool = True) -> Arrived:
+    """Labels of new rows beside those of the training sample."""
+    before = fitted.label_count or LabelCount(0.0, 0.0)
+    return Arrived(now, before, complete, None if fitted.anchor is None else fitted.train_prior)
+
+
+def check_single_sample(fitted: FittedRatio, argument: str) -> None:
+    """Raise if labels were given as ``argument`` in a case-control study."""
     if fitted.label_count is None:
         raise ParameterError(
             f"{argument} must be None with scenario='case-control', where the share of labelled rows says "
             "nothing about the prior: fit with scenario='single-sample' if labelled rows are part of the "
             "sample."
         )
-    return fitted.label_count
 
 
 def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
@@ -214,44 +213,61 @@ def without_periods(X: Any, periods: Any) -> tuple[Any, Any]:
     table = nw.from_native(X, eager_only=True)
     if periods not in table.columns:
         raise DataError(f"periods must be a column of X, or one value per row, got {periods!r}.")
-    return table.drop(periods).to_native(), table[periods].to_list()
+    return table.drop(periods).to_native(), table[periods].to_native()
 
 
-def count_labels(labelled: BoolArray, periods: Any, label_delay: int) -> LabelCount:
+def plan_periods(periods: Any, labelled: BoolArray, label_delay: int) -> BacktestPlan | None:
+    """The periods in the order of time, and those that a backtest reads; None without periods."""
+    delay = check_integer("label_delay", label_delay, low=0)
+    if periods is None:
+        if delay:
+            raise ParameterError(f"label_delay must be 0 without periods, which it counts, got {delay}.")
+        return None
+    values = by_month(flat_values("periods", periods)).tolist()
+    if len(values) != len(labelled):
+        raise DataError(f"periods must have one value per row, {len(labelled)}, got {len(values)}.")
+    values = [None if is_missing_cell(value) or value in NULL_WORDS else value for value in values]
+    return plan_backtest(values, labelled, label_delay=delay)
+
+
+def count_labels(labelled: BoolArray, plan: BacktestPlan | None) -> LabelCount:
     """Labelled rows among all rows whose labels are complete."""
-    settled = np.ones(len(labelled), dtype=bool)
-    if periods is not None and label_delay:
-        plan = plan_backtest(_values(periods, len(labelled)), labelled, label_delay=label_delay)
-        settled = (plan.number >= 0) & (plan.number < plan.settled)
-    return LabelCount(float(labelled[settled].sum()), float(settled.sum()))
+    if plan is not None and plan.settled < len(plan.names):
+        labelled = labelled[(plan.number >= 0) & (plan.number < plan.settled)]
+    return LabelCount(float(labelled.sum()), float(len(labelled)))
 
 
 def run_backtest(
-    classifier: DRPUClassifier, X: Any, y: Any, periods: Any, *, label_delay: int
+    classifier: DRPUClassifier, X: Any, labelled: BoolArray, plan: BacktestPlan, **columns: Any
 ) -> Backtest | None:
     """The backtest over past periods, each read by a fit to the rows before it.
 
-    None, with a warning, if there are too few periods or labels.
+    ``columns`` are arguments of these fits with one value per row. None, with a warning, if there are too few
+    periods or labels.
     """
-    labelled, _ = read_labels(y, classifier.pos_label, warn=False)
-    check_integer("label_delay", label_delay, low=0)
-    plan = plan_backtest(_values(periods, len(labelled)), labelled, label_delay=label_delay)
     if plan.reason:
         _warn_of_backtest(plan.reason)
         return None
+    settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
+    columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
     work = []
     for t in plan.read:
-        before, now = (plan.number >= 0) & (plan.number < t), plan.number == t
-        rows = _rows(X, np.flatnonzero(before)), _rows(X, np.flatnonzero(now))
-        work.append((rows, (labelled[before], labelled[now]), str(plan.names[t])))
-    settings = clone(classifier).set_params(pos_label=None, n_jobs=None, verbose=0)
+        before, now = (
+            np.flatnonzero(at) for at in ((plan.number >= 0) & (plan.number < t), plan.number == t)
+        )
+        own = {name: values[before] for name, values in columns.items()}
+        one = clone(settings)
+        if not isinstance(one.prior, str) and not callable(one.prior):
+            # a prior that was given has moved like the labelled share, at a constant labelling rate
+            growth = labelled[before].mean() / labelled.mean()
+            one.prior = min(as_prior("prior", one.prior).value * growth, 1.0)
+        rows, labels = (_rows(X, before), _rows(X, now)), (labelled[before], labelled[now])
+        work.append((one, rows, labels, str(plan.names[t]), own))
     jobs = min(effective_n_jobs(classifier.n_jobs), len(work))
-    done = Parallel(n_jobs=jobs, return_as="generator")(
-        delayed(_read_period)(settings, *part) for part in work
-    )
+    done = Parallel(n_jobs=jobs, return_as="generator")(delayed(_read_period)(*part) for part in work)
     past = [period for period in progress(done, total=len(work)) if period is not None]
     if sum(period.used for period in past) < FEWEST_PERIODS:
-        _warn_of_backtest("fewer than two past periods have enough labels")
+        _warn_of_backtest("fewer than two past periods have enough labels to be read")
         return None
     late = late_periods(past)
     if late:
@@ -271,16 +287,20 @@ def _rows(X: Any, index: Any) -> Any:
 
 
 def _read_period(
-    settings: DRPUClassifier, rows: tuple[Any, Any], labelled: tuple[BoolArray, BoolArray], name: str
+    settings: DRPUClassifier,
+    rows: tuple[Any, Any],
+    labelled: tuple[BoolArray, BoolArray],
+    name: str,
+    columns: dict[str, Any],
 ) -> PastPeriod | None:
-    """One past period, read by a fit to the rows before it."""
-    before, now = labelled
-    if before.all() or not before.any():
-        return None
-    counts = [LabelCount(float(part.sum()), float(len(part))) for part in (now, before)]
+    """One past period, read by a fit to the rows before it; None if these cannot be fitted to."""
+    before, now = (LabelCount(float(part.sum()), float(len(part))) for part in labelled)
     with silent():  # nobody uses this fit for predictions
-        fitted = settings.fit(rows[0], before.astype(int), backtest=False).fitted_
-        return past_period(name, fitted, settings.count(rows[1]), (counts[0], counts[1]))
+        try:
+            fitted = settings.fit(rows[0], labelled[0].astype(int), **columns).fitted_
+        except DRPUError:  # such as rows that are all labelled, or have no weight
+            return None
+        return past_period(name, fitted, settings.count(rows[1]), (now, before))
 
 
 def past_period(
@@ -300,14 +320,6 @@ def past_period(
         shown.matched,
         min(now.labels, before.labels) >= FEWEST_LABELS,
     )
-
-
-def _values(periods: Any, n: int) -> list[Any]:
-    flat = as_numpy(periods)
-    values = flat.tolist() if hasattr(flat, "tolist") else list(flat)
-    if len(values) != n:
-        raise DataError(f"periods must have one value per row, {n}, got {len(values)}.")
-    return values
 
 
 def _warn_of_backtest(reason: str, *, advice: str = "", command: str = "") -> None:

@@ -36,6 +36,7 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
             values = values.to_list()  # pandas, polars and Arrow columns keep their missing values
         else:
             array = np.asarray(values)
+            array = array[:, 0] if array.shape[1:] == (1,) else array
             if array.ndim != 1:
                 raise LabelError(f"{name} must have one dimension, got shape {array.shape}.")
             values = array.tolist()
@@ -44,6 +45,14 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
         if isinstance(value, (list, dict, set, np.ndarray)):
             raise LabelError(f"{name} must hold one value for each row, got {value!r:.100}.")
     return found
+
+
+def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
+    """Labels of ``n`` rows, of any type."""
+    labels = np.array(listed(y, "y"), dtype=object)
+    if len(labels) != n:
+        raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
+    return labels
 
 
 def read_answers(
@@ -293,7 +302,7 @@ class Audit:
         audit : Audit
         """
         answers = tuple(listed(labels))
-        array = None if hasattr(rows, "columns") or hasattr(rows, "tocsr") else np.asarray(rows)
+        array = None if hasattr(rows, "columns") or hasattr(rows, "tocsr") else np.atleast_1d(rows)
         positions = array is not None and array.ndim == 1
         if positions:
             rows = check_positions("rows", rows, None)

@@ -28,7 +28,6 @@ from drpu.classifier.validation import Classes, check_rows
 from drpu.core.audit.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.core.audit.labelling import answer_weights, labelling_rates
 from drpu.core.audit.recalibration import (
-    MEMORY,
     TRAINED,
     DesignedSample,
     LogOddsMap,
@@ -217,12 +216,12 @@ def adapt_to_answers(
     warn_of_unfair_labels(fairness)
     # Answers about rows with other changes say nothing about the training prior.
     at = fitted.at_train_prior(train) if only_prior else fitted
-    found = None
+    found, at = None, replace(at, anchor=None)
     if not in_training:
         found, prior = _recalibrated(classifier, at, own, rows, seen, level=level, memory=memory)
         earlier = () if fitted.anchor is None else fitted.anchor.moved
         names = tuple(dict.fromkeys([*earlier, *(shift.name for shift in moved)]))
-        at = replace(at, anchor=Anchor(seen, prior, names))
+        at = replace(at, anchor=Anchor(seen, prior, found, names))
     findings = Findings(
         rows=seen.n,
         shift_test=test,
@@ -237,16 +236,6 @@ def adapt_to_answers(
     return classifier._adapted_at(
         prior, cost=cost, findings=replace(findings, evaluation=measured), fitted=at
     )
-
-
-def answered_prior(
-    classifier: RatioClassifier, X: Rows | ScoreTails, audit: Audit, level: float
-) -> PriorEstimate:
-    """The prior of rows from answers about them."""
-    rows, seen, parts, own = _parts_of(classifier, X, check_audit(audit))
-    if any(part.seen_in_training for part in own):
-        return audited_priors(parts, seen, classifier.fitted_, level=level)[1]
-    return _recalibrated(classifier, classifier.fitted_, own, rows, seen, level=level, memory=MEMORY)[1]
 
 
 def _parts_of(
@@ -312,7 +301,7 @@ class TrainingAnswers:
 def training_answers(audits: Any, classes: Classes, labelled: BoolArray) -> list[TrainingAnswers]:
     """The answers in ``audits``, as in ``fit``."""
     found = []
-    for one in [audits] if isinstance(audits, (Audit, tuple)) else audits:
+    for one in audits if isinstance(audits, list) else [audits]:
         other, audit = one if isinstance(one, tuple) else (None, one)
         for part in check_audit(audit).parts:
             found.append(_training_part(part, other, classes, labelled))

@@ -7,17 +7,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_real, check_weights
+from drpu._checks import (
+    check_choice,
+    check_fraction,
+    check_integer,
+    check_random_state,
+    check_real,
+    check_weights,
+)
 from drpu._samples import n_rows
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapting import adapt_to_counts, arrived_labels
-from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit
+from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, check_audit, labels_of
 from drpu.classifier.auditing import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import group_members, labels_of, priors_by_group, with_one_period
+from drpu.classifier.groups import group_members, priors_by_group, with_one_period
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, Record, Reduction, try_rows
 from drpu.core.audit.design import draw_rows, expected_width, make_strata
@@ -117,22 +123,23 @@ class RatioClassifier(RatioDecisions):
         """
         check_fraction("level", level)
         if audit is not None:
-            if sample_weight is not None:
+            given = {"sample_weight": sample_weight is not None, "y": y is not None}
+            given |= {"shift": shift != "auto", "label_delay": label_delay != 0}
+            for name in (name for name, there in given.items() if there):
                 raise ParameterError(
-                    "sample_weight must be None with an audit, whose design gives the weights."
-                )
-            if y is not None:
-                raise ParameterError(
-                    "y must be None with an audit: pass the labels that arrived, or the answers."
+                    f"{name} must be left out with an audit, whose answers are used instead."
                 )
             return adapt_to_answers(self, X, check_audit(audit), cost=cost, level=level, memory=memory)
+        if memory != MEMORY:
+            raise ParameterError("memory must be left out without an audit, whose answers it is about.")
         there = count_there(self, X, sample_weight)
         if there is not None:
             X, sample_weight = there, None
         elif sample_weight is None:
             X = with_one_period(self, X)
         seen = self._counted(X, sample_weight)
-        arrived = None if y is None else arrived_labels(self, y, round(seen.n), label_delay)
+        n = round(seen.n) if sample_weight is None else len(sample_weight)
+        arrived = arrived_labels(self, y, n, label_delay)
         prior = self.fitted_.prior_of(seen, level=level)
         return adapt_to_counts(self, seen, prior, cost=cost, shift=shift, arrived=arrived)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from drpu._checks import check_integer, check_real
 from drpu._typing import BoolArray, FloatArray, Rows
-from drpu.classifier.adapting import NOTHING_FOUND, Findings, moved_map
+from drpu.classifier.adapting import NOTHING_FOUND, Findings
 from drpu.classifier.budget import budget_threshold, share_for_precision, share_for_recall
 from drpu.classifier.explain import REST, Reasons, column_names, column_parts
 from drpu.classifier.fitted import FittedRatio, ScoredRows
@@ -147,7 +148,7 @@ class RatioDecisions(PUClassifier):
         budget, threshold = self.findings.budget, self.threshold_
         if budget is not None:
             return budget.log_ratio
-        broken = 0.0 if np.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
+        broken = 0.0 if math.isinf(threshold) else self.fitted_.tie_break  # broken ties stay negative
         return _finite_log(threshold) + broken
 
     def _flags(self, scores: FloatArray) -> BoolArray:
@@ -273,11 +274,9 @@ class RatioDecisions(PUClassifier):
     def at_prior(self, prior: float | PriorEstimate, *, cost: float | None = None) -> AdaptedClassifier:
         """Classifier for rows whose prior is known; there is no refit."""
         moved = as_prior("prior", prior)
-        current = self.findings.map
-        if current is not None:
-            current = moved_map(current, self.test_prior_.value, moved.value)
         if moved != self.test_prior_:
-            return self._adapted_at(moved, cost=cost, findings=Findings(map=current))
+            found = Findings(map=self.fitted_.map_at(moved.value))
+            return self._adapted_at(moved, cost=cost, findings=found)
         # the prior of the same rows, such as with another cost
         return self._adapted_at(moved, cost=cost, findings=self._same_rows())
 
@@ -438,5 +437,4 @@ class RatioDecisions(PUClassifier):
 
 def _finite_log(threshold: float) -> float:
     """Log of a threshold; finite if there is only one class, so that the ranking is kept."""
-    infinite = np.isinf(threshold)
-    return float(np.copysign(2 * LOG_LIMIT, threshold) if infinite else np.log(threshold))
+    return math.copysign(2 * LOG_LIMIT, threshold) if math.isinf(threshold) else float(np.log(threshold))

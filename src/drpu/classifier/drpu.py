@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
+from numbers import Integral
 from typing import Annotated, Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice
+from drpu._checks import check_choice, check_random_state
 from drpu._codec import NotKept, kept
 from drpu._progress import inform, part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, Rows
-from drpu.classifier.adapting import count_labels, run_backtest, without_periods
+from drpu.classifier.adapting import count_labels, plan_periods, run_backtest, without_periods
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.auditing import (
     TrainingAnswers,
@@ -183,9 +183,10 @@ class DRPUClassifier(RatioClassifier):
             of a labelled positive are found and treated as one group.
         periods : array-like of shape (n,), or str, optional
             The period of each row, a value that sorts by time, such as a month; or the name of its column in
-            a table, which is then no feature. Past periods are read by fits to the rows before them, and
-            the labelled shares show how well (``backtest_``). Later, ``adapt`` believes its readings as far
-            as they were right. Needs ``scenario="single-sample"`` and a constant labelling rate.
+            a table, which is then no feature. Dates are grouped by calendar month. Past periods are read by
+            fits to the rows before them, and the labelled shares show how well (``backtest_``). Later,
+            ``adapt`` believes its readings as far as they were right. Needs ``scenario="single-sample"`` and
+            a constant labelling rate.
         negative_label : label, optional
             A third label, of rows that are known to be negative; rows with a missing label are unlabeled. The
             negatives are part of the population in a single sample and come beside it in a case-control
@@ -220,10 +221,10 @@ class DRPUClassifier(RatioClassifier):
                 "rows shows how the prior moved only with scenario='single-sample' and rows in memory."
             )
         if isinstance(model, FrameLearner):
-            names = ("negative_label", "audits", "labelled_by", "propensity")
-            given = zip(names, (negative_label, audits, labelled_by, propensity), strict=True)
-            for name in (name for name, value in given if value is not None):
-                raise ParameterError(f"{name} must be None on a cluster: it needs the rows in memory.")
+            names = ("negative_label", "audits", "labelled_by", "propensity", "label_delay")
+            given = (negative_label, audits, labelled_by, propensity, label_delay or None)
+            for name in (name for name, value in zip(names, given, strict=True) if value is not None):
+                raise ParameterError(f"{name} must be left out on a cluster: it needs the rows in memory.")
             if groups is not None:
                 raise ParameterError(
                     f"groups must be None with {type(model).__name__}: give it key, the name of a column "
@@ -242,6 +243,7 @@ class DRPUClassifier(RatioClassifier):
             sample_weight = self._weigh(X, labelled, answers, labelled_by, propensity, sample_weight)
         pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
         labelled, _ = read_labels(y, self.pos_label, warn=False)
+        plan = plan_periods(periods, labelled, label_delay)
         fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
         known = known_rows(
@@ -249,15 +251,15 @@ class DRPUClassifier(RatioClassifier):
         )
         if known is not None and negative is not None and self.scenario == "case-control":
             pair, known = beside(pair, known, negative[~labelled])
-        past, reads = None, periods is not None and backtest and self.scenario == "single-sample"
+        past, reads = None, plan is not None and backtest
         with progress_bar("fit", show=self.verbose > 0):
             with part(1 - BACKTEST_SHARE if reads else 1):
                 self._fit(model, pair, classes if both is None else both, known, prior)
-            if reads:
+            if plan is not None and reads:
                 with part(BACKTEST_SHARE):
-                    past = run_backtest(self, X, y, periods, label_delay=label_delay)
+                    past = run_backtest(self, X, labelled, plan, sample_weight=sample_weight, groups=groups)
         if self.scenario == "single-sample":
-            counted = count_labels(labelled, periods, label_delay)
+            counted = count_labels(labelled, plan)
             self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column)
         return self
 
@@ -453,6 +455,10 @@ class DRPUClassifier(RatioClassifier):
             check_prior_parameter("prior", self.prior)
         if not isinstance(self.calibrate, (bool, np.bool_)):
             raise ParameterError(f"calibrate must be True or False, got {self.calibrate!r}.")
+        if self.n_jobs is not None and (not isinstance(self.n_jobs, Integral) or self.n_jobs == 0):
+            raise ParameterError(f"n_jobs must be None, a number of processes or -1, got {self.n_jobs!r}.")
+        if not isinstance(self.verbose, Integral):
+            raise ParameterError(f"verbose must be an integer, got {self.verbose!r}.")
 
     def _resolve_prior(
         self, tails: ScoreTails, fraction: float, pair: SamplePair | None, rng: np.random.RandomState

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_fraction
+from drpu._checks import check_fraction, check_random_state
 from drpu._progress import progress_bar
 from drpu._samples import Sample, SamplePair, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from scipy.special import logit
 
 from drpu._codec import Items, NotKept, Number, Text, Whole, kept
 from drpu._samples import n_rows, take_rows
@@ -15,11 +16,12 @@ from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
+from drpu.core.audit.recalibration import LogOddsMap
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import Decision
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
-from drpu.core.reduction import Coarsening, coarsen
+from drpu.core.reduction import Coarsening, coarsen, coarsen_like
 from drpu.core.shift.columns import ColumnProfile, ColumnShift, count_columns, moved_columns
 from drpu.core.shift.periods import Backtest, LabelCount, mean_probability
 from drpu.core.tails import KeptTails, ScoreTails
@@ -62,6 +64,7 @@ _CHUNK = 1 << 16
 FOLD_OFFSETS = 0.15 * np.array([-1.2816, -0.5244, 0.0, 0.5244, 1.2816])
 AVERAGE_OFFSETS = FOLD_OFFSETS * 7 / 15  # the same for models whose ratios are averaged for a label
 NO_OFFSET = np.zeros(1)
+NEAREST = 1e-9  # priors of a map are kept this far from 0 and 1
 TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too small to change a decision
 
 
@@ -70,12 +73,14 @@ TIE_BREAK = 1e-9  # multiple of the score that is added to the log-ratio; too sm
 class Anchor:
     """Rows whose prior is known from answers, and their counts.
 
-    ``moved`` names the columns that had moved since training: how positives are distributed in them now is
-    not known, so later rows are not compared by them.
+    ``map`` is that of the trained log-odds which the answers gave. ``moved`` names the columns that had moved
+    since training: how positives are distributed in them now is not known, so later rows are not compared
+    by them.
     """
 
     tails: KeptTails
     prior: PriorEstimate
+    map: LogOddsMap
     moved: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -232,6 +237,13 @@ class FittedRatio:
             prior = prior_from_tails(self.tails, labelled_share=share or None, warn=False)
         return with_labelled(prior, share)
 
+    def map_at(self, prior: float) -> LogOddsMap | None:
+        """The map of answers, moved by as much as the log-odds of the prior; None if there are none."""
+        if self.anchor is None:
+            return None
+        after, before = logit(np.clip([prior, self.anchor.prior.value], NEAREST, 1 - NEAREST))
+        return replace(self.anchor.map, intercept=self.anchor.map.intercept + float(after - before))
+
     @property
     def reference(self) -> ScoreTails:
         """The counts that new rows are compared with: of audited rows, or of the unlabeled training rows."""
@@ -319,16 +331,21 @@ class FittedRatio:
 
     def reduced(self, reduction: Reduction) -> FittedRatio:
         """The same with fewer values of the training rows."""
-        fitted = self if reduction.column_profiles else replace(self, columns=())
+        fitted, anchor = self, self.anchor
+        if not reduction.column_profiles:
+            fitted = replace(self, columns=())
+            anchor = anchor and replace(anchor, tails=anchor.tails.without_columns())
         if reduction.levels is None:
-            return fitted
+            return replace(fitted, anchor=anchor)
         if self.coarsening is not None:
             raise ParameterError(
                 "levels must be None for a classifier that was saved with levels before: its counts are "
                 "reduced already."
             )
         tails, coarsening = coarsen(self.tails, reduction.levels)
-        return replace(fitted, tails=tails, coarsening=coarsening).at_train_prior(self.train_prior)
+        anchor = anchor and replace(anchor, tails=coarsen_like(anchor.tails, tails))
+        fitted = replace(fitted, tails=tails, coarsening=coarsening, anchor=anchor)
+        return fitted.at_train_prior(self.train_prior)
 
     def facts(self) -> dict[str, Any]:
         """What it keeps of the training rows."""

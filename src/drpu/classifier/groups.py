@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-import sys
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import numpy as np
 
-from drpu._arrays import as_numpy
 from drpu._typing import IntArray
-from drpu.classifier.adapting import adapt_to_counts, arrived_labels, moved_map, read_counts, sampling_error
-from drpu.classifier.audit import Audit, listed
-from drpu.classifier.auditing import answered_prior
+from drpu.classifier.adapting import adapt_to_counts, arrived_labels, sampling_error
+from drpu.classifier.audit import Audit, check_audit, labels_of
+from drpu.classifier.auditing import adapt_to_answers
 from drpu.classifier.budget import budget_depth
 from drpu.classifier.fitted import ScoredRows, score_once
+from drpu.core.audit.recalibration import MEMORY
 from drpu.core.prior.groups import GroupPrior, GroupPriors, GroupReading, joint_level, shrink, with_answers
 from drpu.exceptions import (
     DataError,
@@ -34,7 +32,7 @@ from drpu.exceptions import (
     warn,
 )
 from drpu.tables.frames import is_frame, read_frame
-from drpu.tables.values import is_missing
+from drpu.tables.values import by_month, flat_values, is_missing
 
 if TYPE_CHECKING:
     from drpu.classifier.adapted import AdaptedClassifier
@@ -63,28 +61,28 @@ def priors_by_group(
     fitted, each = classifier.fitted_, joint_level(level, len(names))
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     labels = None if y is None else labels_of(y, len(member))
+
+    def read(rows: ScoredRows, own: Any, level: float) -> tuple[AdaptedClassifier, float]:
+        arrived = arrived_labels(classifier, own, len(rows), label_delay)
+        counts, prior = rows.counts, fitted.prior_of(rows.counts, level=level)
+        there = adapt_to_counts(classifier, counts, prior, cost=cost, shift=shift, arrived=arrived)
+        return there, 0.0 if shift == "none" else sampling_error(fitted, counts, there, arrived)
+
     adapted, caught, readings = [], [], []
     for k, (name, part) in enumerate(zip(names, parts, strict=True)):
-        own = None
-        if labels is not None:
-            own = arrived_labels(classifier, labels[member == k].tolist(), len(part), label_delay)
         with heard() as said:
-            prior = fitted.prior_of(part.counts, level=each)
-            there = adapt_to_counts(classifier, part.counts, prior, cost=cost, shift=shift, arrived=own)
+            there, error = read(part, None if labels is None else labels[member == k], each)
         adapted.append(there)
         caught.append(said)
         p_value = math.nan if there.shift_test_ is None else there.shift_test_.p_value
-        error = sampling_error(fitted, part.counts, there, own)
         readings.append(GroupReading(name, len(part), there.prior_, error, p_value, there.shift_))
-    decision = read_counts(fitted, scored.counts, fitted.prior_of(scored.counts, level=level))[2]
-    found = shrink(readings, decision.prior, level)
-    if audit:
-        answered = {
-            name: answered_prior(classifier, parts[names.index(name)], own, each)
-            for name, own in audit.items()
-        }
-        found = with_answers(found, answered)
-    caught = [[] if group.shift == "answers" else said for group, said in zip(found, caught, strict=True)]
+    with silent():
+        found = shrink(readings, read(scored, labels, level)[0].prior_, level)
+        for name, answers in (audit or {}).items():
+            k, own = names.index(name), check_audit(answers)
+            there = adapt_to_answers(classifier, parts[k], own, cost=cost, level=each, memory=MEMORY)
+            adapted[k], caught[k] = there, []
+    found = with_answers(found, {name: adapted[names.index(name)].prior_ for name in audit or ()})
     warn_by_group(dict(zip(names, caught, strict=True)))
     groups = [
         replace(_decided(group, there, part, budget), warnings=tuple(warning.code for warning in said))
@@ -98,10 +96,8 @@ def _decided(
 ) -> GroupPrior:
     """The group with the classifier for it, at the prior that all groups together gave."""
     found = adapted.findings
-    if group.shift == "answers":
-        found = replace(found, shift="answers", labels_at=None)
-    if found.map is not None and found.shift != "other":
-        found = replace(found, map=moved_map(found.map, adapted.prior_.value, group.prior.value))
+    if found.map is not None and found.shift == "prior":
+        found = replace(found, map=adapted.fitted_.map_at(group.prior.value))
     there = adapted._adapted_at(group.prior, findings=found)
     if budget is not None:
         there = there.at_budget(**budget_depth(budget, len(rows)), of=rows)
@@ -149,7 +145,7 @@ def _differing(found: GroupPriors, by: str) -> MixedPeriodsWarning:
 
 def outputs_by(found: GroupPriors, scored: ScoredRows, by: Any) -> dict[str, np.ndarray[Any, Any]]:
     """``outputs`` of all rows, each by the classifier of its group."""
-    member = _distinct(_flat("by", by))[1]
+    member = _distinct(flat_values("by", by))[1]
     whole: dict[str, np.ndarray[Any, Any]] = {}
     for k, group in enumerate(found):
         at = np.flatnonzero(member == k)
@@ -190,56 +186,27 @@ def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray
     return names, member, scored
 
 
-def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
-    """Labels of ``n`` rows, of any type."""
-    labels = np.array(listed(y, "y"), dtype=object)
-    if len(labels) != n:
-        raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
-    return labels
-
-
 def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """One value per row, and the rows without the column ``by`` if it was not a column of training."""
     if not isinstance(by, str):
-        values = _flat("by", by)
+        values = flat_values("by", by)
         return values, X
     table = nw.from_native(X, eager_only=True, pass_through=True)
     names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:
         shown = ", ".join(names[:12]) or "no names"
         raise DataError(f"by must be a column of X, or one value per row, got {by!r}; X has {shown}.")
-    values = _flat("by", table[by].to_native())
+    values = flat_values("by", table[by].to_native())
     if by in list(getattr(classifier, "feature_names_in_", names)):
         return values, X
     return values, table.drop(by).to_native()
-
-
-def _flat(name: str, values: Any) -> np.ndarray[Any, Any]:
-    """One value per row; dates with a time zone are those of the clocks in that zone."""
-    arrow = sys.modules.get("pyarrow")
-    if arrow is not None and isinstance(values, arrow.Array):
-        values = arrow.chunked_array([values])
-    series = nw.from_native(values, series_only=True, pass_through=True)
-    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone:
-        values = series.dt.replace_time_zone(None).to_native()
-    flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
-    if flat.ndim != 1:
-        raise DataTypeError(f"{name} must have one dimension, one value per row, got shape {flat.shape}.")
-    return flat
 
 
 def _distinct(values: np.ndarray[Any, Any]) -> tuple[list[Any], np.ndarray[Any, Any]]:
     """The groups in order, and the group of each row; dates are grouped by calendar month."""
     if len(values) == 0:
         raise DataError("X must hold at least one row, got none.")
-    if values.dtype.kind == "M":
-        months = values.astype("datetime64[M]")
-        values = months.astype(str).astype(object)
-        values[np.isnat(months)] = None
-    elif values.dtype == object:
-        dates = [isinstance(value, dt.date) and not is_missing(value) for value in values.tolist()]
-        pairs = zip(values.tolist(), dates, strict=True)
-        values = np.array([value.strftime("%Y-%m") if date else value for value, date in pairs], dtype=object)
+    values = by_month(values)
     if values.dtype == object and not all(isinstance(value, Hashable) for value in values):
         raise DataTypeError("by must hold names, numbers or dates, got values that cannot be compared.")
     if (values.dtype.kind == "f" and np.isnan(values).any()) or values.dtype == object:

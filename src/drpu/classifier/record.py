@@ -18,17 +18,16 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
-from drpu._checks import check_choice, check_integer
+from drpu._checks import check_choice, check_integer, check_weights
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
-from drpu.classifier.audit import labelled_flags, listed
+from drpu.classifier.audit import labelled_flags
 from drpu.core.decision import KeptCosts
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
-from drpu.tables.values import is_missing
 
 MOST_VALUES = 1_000_000  # most values of an artificial row; longer rows are not made
 
@@ -156,11 +155,12 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
-        rest, positive = self.classes_
-        if not is_missing(rest) and not any(map(is_missing, listed(y, "y"))):
-            return float(super().score(X, y, sample_weight))
-        right = (self.predict(X) == positive) == labelled_flags(y, self.classes_)
-        return float(np.average(right, weights=sample_weight))
+        positive, found = labelled_flags(y, self.classes_), self.predict(X) == self.classes_[1]
+        if len(positive) != len(found):
+            sizes = f"{len(found)} and {len(positive)}"
+            raise DataError(f"X and y must have the same number of rows, got {sizes}.")
+        weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, len(found))
+        return float(np.average(positive == found, weights=weight))
 
 
 @kept("columns")

@@ -13,7 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import LARGEST, check_size, check_weights, one_line, refuse_mask, unit_weights
+from drpu._checks import (
+    LARGEST,
+    check_numbers,
+    check_size,
+    check_weights,
+    one_line,
+    refuse_mask,
+    unit_weights,
+)
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
@@ -21,6 +29,7 @@ from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
     DataTypeError,
+    FewNegativesWarning,
     LabelError,
     MissingValuesError,
     MorePositivesWarning,
@@ -49,13 +58,15 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
     gaps = missing(labels)
     if gaps.any():
         return ~gaps, _classes_with_gaps(labels[~gaps], pos_label, _declared(y))
+    if labels.dtype == object and all(isinstance(label, (int, float, np.number)) for label in labels):
+        labels = np.array(labels.tolist())  # numbers in a column of objects
     if labels.dtype.kind == "f" and np.isinf(labels).any():
         raise LabelError("y must not hold infinite values: a label is a name, not a size.")
     try:
         check_classification_targets(labels)
         values = np.unique(labels)
     except (TypeError, ValueError) as error:
-        raise LabelError(str(error)) from error
+        raise LabelError(f"y must hold two labels of one type: {one_line(error)}") from error
     if len(values) != 2:
         raise LabelError(_wrong_number_of_labels(values))
     if pos_label is not None and pos_label not in values:
@@ -86,7 +97,7 @@ def _flat(y: Any) -> np.ndarray[Any, Any]:
     try:
         labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=True)
     except ValueError as error:
-        raise LabelError(str(error)) from error
+        raise LabelError(one_line(error)) from error
     if len(labels) == 0:
         raise LabelError("y must hold at least one label, got none.")
     return labels
@@ -157,7 +168,7 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
     if len(values) == 1:
         return (
             f"y must hold two labels, got one class only: {shown}. Labelled positives and unlabeled rows "
-            "are both needed; fit_pu(positive, unlabeled) accepts them as separate samples."
+            "are both needed; they may be two tables (fit_pu, or --unlabeled on the command line)."
         )
     return (
         f"Only binary classification is supported: y must hold two labels, got {len(values)}: {shown}. "
@@ -351,10 +362,11 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
             ensure_all_finite="allow-nan" if model.accepts_nan else True,
             allow_nd=model.accepts_nd,
         )
-    except TypeError as error:
-        raise DataTypeError(one_line(error)) from error
-    except (ValueError, OverflowError) as error:
-        raise DataError(one_line(error)) from error
+    except (TypeError, ValueError, OverflowError) as error:
+        text = one_line(error)
+        if any(words in text for words in ("could not convert", "argument must be", "Cannot cast")):
+            text += f". An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
+        raise (DataTypeError if isinstance(error, TypeError) else DataError)(text) from error
     check_size(name, X)
     return without_repeats(X) if table is None else table.transform_array(X)
 
@@ -490,6 +502,9 @@ def split_negatives(
     gaps = missing(labels)
     known = ~gaps & np.array([bool(label == negative_label) for label in labels.tolist()])
     if not known.any():
+        shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
+        text = f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
+        warn(FewNegativesWarning(text))
         return y, None, None
     if not gaps.any():
         rest = read_labels(labels[~known], pos_label, warn=False)[1][0]
@@ -503,7 +518,7 @@ def split_negatives(
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    names: list[Any] = [columns] if isinstance(columns, (str, int)) else list(columns)
+    names: list[Any] = list(columns) if np.ndim(columns) else [columns]
     if is_frame(X):
         table = nw.from_native(X, eager_only=True)
         absent = [name for name in names if name not in table.columns]
@@ -530,7 +545,7 @@ def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float])
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:
     """Weights of all rows in which labelled rows represent all positives."""
     n = len(labelled)
-    chance = np.asarray(as_numpy(propensity), dtype=np.float64)
+    chance = check_numbers("propensity", propensity)
     if chance.shape != (n,):
         raise DataError(f"propensity must have one value per row, {n}, got shape {chance.shape}.")
     if not ((chance[labelled] > 0) & (chance[labelled] <= 1)).all():

@@ -189,18 +189,19 @@ class Answers:
     ] = None
     audit_label: Annotated[str, typer.Option(help="Column of that file with the answers.")] = "drpu_label"
 
-    def read(self, classifier: Any, X: Any, reading: Reading, by: Any = None, *, either: bool = False) -> Any:
+    def read(self, classifier: Any, X: Any, by: Any = None, *, either: bool = False) -> Any:
         """The audit in the filled-in file, or that of each group, if a file was given.
 
         With ``either``, a file without groups is read as one audit.
         """
         from drpu.classifier.audit import GROUP
         from drpu.classifier.audit_file import audit_from_columns
+        from drpu.cli.tables import read_own
 
         if self.audit is None:
             return None
-        loaded = reading.read(self.audit)
         with about(self.audit):
+            loaded = read_own(self.audit)
             if loaded.table is None:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
@@ -221,7 +222,9 @@ class Reading:
     encoding: Annotated[
         str | None, option(help="Encoding of text files, such as latin-1 or utf-16. UTF-8 if left out.")
     ] = None
-    decimal: Annotated[str, typer.Option(help="Decimal mark of text files: . or ,")] = "."
+    decimal: Annotated[str | None, option(help="Decimal mark of text files: . or , A point if left out.")] = (
+        None
+    )
 
     def read(self, path: str, classifier: Any = None) -> Loaded:
         """The content of a file; columns that ``classifier`` learnt as texts stay texts."""
@@ -229,6 +232,12 @@ class Reading:
 
         texts = getattr(getattr(classifier, "table_", None), "text_columns", ())
         return read(path, TextFormat(self.sep, self.encoding, self.decimal), texts)
+
+    @property
+    def words(self) -> list[str]:
+        """The options that say how text files are read, for another command."""
+        form = {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
+        return [word for option, value in form.items() if value is not None for word in (option, value)]
 
     def training_rows(
         self, loaded: Loaded, weight: str | None, *, without: str | None = None

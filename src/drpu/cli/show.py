@@ -194,7 +194,7 @@ def message_of(error: BaseException) -> str:
     if not isinstance(error, (DRPUError, OSError)):
         return f"{type(error).__name__}: {text} (run again with --traceback and report it)"
     name = getattr(error, "about", None)
-    return text if name is None else f"{name}: {text}"
+    return text if name is None or text.lstrip("'").startswith(name) else f"{name}: {text}"
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sys
 import zlib
 from collections import Counter
@@ -18,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from drpu._checks import LARGEST
 from drpu._optional import require
 from drpu._output import check_output, output_file
 from drpu.cli.options import names
@@ -38,6 +40,7 @@ _MARKS = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _SEPARATORS = {";": "';'", "\t": "tab", "|": "'|'"}
 _WORDS = {"tab": "\t", "\\t": "\t", "comma": ",", "semicolon": ";", "space": " "}
 _LARGEST_BLOCK = 2**31 - 2  # bytes
+_COMMA, _THOUSANDS = r"^[+-]?[0-9]+,[0-9]+$", r"^[+-]?[0-9]{1,3}(,[0-9]{3})+$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +49,12 @@ class TextFormat:
 
     sep: str | None = None
     encoding: str | None = None
-    decimal: str = "."
+    decimal: str | None = None
 
     def __post_init__(self) -> None:
         if self.sep is not None and len(self.separator) != 1:
             raise ParameterError(f"--sep must be one character, or tab, got {self.sep!r}.")
-        if self.decimal not in (".", ",") or self.decimal == self.sep:
+        if self.decimal not in (None, ".", ",") or (self.decimal == self.sep and self.sep):
             raise ParameterError(
                 f"--decimal must be . or , and differ from --sep, got {self.decimal!r} and {self.sep!r}."
             )
@@ -95,6 +98,8 @@ def _read_text(path: str, ending: str, form: TextFormat, texts: Sequence[str]) -
         raise _unreadable(path, name, ending, form, error) from error
     if is_csv and table.num_columns == 1 and form.sep is None:
         _check_separator(table.column_names[0], name)
+    if is_csv and form.decimal is None:
+        _check_decimals(pa, table, name, texts)
     return table
 
 
@@ -116,8 +121,8 @@ def _source(pa: Any, path: str, name: str, ending: str, form: TextFormat) -> Any
 def _check_start(start: bytes, name: str) -> None:
     """Raise if the first bytes are not UTF-8 text, and name the encoding that they seem to have."""
     mark = _MARKS.get(start[:2])
-    if mark is None and b"\0" in start:
-        mark = "utf-16-le" if start[1:2] == b"\0" else "utf-16-be"
+    for mark_, zeros in (("utf-16-le", start[1::2]), ("utf-16-be", start[::2])):
+        mark = mark_ if mark is None and zeros.count(0) > len(zeros) / 2 else mark
     if mark is not None:
         raise DataError(f"{name} looks like {mark.upper()}, not UTF-8: read it with --encoding {mark}.")
 
@@ -129,7 +134,7 @@ def _csv(pa: Any, source: Any, ending: str, form: TextFormat, known_texts: Seque
     parse = csv.ParseOptions(delimiter=form.separator or ("\t" if ending == ".tsv" else ","))
     known = dict.fromkeys(known_texts, pa.string())
     guess: dict[str, Any] = {
-        "decimal_point": form.decimal,
+        "decimal_point": form.decimal or ".",
         "column_types": known,
         "null_values": ["", *NULL_WORDS],
     }
@@ -179,6 +184,22 @@ def _check_separator(header: str, name: str) -> None:
         raise DataError(f"{name} seems to be separated by {shown}: read it with --sep {shown}.")
 
 
+def _check_decimals(pa: Any, table: Any, name: str, texts: Sequence[str]) -> None:
+    """Raise if all texts of a column, such as 43,44, look like numbers with decimal commas."""
+    compute = require("pyarrow.compute", extra="cli", for_="reading CSV")
+    gaps = pa.array(["", *NULL_WORDS, None], pa.string())
+    for field, column in zip(table.schema, table.columns, strict=True):
+        if not pa.types.is_string(field.type) or field.name in texts:
+            continue
+        values = column.filter(compute.invert(compute.is_in(column, gaps)))
+        commas, thousands = (compute.match_substring_regex(values, rule) for rule in (_COMMA, _THOUSANDS))
+        if len(values) and compute.all(commas).as_py() and not compute.all(thousands).as_py():
+            raise DataError(
+                f"{name}: the numbers of {field.name!r} seem to have decimal commas, as in {values[0]}: read "
+                "the file with --decimal , (or with --decimal . if they are texts)."
+            )
+
+
 @dataclass(frozen=True, slots=True)
 class Loaded:
     """The content of a file: a table with named columns, or named arrays."""
@@ -199,11 +220,11 @@ class Loaded:
             return self.arrays[name]
         return _flat(self.table.column(name), gaps=ending_of(self.path) in SEPARATED or self.path == PIPE)
 
-    def columns(self, prefix: str) -> dict[str, Any]:
-        """The columns whose names begin with ``prefix``, without it."""
-        return {
-            name.removeprefix(prefix): self.column(name) for name in self.names if name.startswith(prefix)
-        }
+    def suspects(self) -> dict[str, Any]:
+        """The columns that drpu suspects wrote."""
+        self.check_names(["drpu_row", "drpu_suspicion"])
+        found = [name for name in self.names if name.startswith("drpu_")]
+        return {name.removeprefix("drpu_"): self.column(name) for name in found}
 
     def numbers(self, name: str, meaning: str) -> Any:
         """One column of numbers."""
@@ -253,10 +274,10 @@ class Loaded:
                 f"{self.path}: these columns hold neither numbers, texts nor dates: {shown}. Leave them out "
                 f"with --drop {','.join(refused)}."
             )
-        endless = [name for name in names if _any_infinite(pa, self.table.column(name))]
+        endless = [name for name in names if _any_too_large(pa, self.table.column(name))]
         if endless:
             raise DataError(
-                f"{self.path}: columns with infinite numbers, or numbers too large for float64: "
+                f"{self.path}: columns with infinite or too large numbers, above {LARGEST:g}: "
                 f"{', '.join(map(repr, endless[:12]))}. Correct them, or leave them out with "
                 f"--drop {','.join(endless)}."
             )
@@ -314,6 +335,19 @@ def read(path: str, form: TextFormat | None = None, texts: Sequence[str] = ()) -
         raise DataError(f"{path} cannot be read: {error}") from error
 
 
+def read_own(path: str) -> Loaded:
+    """The content of a file that drpu wrote: UTF-8 with commas, unless a spreadsheet saved it otherwise."""
+    is_text = path.lower().endswith(SEPARATED) and Path(path).is_file()
+    content = Path(path).read_bytes() if is_text else b""
+    encoding = _MARKS.get(content[:2])
+    try:
+        text = content.decode(encoding or "utf-8")
+    except UnicodeDecodeError:
+        encoding, text = "latin-1", content.decode("latin-1")
+    found = re.search(r'drpu_row"?([,;|\t])|([,;|\t])"?drpu_row', text)
+    return read(path, TextFormat(found and (found[1] or found[2]), encoding, "."))
+
+
 def _read_columnar(path: str, ending: str) -> Any:
     if ending in ARROW:
         return require("pyarrow.feather", extra="cli", for_="reading Arrow").read_table(
@@ -363,11 +397,11 @@ def _usable(pa: Any, kind: Any) -> bool:
     return any(test(kind) for test in tests)
 
 
-def _any_infinite(pa: Any, column: Any) -> bool:
+def _any_too_large(pa: Any, column: Any) -> bool:
     if not pa.types.is_floating(column.type):
         return False
     compute = require("pyarrow.compute", extra="cli", for_="reading tables")
-    return bool(compute.any(compute.is_inf(column)).as_py())
+    return bool(compute.any(compute.greater(compute.abs(column), LARGEST)).as_py())
 
 
 def _flat(column: Any, *, gaps: bool) -> Any:

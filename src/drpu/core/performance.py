@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -39,7 +40,7 @@ class FoldRates:
     cells: list[int]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class FoldedCounts:
     """Counts in folds, and the ratios calibrated on the other folds.
 
@@ -50,17 +51,23 @@ class FoldedCounts:
     unlabeled: IntArray
     ratios: FloatArray  # ratio at each level by the calibration on all folds but one; each line ascends
 
+    @cached_property
+    def _above(self) -> tuple[IntArray, FloatArray]:
+        """In a cell or above it: rows of each fold, and the share of the rows of all other folds.
+
+        Both have the shape (2, folds, cells + 1): positive and unlabeled rows.
+        """
+        counts = np.stack([self.positive, self.unlabeled])
+        above = np.pad(counts[..., ::-1].cumsum(axis=2)[..., ::-1], ((0, 0), (0, 0), (0, 1)))
+        others = above.sum(axis=1, keepdims=True) - above
+        return above, others / others[..., :1]
+
     def rates(self, ratio: float) -> FoldRates:
         """Rates of the threshold ``ratio`` on the part of the counts that was not used to make it."""
-        positive, unlabeled = self.positive.sum(axis=0), self.unlabeled.sum(axis=0)
-        outside, inside, cells = np.zeros(2), np.zeros(2), []
-        for p, u, ratios in zip(self.positive, self.unlabeled, self.ratios, strict=True):
-            cell = int(np.searchsorted(ratios, ratio, side="right")) + 1
-            outside += p[cell:].sum(), u[cell:].sum()
-            inside += _above_in_folds(positive - p, cell), _above_in_folds(unlabeled - u, cell)
-            cells.append(cell)
-        outside /= positive.sum(), unlabeled.sum()
-        inside /= len(cells)
+        cells = [int(np.searchsorted(ratios, ratio, side="right")) + 1 for ratios in self.ratios]
+        above, shares = self._above
+        outside = above[:, range(len(cells)), cells].sum(axis=1) / above[..., 0].sum(axis=1)
+        inside = shares[:, range(len(cells)), cells].sum(axis=1) / len(cells)
         recall, flagged = zip(outside.tolist(), inside.tolist(), strict=True)
         return FoldRates(recall, flagged, cells)
 
@@ -89,11 +96,6 @@ def fold_counts(
         np.array([u for _, u in dealt]),
         np.maximum.accumulate(np.array(ratios), axis=1),
     )
-
-
-def _above_in_folds(counts: IntArray, cell: int) -> float:
-    """Share of the counts in ``cell`` or above it."""
-    return float(counts[cell:].sum() / counts.sum())
 
 
 def _whole(counts: IntArray | FloatArray, n: float) -> IntArray:
@@ -181,7 +183,7 @@ class PreparedCounts:
 
     reference: ScoreTails
     prior: float  # prior of the unlabeled training rows
-    curve: tuple[FloatArray, FloatArray]  # recalls and false-positive rates of a smooth curve
+    curve: tuple[FloatArray, FloatArray]  # recalls of a smooth curve, and its false-positive rates over them
     folds: FoldedCounts | None = None
 
     @classmethod
@@ -196,14 +198,13 @@ class PreparedCounts:
         folded = labelled_fraction is not None and min(reference.n_positive, reference.n) >= 2
         folds = fold_counts(reference, prior, labelled_fraction or 0.0, offsets) if folded else None
         known = min(max(prior, 1e-3), 1 - 1e-3)
-        curve = noisy_curve(fit_plateau(reference, known), known, score_error(reference))
+        recall, wrong = noisy_curve(fit_plateau(reference, known), known, score_error(reference))
+        curve = recall, np.minimum(wrong / np.maximum(recall, 1e-300), 1.0)
         return cls(reference, prior, curve, folds)
 
     def wrong_at(self, recall: float) -> float:
         """False-positive rate of the curve at a recall; proportional to it where the curve starts."""
-        found, wrong = self.curve
-        share = np.interp(recall, found, np.minimum(wrong / np.maximum(found, 1e-300), 1.0))
-        return max(float(share) * recall, 1e-9)
+        return max(float(np.interp(recall, *self.curve)) * recall, 1e-9)
 
 
 def expect(

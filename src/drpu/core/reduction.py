@@ -50,17 +50,23 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> tuple[ScoreTails, Coarsenin
     most = check_integer("levels", levels, low=2)
     first = _tie_starts(tails.levels)
     chosen = first[_quantile_starts(tails, first, most)]
-    cells = np.concatenate(([0], chosen + 1))
-    record = replace(
-        tails.record(),
-        positive_counts=np.add.reduceat(tails.positive_counts, cells),
-        counts=np.add.reduceat(tails.counts, cells),
-        levels=_moved_down(tails.levels, chosen),
-    )
+    found = _over(tails, chosen, _moved_down(tails.levels, chosen))
     below = chosen[np.searchsorted(chosen, np.arange(len(tails.levels)), side="right") - 1]
     error = _largest_drop(tails.survival, below) if tails.counts.any() else 0.0
     drop = _largest_drop(tails.positive_survival, below)
-    return record.tails(), Coarsening(len(record.levels), drop, error)
+    return found, Coarsening(len(found.levels), drop, error)
+
+
+def coarsen_like(tails: ScoreTails, kept: ScoreTails) -> ScoreTails:
+    """Tails over the levels of ``kept``, to which exact tails over the same positives were reduced."""
+    return _over(tails, np.searchsorted(tails.levels, kept.levels), kept.levels)
+
+
+def _over(tails: ScoreTails, chosen: IntArray, levels: FloatArray) -> ScoreTails:
+    """Tails over new levels, each of which lies in the gap below the chosen one."""
+    cells = np.concatenate(([0], chosen + 1))
+    positive, counts = (np.add.reduceat(part, cells) for part in (tails.positive_counts, tails.counts))
+    return replace(tails.record(), positive_counts=positive, counts=counts, levels=levels).tails()
 
 
 def _tie_starts(levels: FloatArray) -> IntArray:

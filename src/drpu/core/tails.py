@@ -182,18 +182,15 @@ class ScoreTails:
     ) -> None:
         scores = check_scores("positive_scores", positive_scores)
         self.copies = check_integer("copies", copies, low=1)
-        self.levels, cell = np.unique(scores, return_inverse=True)
+        w = np.ones(len(scores)) if weight is None else check_weights("weight", weight, len(scores))
+        there = w > 0  # a score without weight is no level
+        w, groups = w[there], None if groups is None else groups[there]
+        self.levels, cell = np.unique(scores[there], return_inverse=True)
         size = len(self.levels) + 1
-        if weight is None:
-            self.positive_counts = np.bincount(cell + 1, minlength=size).astype(np.int64)
-            self.n_positive = float(len(scores))
-        else:
-            w = check_weights("weight", weight, len(scores))
-            self.positive_counts = np.bincount(cell + 1, weights=w, minlength=size)
-            self.n_positive = effective_size(w.sum(), (w * w).sum())
-        if groups is not None:
-            w = np.ones(len(scores)) if weight is None else np.asarray(weight, dtype=np.float64)
-            self.n_positive = effective_size(w.sum(), group_squares(w, groups))
+        counts = np.bincount(cell + 1, weights=w, minlength=size)
+        self.positive_counts = counts.astype(np.int64) if weight is None else counts
+        squares = float(w @ w) if groups is None else group_squares(w, groups)
+        self.n_positive = effective_size(w.sum(), squares)
         self._counted = Counted(np.zeros(size, dtype=np.int64))
 
     def update(

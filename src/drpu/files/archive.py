@@ -31,6 +31,7 @@ import numpy as np
 import safetensors.numpy
 
 from drpu._codec import Encoded
+from drpu._output import path_of
 from drpu.exceptions import ArtifactError, ParameterError
 
 FORMAT = "drpu"
@@ -160,21 +161,20 @@ def read_bytes(
     if expected_sha256 is not None and not _DIGEST.fullmatch(str(expected_sha256)):
         raise ParameterError(f"expected_sha256 must be 64 hexadecimal digits, got {expected_sha256!r:.100}.")
     without_waiting = getattr(os, "O_NONBLOCK", 0)  # opening a pipe without a writer would wait
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)) as file:
+    name = path_of(path)
+    with open(name, "rb", opener=lambda name, flags: os.open(name, flags | without_waiting)) as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):
-            raise ArtifactError(
-                f"{os.fspath(path)!r} cannot be read as a drpu artifact: it is not a regular file."
-            )
+            raise ArtifactError(f"{name!r} cannot be read as a drpu artifact: it is not a regular file.")
         if found.st_size > max_bytes:
             raise ArtifactError(
-                f"{os.fspath(path)!r} has {found.st_size} bytes, more than max_bytes={max_bytes}: "
+                f"{name!r} has {found.st_size} bytes, more than max_bytes={max_bytes}: "
                 "pass a larger max_bytes if you trust the file."
             )
         content = file.read(found.st_size)  # not max_bytes, because read allocates as much as it is given
     if expected_sha256 is not None and not hmac.compare_digest(_digest(content), expected_sha256.lower()):
         raise ArtifactError(
-            f"{os.fspath(path)!r} must have the SHA-256 digest {expected_sha256}, got {_digest(content)}: "
+            f"{name!r} must have the SHA-256 digest {expected_sha256}, got {_digest(content)}: "
             "it is not the file that was expected."
         )
     return content

@@ -10,8 +10,8 @@ import numpy as np
 
 from drpu._codec import kind_of
 from drpu._output import write_output
-from drpu.classifier.fitted import FittedRatio
-from drpu.core.audit.recalibration import FARTHEST, LogOddsMap
+from drpu.classifier.fitted import NEAREST, FittedRatio
+from drpu.core.audit.recalibration import FARTHEST
 from drpu.core.calibration import Calibration
 from drpu.exceptions import ArtifactError, DataTypeError
 from drpu.functions.base import LOG_LIMIT, Function, exported
@@ -103,11 +103,7 @@ def _model(classifier: Any) -> Any:
     parts = [_ratio(graph, core, graph.op("Add", part, o)) for part in scores for o in core.label_offsets]
     mean = graph.op("Squeeze", graph.mean(*parts), graph.constant([1], np.int64))
     ratio = graph.op("Min", mean, [1 / max(core.train_prior.value, 1e-12)], output="ratio")
-    current = classifier.findings.map
-    if current is None:
-        threshold = _by_prior(graph, core, ratio)
-    else:
-        threshold = _by_map(graph, core.train_prior.value, ratio, current, classifier.test_prior_.value)
+    threshold = (_by_prior if classifier.findings.map is None else _by_map)(graph, core, ratio)
     kind = _label(graph, core, graph.op("Greater", mean, threshold))
 
     double = graph.onnx.TensorProto.DOUBLE
@@ -149,22 +145,18 @@ def _by_prior(graph: Graph, core: FittedRatio, ratio: str) -> str:
     return op("Where", op("GreaterOrEqual", "prior", 1.0), -1.0, threshold)
 
 
-def _by_map(graph: Graph, pi: float, ratio: str, current: LogOddsMap, before: float) -> str:
+def _by_map(graph: Graph, core: FittedRatio, ratio: str) -> str:
     """The same with the map of an audit, whose intercept moves with the log-odds of the prior."""
-    op = graph.op
+    op, pi, current = graph.op, core.train_prior.value, core.map_at(0.5)
+    assert current is not None  # there is an audit
 
     def log_odds(p: str) -> str:
         return op("Sub", op("Log", p), op("Log", op("Sub", 1.0, p)))
 
     least = 1 / (1 + float(np.exp(FARTHEST)))
     p = op("Max", op("Min", op("Mul", ratio, pi), [1 - least]), [least])
-    intercept: Any = graph.constant([current.intercept])
-    if 0 < before < 1:
-        inside = op("And", op("Greater", "prior", 0.0), op("Less", "prior", 1.0))
-        step = op(
-            "Sub", log_odds(op("Where", inside, "prior", [before])), float(np.log(before / (1 - before)))
-        )
-        intercept = op("Add", intercept, step)
+    prior = op("Max", op("Min", "prior", [1 - NEAREST]), [NEAREST])
+    intercept = op("Add", log_odds(prior), current.intercept)
     op("Sigmoid", op("Add", op("Mul", log_odds(p), current.slope), intercept), output="probability")
     level = op("Div", op("Sub", log_odds("cost"), intercept), current.slope)
     return op("Div", op("Sigmoid", level), max(pi, 1e-12))

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from drpu._optional import require
-from drpu._output import check_output, output_file, write_output
+from drpu._output import check_output, output_file, path_of, write_output
 from drpu.exceptions import ArtifactError, ParameterError
 from drpu.files.archive import MAX_BYTES, read_bytes
 
@@ -132,7 +132,7 @@ def _read_key(path: str | os.PathLike[str], *, private: bool, password: bytes | 
 
 
 def _read_small(path: str | os.PathLike[str], name: str) -> bytes:
-    with open(path, "rb") as file:
+    with open(path_of(path), "rb") as file:
         content = file.read(MOST_KEY + 1)
     if len(content) > MOST_KEY:
         raise ArtifactError(f"{os.fspath(path)!r} is not a {name}: it has more than {MOST_KEY} bytes.")

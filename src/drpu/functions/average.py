@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Self
+from functools import cached_property
+from typing import Annotated, Any, Self
 
 import numpy as np
 
@@ -84,7 +85,8 @@ class Average(Function):
     @property
     def statistics(self) -> tuple[str, ...]:
         """What the function has learnt from many rows, in words."""
-        return ("medians of the columns", *(word for member in self.members for word in member.statistics))
+        words = (word for member in self.members for word in member.statistics)
+        return ("means of the six middle values of the columns", *words)
 
     @property
     def n_columns(self) -> int:
@@ -118,19 +120,22 @@ class Average(Function):
             warn_of_gaps()
         return self._sum(X, gaps, (tree.score(X) for tree in self._trees))
 
-    @property
+    @cached_property
     def _trees(self) -> list[TreeFunction]:
         return [member for member in self.members if isinstance(member, TreeFunction)]
 
+    @cached_property
+    def _others(self) -> list[Function | None]:
+        """The members that do not consist of trees, with None in place of those that do."""
+        return [None if isinstance(member, TreeFunction) else member for member in self.members]
+
     def _sum(self, X: Rows, gaps: bool, of_trees: Iterator[FloatArray]) -> FloatArray:
         """The weighted sum of the members' scores, of which those of the trees are given in order."""
-        total = np.full(n_rows(X), self.constant)
-        for weight, member in zip(self.weights, self.members, strict=True):
-            if isinstance(member, TreeFunction):
-                total += weight * next(of_trees)
-            else:
-                total += weight * member.score(self.filling.rows(X, member, gaps))
-        return total
+        total: Any = self.constant
+        for weight, other in zip(self.weights.tolist(), self._others, strict=True):
+            scores = next(of_trees) if other is None else other.score(self.filling.rows(X, other, gaps))
+            total = total + weight * scores
+        return np.asarray(total)
 
     @classmethod
     def together(cls, functions: Sequence[Self]) -> Scorer:
@@ -143,8 +148,9 @@ class Average(Function):
             gaps = has_gaps(X)
             if gaps and not told:
                 warn_of_gaps()
-            of_trees = iter([] if together is None else together.scores(X).T)
-            return within_limits(np.column_stack([f._sum(X, gaps, of_trees) for f in functions]))
+            of_trees = iter([] if together is None else together.columns(X))
+            sums = np.array([f._sum(X, gaps, of_trees) for f in functions])
+            return within_limits(np.ascontiguousarray(sums.T))
 
         return scores
 

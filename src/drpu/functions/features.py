@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -50,7 +51,7 @@ def rounded_factor(B: FloatArray) -> FloatArray:
 @lru_cache
 def row_step(columns: int, largest: float) -> float:
     """Step to round rows to whose absolute values are at most ``largest``."""
-    return float(np.ldexp(1.0, int(np.frexp(largest)[1]) - _bits(columns)))
+    return math.ldexp(1.0, math.frexp(largest)[1] - _bits(columns))
 
 
 def _bits(terms: int) -> int:
@@ -369,12 +370,12 @@ class Cosines:
     @property
     def amplitude(self) -> float:
         """The factor of each cosine."""
-        return float(np.sqrt(2 * self.length / self.size))
+        return math.sqrt(2 * self.length / self.size)
 
     @property
     def column_factor(self) -> float:
         """Factor of the columns among the features: a row of columns is as long as a row of cosines."""
-        return float(np.sqrt(self.length / self.n_columns))
+        return math.sqrt(self.length / self.n_columns)
 
     @property
     def step(self) -> float:

@@ -39,7 +39,7 @@ class Folds(LikeFirst):
         """The functions that labels come from."""
         return self.functions if self.whole is None else (self.whole,)
 
-    @property
+    @cached_property
     def all_functions(self) -> tuple[Function, ...]:
         """The fold functions, and the function of all rows if there is one."""
         return self.functions if self.whole is None else (*self.functions, self.whole)

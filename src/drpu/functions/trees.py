@@ -462,10 +462,13 @@ class TreesTogether:
 
     def scores(self, X: Rows) -> FloatArray:
         """Scores of checked rows, (rows, functions)."""
-        outputs = self.outputs(X)
+        return np.column_stack(self.columns(X))
+
+    def columns(self, X: Rows) -> list[FloatArray]:
+        """Scores of checked rows by each function."""
         # contiguous, because the logarithm of a strided array may differ in its last bits
-        columns = (f.convert(np.ascontiguousarray(outputs[:, k])) for k, f in enumerate(self._functions))
-        return within_limits(np.column_stack(list(columns)))
+        outputs = np.ascontiguousarray(self.outputs(X).T)
+        return [within_limits(f.convert(own)) for f, own in zip(self._functions, outputs, strict=True)]
 
     def outputs(self, X: Rows) -> FloatArray:
         """Sum of the trees of each function, or their mean in forests, (rows, functions)."""

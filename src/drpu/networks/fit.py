@@ -11,9 +11,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 import torch
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_prior, check_real, is_auto
+from drpu._checks import (
+    check_choice,
+    check_fraction,
+    check_integer,
+    check_prior,
+    check_random_state,
+    check_real,
+    is_auto,
+)
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
 from drpu.core.bregman import GENERATORS, get_generator

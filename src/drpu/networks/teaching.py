@@ -9,9 +9,8 @@ from functools import partial
 import numpy as np
 import torch
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer
+from drpu._checks import check_integer, check_random_state
 from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray

@@ -10,12 +10,12 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 from sklearn.base import clone
-from sklearn.impute import SimpleImputer
-from sklearn.utils import check_random_state
 
+from drpu._checks import check_random_state
 from drpu._progress import progress
 from drpu._samples import SamplePair, is_sparse
 from drpu._typing import FloatArray
+from drpu.core.shift.columns import smooth_medians
 from drpu.exceptions import ParameterError
 from drpu.functions.average import Average, Filling, has_gaps, warn_of_gaps
 from drpu.functions.base import Function
@@ -272,7 +272,7 @@ def _large_forest(pair: SamplePair) -> dict[str, int]:
 
 
 def _medians(pair: SamplePair, rng: np.random.Generator) -> FloatArray:
-    """Median of each column without missing values; 0 for a column without values, and for sparse rows.
+    """Smooth median of each column; 0 for a column with hardly any values, and for sparse rows.
 
     If a sample has more than 20,000 rows, a random part of it is used.
     """
@@ -280,8 +280,7 @@ def _medians(pair: SamplePair, rng: np.random.Generator) -> FloatArray:
         return np.zeros(pair.positive.rows.shape[1])
     if len(pair) > MOST_HELD:
         pair = SamplePair(pair.positive.at_most(MOST_HELD, rng), pair.unlabeled.at_most(MOST_HELD, rng))
-    imputer = SimpleImputer(strategy="median", keep_empty_features=True).fit(pair.stacked())
-    return np.asarray(imputer.statistics_, dtype=np.float64)
+    return smooth_medians(pair.stacked())
 
 
 # -- weights of the members -----------------------------------------------------------------------

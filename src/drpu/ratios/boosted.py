@@ -9,9 +9,8 @@ from typing import Any, ClassVar, NamedTuple, Self
 import numpy as np
 from scipy.special import logit
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_fraction, check_integer, check_real
+from drpu._checks import check_fraction, check_integer, check_random_state, check_real
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray
 from drpu.core.bregman import bregman_risk

@@ -11,9 +11,10 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from drpu._checks import check_random_state
 from drpu._samples import SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DRPUError, ParameterError

@@ -9,9 +9,8 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.shift.columns import MOST_COLUMNS, Cells, range_limits

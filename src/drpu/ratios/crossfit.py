@@ -8,9 +8,8 @@ from typing import Any
 import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import clone
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_fraction, check_integer
+from drpu._checks import check_fraction, check_integer, check_random_state
 from drpu._progress import part
 from drpu._samples import Sample, SamplePair, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray

@@ -7,9 +7,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer
+from drpu._checks import check_integer, check_random_state
 from drpu._samples import SamplePair
 from drpu.functions.trees import ForestFunction, Trees, category_columns, category_settings, pair_rows
 from drpu.ratios.base import RatioLearner

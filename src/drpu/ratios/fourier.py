@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_integer, check_random_state, check_real
 from drpu._samples import SamplePair, is_sparse
 from drpu._typing import FloatArray
 from drpu.functions.features import (

@@ -8,9 +8,8 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 import numpy as np
 from scipy import linalg
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_integer, check_real
+from drpu._checks import check_choice, check_fraction, check_integer, check_random_state, check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray
 from drpu.core.bregman import get_generator

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer, check_real
+from drpu._checks import check_integer, check_random_state, check_real
 from drpu._samples import Sample, SamplePair
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.risks import LOSSES, PUObjective, ShiftedRisk

@@ -90,7 +90,7 @@ class _Decisions:
     """All decisions of a classifier, in ascending order of their thresholds."""
 
     def __init__(self, data: ReportData) -> None:
-        self.data = data
+        self.data, self.prior = data, data.fitted.unlabeled_prior
         self.levels = np.maximum.accumulate(data.fitted.level_log_ratios())
         curves = [self.levels - data.fitted.tie_break]
         if data.prepared.folds is not None:
@@ -116,9 +116,8 @@ class _Decisions:
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
         ratio = None if data.fitted.calibration is None else math.exp(min(log_ratio, LOG_LIMIT))
-        unlabeled = data.fitted.unlabeled_prior
-        rates = decision_rates(data.fitted.decision(score, ratio), unlabeled.value, data.prepared)
-        ends = [rates.at(0.5, end).wrong for end in (unlabeled.low, unlabeled.high)]
+        rates = decision_rates(data.fitted.decision(score, ratio), self.prior.value, data.prepared)
+        ends = [rates.at(0.5, end).wrong for end in (self.prior.low, self.prior.high)]
         shown = min(score, float(tails.levels[-1]) + 1)
         return _short([shown, rates.recall, rates.wrong, *ends, *_others(rates)])
 

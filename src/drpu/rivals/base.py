@@ -10,9 +10,8 @@ from typing import Annotated, Any, ClassVar, Self
 
 import numpy as np
 from sklearn.exceptions import NotFittedError
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_choice, check_fraction, check_real
+from drpu._checks import check_choice, check_fraction, check_random_state, check_real
 from drpu._codec import NotKept, Text, kept
 from drpu._samples import SamplePair
 from drpu._typing import FloatArray, Rows

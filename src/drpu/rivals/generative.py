@@ -8,9 +8,8 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from drpu._checks import check_integer, check_real, is_auto
+from drpu._checks import check_integer, check_random_state, check_real, is_auto
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.models import resolve_score

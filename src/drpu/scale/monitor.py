@@ -16,14 +16,14 @@ from drpu._codec import Number, Whole, decode, encode, kept
 from drpu._output import output_file
 from drpu._typing import Rows
 from drpu.classifier.adapted import AdaptedClassifier
-from drpu.classifier.adapting import Findings, labels_of_training, read_counts
+from drpu.classifier.adapting import Findings, at_decision, beside_training, check_single_sample, read_counts
 from drpu.classifier.base import RatioClassifier
 from drpu.classifier.fitted import FittedRatio
 from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.shift.columns import ColumnShift
-from drpu.core.shift.periods import Arrived, LabelCount
+from drpu.core.shift.periods import Arrived, LabelCount, Moved, PeriodDecision
 from drpu.core.tails import KeptTails, ScoreTails
 from drpu.exceptions import ArtifactError, DataError
 from drpu.files.archive import open_archive, read_bytes, write_archive
@@ -62,10 +62,13 @@ class PriorReading:
         Columns of the window that moved more than a new prior explains, the largest move first.
     what_moved : {"prior", "other"}
         Whether only the prior has changed, by both tests. If not, the prior is a guarded reading.
-    labels_at : float or None
+    labels_at : float
         Prior at which labels are made.
     sources : tuple of str
         What the prior is based on: ``"rows"``, ``"backtest"``, ``"labels"``.
+    late : bool
+        Whether far fewer labels have arrived than the rows suggest. If labels arrive late, leave
+        ``n_labelled`` out until they are complete.
     """
 
     when: Any
@@ -73,11 +76,12 @@ class PriorReading:
     prior: PriorEstimate
     moved: bool
     shift: MixtureTest
+    labels_at: float
     alarm: bool = False
     moved_columns: tuple[ColumnShift, ...] = ()
-    what_moved: str = "prior"
-    labels_at: float | None = None
+    what_moved: Moved = "prior"
     sources: tuple[str, ...] = ("rows",)
+    late: bool = False
 
     @property
     def trusted(self) -> bool:
@@ -86,6 +90,7 @@ class PriorReading:
 
     def __str__(self) -> str:
         told = {"ALARM": self.alarm, "moved": self.moved, "not prior shift": not self.trusted}
+        told["labels may be late"] = self.late
         notes = [text for text, holds in told.items() if holds]
         notes += [f"column {shift.name!r} moved" for shift in self.moved_columns[:3]]
         return f"{self.when}: {self.prior}, {self.n:g} rows" + "".join(f", {note}" for note in notes)
@@ -193,7 +198,7 @@ class PriorMonitor:
             counts = self.classifier.count(X, sample_weight=sample_weight)
         labels = None
         if n_labelled is not None:
-            labels_of_training(self.classifier.fitted_, "n_labelled")
+            check_single_sample(self.classifier.fitted_, "n_labelled")
             labels = LabelCount(check_integer("n_labelled", n_labelled, low=0), counts.n)
         with _LOCK:  # threads may share a monitor
             return self._read(Batch(counts, labels), when)
@@ -216,6 +221,7 @@ class PriorMonitor:
             what_moved=decision.moved,
             labels_at=decision.labels_at,
             sources=decision.sources,
+            late=decision.late,
         )
         readings = deque([*self.readings, reading], maxlen=self.readings.maxlen)
         # One assignment: an interrupted update has counted nothing and may be repeated.
@@ -227,15 +233,9 @@ class PriorMonitor:
         if not self.readings:
             raise DataError("there is no reading to adapt to: update the monitor with a batch first.")
         latest = self.readings[-1]
-        findings = Findings(
-            rows=latest.n,
-            shift_test=latest.shift,
-            moved_columns=latest.moved_columns,
-            shift="other" if latest.what_moved == "other" else "prior",
-            labels_at=latest.labels_at if latest.labels_at != latest.prior.value else None,
-            sources=latest.sources,
-        )
-        return self.classifier._adapted_at(latest.prior, cost=cost, findings=findings)
+        found = Findings(rows=latest.n, shift_test=latest.shift, moved_columns=latest.moved_columns)
+        decision = PeriodDecision(latest.what_moved, latest.prior, latest.labels_at, latest.sources)
+        return at_decision(self.classifier, found, decision, cost=cost)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the window and the alarm to a file, for a restart; readings are not written.
@@ -303,8 +303,8 @@ class PriorMonitor:
 
     def _arrived(self, batches: Iterable[Batch]) -> Arrived | None:
         """Labels of the window, and those of training; None if no number of labels was given."""
-        labels, before = _labels(batches), self.classifier.fitted_.label_count
-        return None if labels is None or before is None else Arrived(labels, before)
+        labels = _labels(batches)
+        return None if labels is None else beside_training(self.classifier.fitted_, labels)
 
 
 @kept("batch")

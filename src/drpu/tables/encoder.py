@@ -125,6 +125,9 @@ class Indicators:
 
 MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
 ENOUGH_ROWS = 50  # minimum number of rows for that warning
+# Up to so many rows, columns of these types are read together, which gives the same numbers in less time.
+FEW_ROWS = 1000
+PLAIN = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 
 
 @kept("table")
@@ -248,17 +251,33 @@ class TableEncoder(Kept):
         frame = aligned(frame, names, named=self.named, optional=frozenset(self.left_out))
         at = {name: j for j, name in enumerate(frame.names if self.named else names)}
         frame = frame.select([at[plan.name] for plan in self.used])
-        values = [plan.values(frame.column(k), self.salt) for k, plan in enumerate(self.used)]
+        kinds = list(frame.columns.schema.values())
+        values = self._values(frame, kinds)
         if warn:
             self._warn_of_unseen(values)
         # in single precision only if all columns have it
-        single = all(dtype == nw.Float32 for dtype in frame.columns.schema.values())
+        single = all(kind == nw.Float32 for kind in kinds)
         matrix = np.empty((len(frame), len(self.encoded)), dtype=np.float32 if single else np.float64)
         start = 0
         for plan, column in zip(self.used, values, strict=True):
             matrix[:, start : start + plan.width] = column.reshape(len(frame), plan.width)
             start += plan.width
         return matrix if self.indicators is None else self.indicators(matrix)
+
+    def _values(self, frame: Frame, kinds: Sequence[Any]) -> list[FloatArray]:
+        """Numbers or codes of the used columns."""
+        found: dict[int, FloatArray] = {}
+        numbers = [
+            k for k, plan in enumerate(self.used) if kinds[k] in PLAIN and isinstance(plan, NumberColumn)
+        ]
+        if numbers and len(frame) <= FEW_ROWS:
+            block = frame.select(numbers).columns.to_numpy()
+            if block.dtype.kind in "if":  # types of Arrow in pandas give objects
+                found = dict(zip(numbers, block.T, strict=True))
+        for k, plan in enumerate(self.used):
+            if k not in found:
+                found[k] = plan.values(frame.column(k), self.salt)
+        return [found[k] for k in range(len(self.used))]
 
     def by_column(self, values: FloatArray) -> FloatArray:
         """Sums of values over the encoded columns of each column of the table; a last column is kept."""

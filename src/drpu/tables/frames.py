@@ -7,6 +7,7 @@ import hashlib
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import narwhals as nw
@@ -19,7 +20,7 @@ from drpu.exceptions import CollectedWarning, DataError, ExtraColumnsWarning, wa
 from drpu.tables.values import as_bytes
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Frame:
     """A data frame, and whether its columns have names.
 
@@ -29,7 +30,7 @@ class Frame:
     columns: nw.DataFrame[Any]
     named: bool
 
-    @property
+    @cached_property
     def names(self) -> list[str]:
         """Names of the columns, or their positions as text if they have no names."""
         return [str(name) for name in self.columns.columns]
@@ -43,6 +44,8 @@ class Frame:
 
     def select(self, positions: Sequence[int]) -> Frame:
         """The columns at the positions, in that order."""
+        if list(positions) == list(range(len(self.names))):
+            return self
         return Frame(self.columns[:, list(positions)], self.named)
 
 

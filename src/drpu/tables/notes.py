@@ -26,6 +26,7 @@ MOST_NOTES = 50
 COPIED = 5  # minimum number of positives that are copies of unlabeled rows
 
 _PERIOD = re.compile(r"(19|20)\d\d[-/. ]?(0[1-9]|1[0-2]|[Qq][1-4]|[Ww]\d\d)")
+_OTHER_DATE = re.compile(r"\d\d?[-/. ](\d\d?|[^\W\d]{3,9}\.?)[-/. ](19|20)?\d\d( .*)?")
 _DROP = "drop it", "--drop {column}"
 # By code: what was found, and the ways out in Python and on the command line. The worst comes first.
 _TEXTS = {
@@ -62,7 +63,14 @@ _TEXTS = {
         "keep one of each, or pass groups",
         "keep one of each",
     ),
+    "other-dates": (
+        "{column!r} has dates in another form than 2026-06-30, so they are categories that later rows do not "
+        "have",
+        "convert it to dates, or drop it",
+        "write them as 2026-06-30, or --drop {column}",
+    ),
     "constant": ("{column!r} has one value in all rows and no effect", *_DROP),
+    "rare": ("{column!r} has no text in five rows or more, so that all are one level without effect", *_DROP),
     "case-control": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows: the two samples were "
         "drawn separately, as scenario case-control says",
@@ -80,8 +88,8 @@ class Note(Kept):
     """One finding about a training table.
 
     ``code``: What was found: "gives-away", "missing-by-label", "time", "identifier", "other-scenario",
-    "copies", "constant", "case-control", "left-out" or "text". There is something to do about the first
-    seven.
+    "copies", "other-dates", "constant", "rare", "case-control", "left-out" or "text". There is something to
+    do about the first nine.
     """
 
     code: Annotated[str, Text(pattern="|".join(_TEXTS))]
@@ -173,12 +181,14 @@ def _of_column(column: _Column, positive: BoolArray) -> Note | None:
         return Note("missing-by-label", column.name, float(max(shares)))
     different = np.unique(values[~gaps])
     if len(different) + gaps.any() <= 1:
-        return Note("constant", column.name, 1.0)
+        return Note("rare" if column.levels == () and not gaps.all() else "constant", column.name, 1.0)
     auc = _auc(column, positive)
     if auc >= GIVES_AWAY:
         return Note("gives-away", column.name, auc)
     if _is_period(column, different) or (not gaps.any() and _is_sorted(values, positive)):
         return Note("time", column.name, len(different))
+    if column.levels and all(map(_OTHER_DATE.fullmatch, column.levels)):
+        return Note("other-dates", column.name, len(different))
     whole = column.levels is None and len(different) == len(values) and (different % 1 == 0).all()
     if whole and np.ptp(different) < 2 * len(values):  # so dense and all different is no accident
         return Note("identifier", column.name, len(values))

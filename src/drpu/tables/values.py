@@ -6,6 +6,7 @@ import datetime as dt
 import hashlib
 import math
 import re
+import sys
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import narwhals as nw
 import numpy as np
 
+from drpu._arrays import as_numpy
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.exceptions import DataTypeError
 
@@ -50,6 +52,33 @@ def is_missing(value: Any) -> bool:
 def is_missing_cell(value: Any) -> bool:
     """Whether a cell of a table is missing; a string of spaces is, too."""
     return not value or value.isspace() if isinstance(value, str) else is_missing(value)
+
+
+def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
+    """One value per row; dates with a time zone are those of the clocks in that zone."""
+    arrow = sys.modules.get("pyarrow")
+    if arrow is not None and isinstance(values, arrow.Array):
+        values = arrow.chunked_array([values])
+    series = nw.from_native(values, series_only=True, pass_through=True)
+    if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone:
+        values = series.dt.replace_time_zone(None).to_native()
+    flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
+    if flat.ndim != 1:
+        raise DataTypeError(f"{name} must have one dimension, one value per row, got shape {flat.shape}.")
+    return flat
+
+
+def by_month(values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The values, with dates as calendar months, such as "2024-05", and None for missing ones."""
+    if values.dtype.kind == "M":
+        found = values.astype("datetime64[M]").astype(str).astype(object)
+        found[np.isnat(values)] = None
+        return found
+    if values.dtype != object:
+        return values
+    dates = [isinstance(value, dt.date) and not is_missing(value) for value in values.tolist()]
+    pairs = zip(values.tolist(), dates, strict=True)
+    return np.array([value.strftime("%Y-%m") if date else value for value, date in pairs], dtype=object)
 
 
 def missing(values: np.ndarray[Any, Any]) -> BoolArray:

@@ -60,11 +60,11 @@ def adapt(
         with about(data):
             if by is not None:
                 values = loaded.groups(by)
-                options |= {"audit": answers.read(classifier, X, reading, by=values), "budget": budget}
+                options |= {"audit": answers.read(classifier, X, by=values), "budget": budget}
                 groups = classifier.adapt_by(X, y, by=values, label_delay=label_delay, **options)
                 facts, table = by_group(groups, by)
                 return Result({"train_prior": classifier.train_prior_} | facts, table=table)
-            audit = answers.read(classifier, X, reading)
+            audit = answers.read(classifier, X)
             adapted = classifier.adapt(X, y, audit=audit, label_delay=label_delay, **options)
             adapted = decision.on(adapted, X)
     if out is not None:

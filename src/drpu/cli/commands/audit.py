@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated, Any
 
 import typer
@@ -85,13 +86,14 @@ def audit(
     else:
         facts = {"n": plan.n, "rows": plan.rows, "groups": {str(name): own.n for name, own in plan.items()}}
         how = f"{len(plan)} groups of {by}"
-    then = "adapt" if by is None else "prior"
+    grouped = [] if by is None else ["--by", by]
+    then = ["drpu", "prior" if grouped else "adapt", str(saved.artifact), data, *grouped, *reading.words]
     return Result(
         {"out": out} | facts,
         [
             f"{plan.n:,} rows to label; {how}",
-            f"fill in the column drpu_label of {out} with yes or no, then run: drpu {then} {saved.artifact} "
-            f"{data}{'' if by is None else f' --by {by}'} --audit {out}",
+            f"fill in the column drpu_label of {out} with yes or no, then run: "
+            + shlex.join([*then, "--audit", out]),
         ],
         aside=out == PIPE,
     )
@@ -132,7 +134,7 @@ def evaluate(
     classifier, y = costs.at(classifier, prior), None if label is None else loaded.column(label)
     if by is not None:
         with about(data):
-            audits = answers.read(classifier, X, reading, by=loaded.groups(by))
+            audits = answers.read(classifier, X, by=loaded.groups(by))
             found = classifier.evaluate_by(X, y, by=loaded.groups(by), audit=audits, level=level)
         lines = [
             [f"{by}={name}", f"{own.n:,}", *(_figure(figure, getattr(own, figure)) for figure in _FIGURES)]
@@ -142,7 +144,7 @@ def evaluate(
         head = ["data", "rows", *(name.replace("_", " ") for name in _FIGURES)]
         return Result({"found": facts} | standing(classifier), table=(head, lines))
     if y is None:
-        found = classifier.evaluate(answers.read(classifier, X, reading), level=level)
+        found = classifier.evaluate(answers.read(classifier, X), level=level)
     else:
         with about(f"{data}, column {label!r}"):
             found = classifier.evaluate(X, y, level=level)

@@ -113,16 +113,17 @@ def fit(
         | decision_lines(values)
         | table_lines(values | {"notes": [note for note in values["notes"] if note["code"] in _SAID]})
         | {"written": f"{out} ({size(written)}, no training rows)"}
-        | _next_step(classifier, out, train if unlabeled is None else unlabeled),
+        | _next_step(classifier, out, train if unlabeled is None else unlabeled, reading),
     )
 
 
-def _next_step(classifier: Any, out: Path, rows: Any) -> dict[str, str]:
+def _next_step(classifier: Any, out: Path, rows: str, reading: Reading) -> dict[str, str]:
     """The command that writes rows to label, if the data do not identify the prior."""
     if classifier.train_prior_.identified:
         return {}
-    command = shlex.join(["drpu", "audit", str(out), str(rows), "--n", "50", "--out", "to-label.csv"])
-    return {"next": f"true labels of 50 rows identify the share of positives: {command}"}
+    n = str(min(50, int(learnt(classifier)["unlabeled"])))
+    command = shlex.join(["drpu", "audit", str(out), rows, "--n", n, *reading.words, "--out", "to-label.csv"])
+    return {"next": f"true labels of {n} rows identify the share of positives: {command}"}
 
 
 def _typed(y: Any, text: str) -> Any:
@@ -150,7 +151,7 @@ def _positive_label(y: Any, text: str | None, negative: Any = None) -> Any:
         shown = " and ".join(f"{value!r} ({n:,} rows)" for value, n in pairs)
         raise LabelError(
             f"the labels are {shown}: say which one marks the positives, with "
-            f"--pos-label {shlex.quote(str(values[0]))}."
+            f"--pos-label {' or --pos-label '.join(map(shlex.quote, values))}."
         )
     return label
 

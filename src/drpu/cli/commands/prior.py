@@ -48,7 +48,7 @@ def prior(
         loaded = reading.read(path, classifier)
         X, values = reading.rows(classifier, loaded, used=[by]), loaded.groups(by)
         with about(path):
-            audit = answers.read(classifier, X, reading, by=values)
+            audit = answers.read(classifier, X, by=values)
             groups = classifier.adapt_by(X, by=values, level=level, audit=audit)
         for group in groups:
             names = ("prior", "alone", "weight", "p_value", "shift", "warnings")

@@ -36,7 +36,7 @@ def report(
     drpu report fraud.drpu year.parquet --by month --false-alarm 5 --miss 200 --out year.html
     drpu report fraud.drpu --cost 0.9 --suspects check.csv --out fraud.html
     """
-    from drpu.cli.tables import check_out
+    from drpu.cli.tables import check_out, read_own
     from drpu.report import write_report
 
     if data is None and not (by is None and answers.audit is None and beside is None):
@@ -49,13 +49,13 @@ def report(
         columns = {name: loaded.column(name) for name in names(beside)} if beside else None
         groups = None if by is None else loaded.groups(by)
         X = reading.scored(classifier, loaded, used=[by, *names(beside)], mixed=by is None)
-        audit = answers.read(classifier, X, reading, by=groups, either=True)
+        audit = answers.read(classifier, X, by=groups, either=True)
     heading = saved.artifact.name if data is None else f"{saved.artifact.stem} on {Path(data).stem}"
     with about(data or saved.artifact):
         at = write_report(
             classifier, X, out, cost=cost, level=level, title=title or heading, by=groups, by_name=by,
             audit=audit, budget=decision.checked, beside=columns,
-            suspects=None if suspects is None else reading.read(suspects).columns("drpu_"),
+            suspects=None if suspects is None else read_own(suspects).suspects(),
         )  # fmt: skip
     written = out.stat().st_size
     return Result(

@@ -274,15 +274,21 @@ def range_limits(quantiles: Sequence[FloatArray]) -> FloatArray:
 def _quantiles(values: FloatArray) -> FloatArray:
     """Quantiles of the values, and of the values that are not repeated among them."""
     there = values[~np.isnan(values)]
-    first = _smooth_quantiles(there)
+    first = _smooth_quantiles(there, RANGE_SHARES)
     repeated = first[1:][first[1:] == first[:-1]]
     others = there[~np.isin(there, repeated)] if len(repeated) else there[:0]
-    return np.concatenate([first, _smooth_quantiles(others)])
+    return np.concatenate([first, _smooth_quantiles(others, RANGE_SHARES)])
 
 
-def _smooth_quantiles(values: FloatArray) -> FloatArray:
+def smooth_medians(rows: Any) -> FloatArray:
+    """Means of the six middle values of the columns, so that no row decides; 0 if there are fewer values."""
+    middle = [_smooth_quantiles(column[~np.isnan(column)], (0.5,))[0] for column in rows.T]
+    return np.nan_to_num(np.array(middle, dtype=np.float64))
+
+
+def _smooth_quantiles(values: FloatArray, at: Sequence[float]) -> FloatArray:
     """Means of the six values around each quantile; NaN if there are fewer values."""
-    n, shares = len(values), np.array(RANGE_SHARES)
+    n, shares = len(values), np.array(at)
     if n < NEIGHBOURS:
         return np.full(len(shares), np.nan)
     start = np.ceil(shares * (n - 1)).astype(np.int64) - NEIGHBOURS // 2

@@ -21,8 +21,10 @@ what it misses (:func:`backtest_of`).
 
 from __future__ import annotations
 
+import calendar
 import itertools
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal, TypeAlias
@@ -156,13 +158,23 @@ class Arrived:
 
     ``now``, ``before``: Labels of the period that have arrived, and labels of the training periods whose
     labels are complete.
-    ``complete``: False if more labels of the period are still to come: their number is then a lower bound
-    only.
+    ``complete``: False if more labels of the period are still to come, or if those of training are all
+    incomplete: their number is then a lower bound only.
+    ``trained``: The prior in training, if moves are counted from another one, that of answers.
     """
 
     now: LabelCount
     before: LabelCount
     complete: bool = True
+    trained: PriorEstimate | None = None
+
+    def reading(self, base: PriorEstimate) -> Reading:
+        """The move of the prior since the rows with the prior ``base``, by the labelled shares."""
+        if self.trained is None:
+            return labelled_reading(self.now, self.before, base.value)
+        found = labelled_reading(self.now, self.before, self.trained.value)
+        move = found.move + odds_move(base.value, self.trained.value)
+        return Reading(move, found.variance + _variance(self.trained))
 
     @property
     def share(self) -> float:
@@ -290,8 +302,8 @@ def plan_backtest(
 ) -> BacktestPlan:
     """The periods to read in a backtest: the last ones with enough labels before and complete ones in them.
 
-    Values are sorted; text that holds numbers is sorted by these. A row whose period is None or NaN takes
-    no part. The last ``label_delay`` periods, whose labels are not complete, are not read.
+    A row whose period is None or NaN takes no part. The last ``label_delay`` periods, whose labels are not
+    complete, are not read.
     """
     names, number = ordered_periods(periods)
     settled = max(len(names) - label_delay, 0)
@@ -311,12 +323,17 @@ def plan_backtest(
 
 
 def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
-    """The different periods in the order of time, and the position of each row's period among them."""
+    """The different periods in the order of time, and the position of each row's period among them.
+
+    Numbers in text are compared as numbers. Text that does not sort by time is refused: names of months, and
+    a year that comes after another number.
+    """
     values = list(periods)
     known = [not (value is None or value != value) for value in values]  # NaN differs from itself
-    different = set(itertools.compress(values, known))
     try:
-        names = sorted(different, key=float) if all(map(_is_number, different)) else sorted(different)
+        different = set(itertools.compress(values, known))
+        numbers = all(map(_is_number, different))
+        names = sorted(different, key=float if numbers else _sortable)
     except TypeError as error:
         raise DataError(
             f"periods must be values that sort, such as dates or text like '2024-05', got {error}."
@@ -326,12 +343,26 @@ def ordered_periods(periods: Sequence[Any]) -> tuple[list[Any], IntArray]:
     return names, np.array(number, dtype=np.int64)
 
 
+_MONTHS = {name.lower() for name in (*calendar.month_name, *calendar.month_abbr)} - {""}
+_YEAR = re.compile(r"(19|20)\d\d")
+
+
+def _sortable(value: Any) -> Any:
+    """What a period is sorted by: text by its parts, with numbers as numbers."""
+    if not isinstance(value, str):
+        return value
+    parts: list[Any] = re.split(r"(\d+)", value)  # every second one is a number
+    years = [_YEAR.fullmatch(part) is not None for part in parts[1::2]]
+    if _MONTHS.intersection(re.findall("[^\\W\\d_]+", value.lower())) or (any(years) and not years[0]):
+        raise DataError(f"periods of text must begin with the year to sort, as in '2024-05', got {value!r}.")
+    return [int(part) if k % 2 else part for k, part in enumerate(parts)]
+
+
 def _is_number(value: Any) -> bool:
     try:
-        float(value)
+        return math.isfinite(float(value))
     except (TypeError, ValueError):
         return False
-    return True
 
 
 def late_periods(periods: Sequence[PastPeriod]) -> int:
@@ -365,6 +396,7 @@ class Evidence:
     before: float  # mean of that probability over the training population, held out
     counts: IntArray | FloatArray  # rows of the period in each cell
     labelled_share: float = 0.0
+    rows: float = math.inf  # number of rows of the period
 
     @property
     def mean_move(self) -> float:
@@ -376,21 +408,31 @@ class Evidence:
         """Move of the prior if only the prior moved; limited, because a single extreme one spoils a slope."""
         return float(np.clip(odds_move(self.train.value, self.adapted.value), -_MOST_MOVE, _MOST_MOVE))
 
-    def noise(self, prior: float, n: float, *, slope: float = 1.0) -> float:
+    def noise(self, prior: float, *, slope: float = 1.0) -> float:
         """Standard error of a reading of the prior by the number of rows alone.
 
         The share J of the variance of the classes that the probabilities p explain, Var(p) / (m (1 - m)) with
         their mean m, is the information about the prior: it has the variance prior (1 - prior) / (n J) if
         only the prior moved. Otherwise the prior follows the mean of p, whose variance is Var(p) / n.
         """
-        weight = self.counts / self.counts.sum()
-        m = float(np.clip(weight @ self.probability, _EDGE, 1 - _EDGE))
-        variance = max(float(weight @ (self.probability - m) ** 2), 1e-6)
-        share = (prior * n + 0.5) / (n + 1)
+        share = (prior * self.rows + 0.5) / (self.rows + 1)
         spread = share * (1 - share)
         if self.moved == "prior":
-            return math.sqrt(spread * m * (1 - m) / (n * variance))
-        return slope * spread / (m * (1 - m)) * math.sqrt(variance / n)
+            m, variance = self._moments()
+            return math.sqrt(spread * m * (1 - m) / (self.rows * variance))
+        return slope * spread * self.mean_error
+
+    @property
+    def mean_error(self) -> float:
+        """Standard error of ``mean_move`` by the number of rows; of few rows the variance is not known."""
+        m, variance = self._moments()
+        return math.sqrt((variance + m * (1 - m) / self.rows) / self.rows) / (m * (1 - m))
+
+    def _moments(self) -> tuple[float, float]:
+        """Mean and variance of the probabilities."""
+        weight = self.counts / self.counts.sum()
+        m = float(np.clip(weight @ self.probability, _EDGE, 1 - _EDGE))
+        return m, max(float(weight @ (self.probability - m) ** 2), 1e-6)
 
     @property
     def guarded(self) -> float:
@@ -428,11 +470,13 @@ def decide(
     if evidence.moved == "prior":
         reading = Reading(evidence.matched, _variance(evidence.adapted))
     else:
-        reading = (backtest or backtest_of(())).reading(evidence)
+        past = backtest or backtest_of(())
+        expected, error = past.reading(evidence), past.slope * evidence.mean_error
+        reading = Reading(expected.move, expected.variance + error**2)
     sources = ["rows"] if evidence.moved == "prior" or backtest is None else ["rows", "backtest"]
     late, known = False, 0.0 if arrived is None else arrived.share
-    if arrived is not None and arrived.complete:
-        labels = labelled_reading(arrived.now, arrived.before, train.value)
+    if arrived is not None and arrived.complete and arrived.before.rows:
+        labels = arrived.reading(train)
         late = labels.move - reading.move < _LATE * math.sqrt(labels.variance + reading.variance)
         reading = combine(reading, labels)
         sources.append("labels")

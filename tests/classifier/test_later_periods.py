@@ -1,0 +1,249 @@
+"""Periods one after the other: answers, labels and groups lead to the same classifier on every way."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from drpu import Audit, DRPUClassifier, KernelRatio, PriorMonitor, load, save
+from drpu.exceptions import DataError, DataTypeError, ParameterError
+
+pytestmark = [
+    pytest.mark.filterwarnings(f"ignore::drpu.exceptions.{name}")
+    for name in (
+        "ShiftWarning",
+        "LabelledSampleWarning",
+        "ContradictionWarning",
+        "FewRowsWarning",
+        "FewPositivesWarning",
+    )
+]
+
+RATE = 0.4  # of the positives that are labelled
+QUICK = KernelRatio(n_centres=30, width=1.0, ridge=0.1)
+
+
+def rows(seed, n, prior, drift=1.0):
+    """Rows of two Gaussian classes with a column that drifted, their classes, and their labels."""
+    rng = np.random.default_rng(seed)
+    y = rng.random(n) < prior
+    X = rng.normal(size=(n, 3)) + np.array([2.5, 1.0, 0.0]) * y[:, None]
+    X[:, 2] += drift
+    return X, y, (y & (rng.random(n) < RATE)).astype(int)
+
+
+@pytest.fixture(scope="module")
+def clf():
+    X, _, labels = rows(0, 4000, 0.3, drift=0.0)
+    return DRPUClassifier("kernel", scenario="single-sample", random_state=0).fit(X, labels)
+
+
+@pytest.fixture(scope="module")
+def june(clf):
+    X, y, _ = rows(1, 3000, 0.6)
+    return clf.adapt(X, audit=Audit.random(np.arange(200), y[:200]))
+
+
+def same(one, other, X):
+    assert one.prior_ == other.prior_
+    assert one.map_ == other.map_
+    assert_array_equal(one.predict_proba(X), other.predict_proba(X))
+
+
+# -- after answers ---------------------------------------------------------------------------------
+
+
+def test_every_adaptation_starts_from_the_answers_and_not_from_the_last_adaptation(june):
+    july, august = rows(2, 3000, 0.3)[0], rows(3, 3000, 0.2)[0]
+    for between in (june.adapt(july), june.at_prior(0.1), june.adapt(july, shift="prior")):
+        same(between.adapt(august), june.adapt(august), august)
+    same(june.adapt(july, shift="prior"), june.adapt(july), july)
+
+
+def test_a_monitor_gives_the_classifier_that_adapt_gives(clf, june):
+    X, _, labels = rows(4, 2000, 0.3)
+    for start in (clf, june):
+        for given in (None, labels):
+            monitor = PriorMonitor(start)
+            monitor.update(X, n_labelled=None if given is None else int(given.sum()))
+            same(monitor.adapted(), start.adapt(X, given), X)
+
+
+def test_a_monitor_tells_labels_that_arrive_late(clf):
+    X, _, labels = rows(5, 2000, 0.3, drift=0.0)
+    usual, late = (PriorMonitor(clf).update(X, n_labelled=n) for n in (int(labels.sum()), 0))
+    assert not usual.late
+    assert late.late
+    assert "labels may be late" in str(late)
+
+
+def test_labels_after_answers_are_compared_with_those_of_training(june):
+    # July has the prior and the labelled share of training; June, with the answers, had twice the prior. 360
+    # labels and 480 before have a standard error of .07 of the log of the prior, or .02.
+    X, y, labels = rows(6, 3000, 0.3)
+    july = june.adapt(X, labels)
+    assert abs(july.prior_.value - y.mean()) < 0.06
+    assert july.prior_.low < y.mean() < july.prior_.high
+
+
+def test_no_and_all_positives_are_a_prior_after_answers_too(june):
+    X = rows(2, 500, 0.3)[0]
+    assert not june.at_prior(0.0).predict(X).any()
+    assert june.at_prior(1.0).predict(X).all()
+
+
+@pytest.mark.parametrize("reduction", [{"levels": 50}, {"column_profiles": False}])
+def test_reduced_files_adapt_from_answers(june, reduction, tmp_path):
+    X = rows(7, 2000, 0.3)[0]
+    save(june, tmp_path / "june.drpu", **reduction)
+    back, exact = load(tmp_path / "june.drpu").adapt(X).prior_, june.adapt(X).prior_
+    assert_allclose((back.value, back.low, back.high), (exact.value, exact.low, exact.high), atol=0.03)
+
+
+# -- groups ----------------------------------------------------------------------------------------
+
+
+def test_one_group_is_adapted_as_its_rows(clf, june):
+    X, y, labels = rows(8, 2000, 0.45)
+    answers = Audit.random(np.arange(60), y[:60])
+    for start in (clf, june):
+        for options in ({}, {"shift": "prior"}, {"shift": "none"}, {"cost": 0.8}):
+            same(start.adapt_by(X, by=["a"] * 2000, **options)["a"].classifier, start.adapt(X, **options), X)
+        same(start.adapt_by(X, labels, by=["a"] * 2000)["a"].classifier, start.adapt(X, labels), X)
+        by_answers = start.adapt_by(X, by=["a"] * 2000, audit={"a": answers})["a"]
+        same(by_answers.classifier, start.adapt(X, audit=answers), X)
+        assert by_answers.shift == "answers"
+
+
+def test_groups_with_labels_are_shrunk_to_a_reading_with_labels(clf):
+    X, _, labels = rows(9, 2400, 0.6)
+    by = np.arange(2400) % 4
+    found = clf.adapt_by(X, labels, by=by)
+    assert found.whole == clf.adapt(X, labels).prior_
+    alone = [group.alone.value for group in found]
+    assert min(alone) <= found.whole.value <= max(alone)
+
+
+def test_groups_keep_the_trained_prior_on_request(clf):
+    X = rows(10, 2000, 0.6)[0]
+    found = clf.adapt_by(X, by=np.arange(2000) % 4, shift="none")
+    assert {group.prior for group in found} == {clf.prior_}
+    assert found.whole == clf.prior_
+
+
+# -- few rows, weights, arguments that have no effect ----------------------------------------------
+
+
+def test_a_single_row_says_little_with_and_without_its_label(clf):
+    X, _, labels = rows(11, 200, 0.3)
+    for n in (1, 5, 200):
+        for y in (None, labels[:n]):
+            prior = clf.adapt(X[:n], y).prior_
+            known = 0.0 if y is None else y.mean()  # rows that are labelled are positive
+            assert prior.low <= max(known, 0.3) <= max(known, prior.high)
+
+
+def test_labels_that_arrived_are_counted_by_rows_whatever_their_weights(clf):
+    X, _, labels = rows(12, 1000, 0.3, drift=0.0)
+    weight = np.random.default_rng(0).uniform(0.5, 1.5, 1000)
+    assert_allclose(clf.adapt(X, labels, sample_weight=weight).prior_.value, 0.3, atol=0.06)
+    with pytest.raises(DataError, match="same number of rows, got 1000 and 999"):
+        clf.adapt(X, labels[1:], sample_weight=weight)
+
+
+def test_an_argument_without_effect_is_refused(clf):
+    X, y, labels = rows(13, 100, 0.3)
+    audit = Audit.random(np.arange(50), y[:50])
+    for options in ({"shift": "prior"}, {"label_delay": 1}, {"y": labels}, {"sample_weight": np.ones(100)}):
+        with pytest.raises(ParameterError, match=f"{next(iter(options))} must be left out with an audit"):
+            clf.adapt(X, audit=audit, **options)
+    with pytest.raises(ParameterError, match="memory must be left out without an audit"):
+        clf.adapt(X, memory=0.2)
+    for adapt in (clf.adapt, lambda X, **options: clf.adapt_by(X, by=y, **options)):
+        with pytest.raises(ParameterError, match="label_delay must be 0 without y"):
+            adapt(X, label_delay=1)
+    with pytest.raises(ParameterError, match="label_delay must be 0 without periods"):
+        DRPUClassifier("kernel", scenario="single-sample").fit(X, labels, label_delay=1)
+
+
+# -- periods of a fit ------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def past():
+    parts = [rows(20 + k, 300, prior, drift=0.0) for k, prior in enumerate((0.3, 0.4, 0.2, 0.35))]
+    X, _, labels = (np.concatenate(part) for part in zip(*parts, strict=True))
+    return X, labels, np.repeat(np.arange(4), 300)
+
+
+def backtest(past, periods, **options):
+    X, labels, _ = past
+    settings = {name: options.pop(name) for name in ("prior",) if name in options}
+    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0, **settings)
+    return clf.fit(X, labels, periods=periods, **options).backtest_
+
+
+def test_periods_of_every_kind_are_read_alike(past):
+    number = past[2]
+    wanted = backtest(past, number)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(31 * number + np.arange(1200) % 28, "D")
+    names = ["2024-01", "2024-02", "2024-03", "2024-04"]
+    kinds = [
+        [f"week {k + 8}" for k in number],  # 8 to 11, which text would sort otherwise
+        days,
+        pd.Series(days).dt.tz_localize("Asia/Tokyo"),
+        days.to_numpy(),
+        pd.Series(np.array(names)[number]).astype("category"),
+        pd.Series(days).to_frame("day").to_records(index=False)["day"],
+    ]
+    for periods in kinds:
+        found = backtest(past, periods)
+        assert (found.slope, found.spread) == (wanted.slope, wanted.spread)
+    assert [period.name for period in backtest(past, days).periods] == names[1:]
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT, "", "nan"])
+def test_rows_without_a_period_take_no_part_in_the_backtest(past, gap):
+    periods = np.array([f"2024-{k:02d}" for k in past[2] + 1], dtype=object)
+    periods[::10] = gap
+    assert [period.rows for period in backtest(past, periods).periods] == [270, 270, 270]
+
+
+@pytest.mark.parametrize(
+    ("periods", "kind", "message"),
+    [
+        (7, DataTypeError, "one dimension"),
+        (np.zeros((1200, 2)), DataTypeError, "one dimension"),
+        ([["a"]] * 1200, DataTypeError, "one dimension"),
+        ([{"a": 1}] * 1200, DataError, "values that sort"),
+        ([1, 2], DataError, "one value per row, 1200, got 2"),
+        (["may", "june"] * 600, DataError, "begin with the year to sort, .*'(may|june)'"),
+    ],
+)
+def test_periods_that_have_no_order_are_refused_before_the_fit(past, periods, kind, message):
+    with pytest.raises(kind, match=f"periods .*must .*{message}"):
+        backtest(past, periods, backtest=False)
+
+
+def test_weights_and_groups_are_used_in_the_fits_of_a_backtest(past):
+    number, rng = past[2], np.random.default_rng(0)
+    plain = backtest(past, number)
+    weighted = backtest(past, number, sample_weight=rng.uniform(0.1, 2, 1200))
+    grouped = backtest(past, number, groups=np.arange(1200) // 3)
+    assert len({plain.slope, weighted.slope, grouped.slope}) == 3
+    # the first period has no weight, so the second one cannot be read
+    assert len(backtest(past, number, sample_weight=(number > 0).astype(float)).periods) == 2
+
+
+def test_a_known_prior_moves_with_the_labelled_share_of_past_rows(past):
+    share = past[1].mean()
+    found = backtest(past, past[2], prior=share + 0.001)  # below the labelled share of some past rows
+    assert len(found.periods) == 3
+
+
+def test_labels_are_a_lower_bound_where_those_of_training_are_incomplete(past):
+    X, labels, number = past
+    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+    with pytest.warns(match="no complete backtest"):
+        clf.fit(X, labels, periods=number, label_delay=4)
+    assert clf.adapt(X, labels).prior_ == clf.adapt(X, labels, label_delay=1).prior_
