@@ -394,10 +394,10 @@ def adaptive(tails: ScoreTails) -> float:
 
     If the classes overlap, the tail ratios are too high, because there are negatives among the best-scored
     rows; the plateau extrapolates beyond them. If most rows are positive, there are too few negatives to
-    fit the plateau, and the tail ratios are better. If the classes hardly overlap, only noise is left in the tail
-    ratios, their minimum is too low, and the plateau is better again. With few positives neither says much:
-    below forty of them, the mean over all priors that the plateau allows gets weight, and all of it below
-    ten. Before the data are seen, priors have a Beta(1.5, 3) distribution there.
+    fit the plateau, and the tail ratios are better. If the classes hardly overlap, only noise is left in
+    the tail ratios, their minimum is too low, and the plateau is better again. With few positives neither
+    says much: below forty of them, the mean over all priors that the plateau allows gets weight, and all of
+    it below ten. Before the data are seen, priors have a Beta(1.5, 3) distribution there.
     """
     enough = slide(tails.n_positive, *_ENOUGH_POSITIVES)
     if enough == 0:
