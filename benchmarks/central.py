@@ -32,9 +32,9 @@ from benchmarks._fits import Fit, make_fits, read_fits
 from benchmarks._results import command_line, write_results
 from drpu.core.calibration import calibrate, fit_plateau
 from drpu.core.decision import ratio_threshold
-from drpu.core.limits.evidence import ENOUGH
+from drpu.core.limits.evidence import ENOUGH, evidence_of
 from drpu.core.limits.interval import ratio_limits
-from drpu.core.prior import central
+from drpu.core.prior import central, mixture
 from drpu.core.prior.estimate import PriorEstimate, prior_from_tails
 from drpu.core.prior.mixture import adaptive
 from drpu.exceptions import DRPUWarning
@@ -380,6 +380,37 @@ def choose(caches: list[Path]) -> Row:
     return result
 
 
+# Youden indices between which tails lose their weight in ``adaptive``; at the last ones they keep it.
+APART = [(0.75, 0.85), (0.8, 0.9), (0.85, 0.9), (0.85, 0.95), (0.9, 1.0), (1.0, 1.1)]
+WELL_SEPARATED = 0.75
+
+
+def choose_apart(caches: list[Path]) -> Row:
+    """The range of separations with the smallest mean error of the reading, each table of equal weight.
+
+    The error of a table that took no part is that of the range which the other tables choose.
+    """
+    used, rows = mixture.APART, []
+    for cache in caches:
+        for fit in read_fits(cache):
+            if evidence_of(fit.tails).separation < WELL_SEPARATED:
+                continue
+            for mixture.APART in APART:
+                error = abs(adaptive(fit.tails) - fit.unlabeled_prior)
+                rows.append({"table": fit.table, "range": str(mixture.APART), "error": error})
+    mixture.APART = used
+    d = pd.DataFrame(rows).pivot_table(index="table", columns="range", values="error")
+    best = (d.sum() - d).idxmin(axis=1)
+    return {
+        "fits": len(rows) // len(APART),
+        "tables": len(d),
+        "range": d.mean().idxmin(),
+        "chosen_without_a_table": best.value_counts().to_dict(),
+        "errors": d.mean().to_dict(),
+        "error_of_tables_left_out": float(np.mean([d.loc[t, k] for t, k in best.items()])),
+    }
+
+
 def _smallest(absolute: np.ndarray, signed: np.ndarray) -> np.ndarray:
     """The best candidate for each table, by the errors of all other tables."""
     loss = absolute.sum(axis=1, keepdims=True) - absolute
@@ -405,8 +436,9 @@ def main() -> None:
     if options.make:
         make_fits(options.cache, options.pool, options.others, options.months, quick=options.quick)
         return
-    chosen = choose([cache for cache in (options.cache, options.quick_cache) if cache])
-    for name, value in chosen.items():
+    caches = [cache for cache in (options.cache, options.quick_cache) if cache]
+    chosen, apart = choose(caches), choose_apart(caches)
+    for name, value in (*chosen.items(), *apart.items()):
         print(f"{name}: {value}")
     if options.choose:
         return
@@ -416,8 +448,10 @@ def main() -> None:
             "spread": central.SPREAD,
             "expected_error": central.EXPECTED_ERROR,
             "weak": central.WEAK,
+            "apart": mixture.APART,
         },
         "choice": chosen,
+        "choice_of_apart": apart,
     }
     for name, cache in (("default", options.cache), ("quick", options.quick_cache)):
         if cache is None:

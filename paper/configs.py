@@ -262,6 +262,7 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "refresh": _DIGITS | {"epochs": 20},
             "refresh, twice the channels": _LARGE | {"epochs": 20, "augment": "affine"},
             "three teachers, 30 epochs": _DIGITS | {"teachers": 3, "epochs": 30},
+            "five teachers, three students": _DIGITS | {"teachers": 5, "students": 3, "epochs": 30},
         },
         "fashion_mnist": {
             "refresh": _FASHION,
@@ -271,6 +272,9 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
         "kmnist": {
             "30 epochs": _KUZUSHIJI | {"epochs": 30},
             "40 epochs of small batches": _KUZUSHIJI | {"epochs": 40, "batch_size": 250},
+            "batches of 125": _KUZUSHIJI | {"epochs": 40, "batch_size": 125},
+            "four teachers, three students": _KUZUSHIJI
+            | {"epochs": 40, "batch_size": 125, "teachers": 4, "students": 3},
         },
         "cifar10": {
             "refresh": _COLOUR,
@@ -281,6 +285,8 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
         "cifar10-few": {
             "three rounds": _FEW | {"rounds": 3},
             "four teachers, five rounds": _FEW | {"teachers": 4, "rounds": 5},
+            "five teachers, 60 epochs": _LONG | {"teachers": 5},
+            "four teachers, two rounds, 60 epochs": _LONG | {"teachers": 4, "rounds": 2},
         },
     },
     "ours-augmented": {

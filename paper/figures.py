@@ -30,6 +30,8 @@ def write_figures(
     import matplotlib as mpl
 
     mpl.use("agg")
+    import matplotlib.pyplot as plt
+
     mpl.rcParams["svg.hashsalt"] = "drpu"  # the same results give the same file
     results = read_results(folder)
     target = to or folder.parent / "figures"
@@ -43,6 +45,7 @@ def write_figures(
             path = target / f"{prefix}{name}.{kind}"
             figure.savefig(path, bbox_inches="tight", **KINDS[kind])
             written.append(path)
+        plt.close(figure)
     return written
 
 

@@ -5,7 +5,7 @@ jumps, where the threshold passes the ratio of a held-out positive. Therefore th
 a grid over priors and costs would miss the jumps.
 
 - ``steps``: between two jumps, recall and false-positive rate, and the alternatives to them that the limits
-  of figures are made of (:class:`drpu.core.performance.DecisionRates`),
+  of figures are made of (:class:`drpu.core.performance.DecisionRates`; after answers those of the map),
 - ``gain``: shares of the positives and of the negatives above each level, for a number of rows to check,
 - ``shareLimits``: confidence limits of a share of the held-out positives,
 - ``newRows``: log-ratios of the new rows.
@@ -26,7 +26,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray
 from drpu.core.budget import negative_survival
 from drpu.core.limits.exact import exact_limits
-from drpu.core.performance import DecisionRates, decision_rates
+from drpu.core.performance import LABEL_NOISE, DecisionRates, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.functions.base import LOG_LIMIT
 from drpu.report.data import ReportData
@@ -49,7 +49,7 @@ def whatif_json(data: ReportData) -> str:
 def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
     current = data.current
-    threshold, answers = float(current.threshold_), getattr(current, "map_", None)
+    threshold = float(current.threshold_)
     return {
         "cost": data.cost,
         "miss": data.amounts.miss,
@@ -57,11 +57,11 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, batch=current.findings.rows, labels_at=current._label_prior()),
-            _known(data.train, data.rows),
-            *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
+            _known(data.prior, data.rows, current, batch=current.findings.rows),
+            _known(data.train, data.rows, current) | {"labelsAt": data.train.value},
+            *(_known(p.prior, p.n, p.classifier, batch=p.n) for p in data.periods),
         ],
-        "map": None if answers is None else {"intercept": answers.intercept, "slope": answers.slope},
+        "labelNoise": None if current.findings.map is None else LABEL_NOISE,
         "found": {
             "figures": [
                 [None if math.isnan(x) else x for x in (figure.value, figure.low, figure.high)]
@@ -77,13 +77,12 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
     }
 
 
-def _known(
-    prior: PriorEstimate, rows: int, *, batch: float | None = None, labels_at: float | None = None
-) -> dict[str, Any]:
-    """A prior with limits: the number of rows to show, those it was read from, and the prior of labels."""
-    at = prior.value if labels_at is None else labels_at
+def _known(prior: PriorEstimate, rows: int, classifier: Any, *, batch: float | None = None) -> dict[str, Any]:
+    """A prior with limits: rows to show, those it was read from, and where the classifier makes labels."""
     limits = {"value": prior.value, "low": prior.low, "high": prior.high, "level": str(prior.level)}
-    return limits | {"rows": rows, "batch": batch, "labelsAt": at}
+    found = None if classifier.findings.map is None else classifier.fitted_.map_at(0.5)
+    answers = None if found is None else {"intercept": found.intercept, "slope": found.slope}
+    return limits | {"rows": rows, "batch": batch, "labelsAt": classifier._label_prior(), "map": answers}
 
 
 class _Decisions:
@@ -91,6 +90,7 @@ class _Decisions:
 
     def __init__(self, data: ReportData) -> None:
         self.data, self.prior = data, data.fitted.unlabeled_prior
+        self.curves = [] if data.current.findings.map is None else data.fitted.map_curves()
         self.levels = np.maximum.accumulate(data.fitted.level_log_ratios())
         curves = [self.levels - data.fitted.tie_break]
         if data.prepared.folds is not None:
@@ -116,9 +116,11 @@ class _Decisions:
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
         ratio = None if data.fitted.calibration is None else math.exp(min(log_ratio, LOG_LIMIT))
+        shown = min(score, float(tails.levels[-1]) + 1)
+        if self.curves:
+            return _short([shown, *(float(part[k + 1]) for pair in self.curves for part in pair)])
         rates = decision_rates(data.fitted.decision(score, ratio), self.prior.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (self.prior.low, self.prior.high)]
-        shown = min(score, float(tails.levels[-1]) + 1)
         return _short([shown, rates.recall, rates.wrong, *ends, *_others(rates)])
 
 

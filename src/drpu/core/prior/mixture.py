@@ -15,7 +15,7 @@ from scipy.special import betaincinv, expit, ndtr, ndtri
 from drpu._checks import check_choice, check_fraction, check_real
 from drpu._typing import FloatArray, IntArray
 from drpu.core.calibration import fit_plateau
-from drpu.core.limits.evidence import plateau_profile, slide
+from drpu.core.limits.evidence import evidence_of, plateau_profile, slide
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import FewPositivesWarning, warn
 
@@ -311,7 +311,8 @@ def _bound(a: FloatArray, n: float, b: FloatArray, n_positive: float, tail: floa
 
 
 _MOSTLY_POSITIVE = (0.65, 0.85)  # the weight of the plateau decreases from 1 to 0 between these priors
-_SEPARATED = (2.0, 4.0)  # between these slopes of the plateau, half of its weight moves to the tails
+STEEP = (2.0, 4.0)  # between these slopes of the plateau, half of its weight moves to the tails ...
+APART = (0.85, 0.95)  # ... and between these Youden indices it moves back (``python -m benchmarks.central``)
 _ENOUGH_POSITIVES = (10.0, 40.0)  # the weight of usual priors decreases to 0 between these numbers
 _USUAL_PRIORS = (1.5, 3.0)  # parameters of a Beta distribution: mean 1/3
 _PLATEAU_ROWS = 100.0  # number of positives at which the plateau gets half of the weight
@@ -393,9 +394,10 @@ def adaptive(tails: ScoreTails) -> float:
 
     If the classes overlap, the tail ratios are too high, because there are negatives among the best-scored
     rows; the plateau extrapolates beyond them. If most rows are positive, there are too few negatives to
-    fit the plateau, and the tail ratios are better. With few positives neither says much: below forty of
-    them, the mean over all priors that the plateau allows gets weight, and all of it below ten. Before the
-    data are seen, priors have a Beta(1.5, 3) distribution there.
+    fit the plateau, and the tail ratios are better. If the classes hardly overlap, only noise is left in
+    the tail ratios, their minimum is too low, and the plateau is better again. With few positives neither
+    says much: below forty of them, the mean over all priors that the plateau allows gets weight, and all of
+    it below ten. Before the data are seen, priors have a Beta(1.5, 3) distribution there.
     """
     enough = slide(tails.n_positive, *_ENOUGH_POSITIVES)
     if enough == 0:
@@ -405,12 +407,9 @@ def adaptive(tails: ScoreTails) -> float:
 
 
 def _of_enough(tails: ScoreTails) -> float:
-    tail_reading = combined(tails)
-    weight = slide(tail_reading, *_MOSTLY_POSITIVE)
-    if weight == 1:
-        return tail_reading
-    fit = fit_plateau(tails)
-    weight = max(weight, slide(fit.slope, *_SEPARATED) / 2)
+    tail_reading, fit = combined(tails), fit_plateau(tails)
+    weight = max(slide(tail_reading, *_MOSTLY_POSITIVE), slide(fit.slope, *STEEP) / 2)
+    weight *= 1 - slide(evidence_of(tails).separation, *APART)
     return weight * tail_reading + (1 - weight) * fit.prior
 
 
