@@ -120,8 +120,10 @@ class Scores:
         first, *others = self.clf.model_.functions
         if others or not isinstance(first, Average):
             return {}
-        names = [str(kind_of(type(member))) for member in first.members]
-        return dict(zip(names, first.member_scores(rows).T, strict=True))
+        return {
+            str(kind_of(type(member))): member.score(first.filling.rows(rows, member))
+            for member in first.members
+        }
 
 
 def _size(encoded: Any) -> int:

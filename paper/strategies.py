@@ -2,8 +2,8 @@
 
 A strategy trains several networks first. It keeps the best one, or uses them as teachers of a student.
 The student is trained on all unlabeled rows, weighted as positives by the ratio of the teachers, in place
-of the few labelled rows: see :func:`drpu.core.teaching.teaching_weights`. It has the same architecture and
-the same rows as its teachers.
+of the few labelled rows: see :func:`drpu.networks.teaching.teaching_weights`. It has the same architecture
+and the same rows as its teachers.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from drpu import NetworkRatio, ScoreTails
-from drpu.core.teaching import mean_log_ratio, teaching_weights
 from drpu.networks.function import NetworkFunction
+from drpu.networks.teaching import mean_log_ratio, teaching_weights
 from paper.evaluate import Floats
 from paper.networks import make_network
 from paper.splits import Images, Split

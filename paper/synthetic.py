@@ -31,6 +31,7 @@ __all__ = ["SETTINGS", "boundary", "gaussians", "oracle", "run_synthetic"]
 
 SETTINGS = {"irreducible": 1, "reducible": 2}
 REACH = 4.0  # boundaries are searched at most this far from 0
+EPOCHS = 200
 
 
 def run_synthetic(flavours: Sequence[str], trials: Sequence[int], out: Path) -> None:
@@ -122,7 +123,7 @@ def _trained(key: Key, data: PUData) -> tuple[Any, float, float | None]:
     """The same, trained as in the paper, with 200 positives and 1000 unlabeled rows."""
     positive, unlabeled = data.positive[:200], data.unlabeled[:1000]
     options: dict[str, Any] = {
-        "epochs": 200,
+        "epochs": EPOCHS,
         "batch_size": 100 if key.flavour == "as-run" else 200,
         "learning_rate": 2e-5,
         "optimizer": "adam",

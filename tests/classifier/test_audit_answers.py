@@ -322,3 +322,24 @@ def test_bad_audits_are_refused(audit_clf, audit_data, plan, audit):
     with pytest.raises(ParameterError, match="y must be given"):
         audit_clf.evaluate(audit_data.test)
     assert isinstance(plan, AuditPlan)
+
+
+def test_the_same_answers_are_not_counted_twice(audit_clf, audit_data):
+    plan = audit_clf.plan_audit(audit_data.test, n=40, random_state=0)
+    labels = audit_data.test_labels[plan.rows]
+    once, again = plan.answer(labels), plan.answer(labels[::-1], rows=plan.rows[::-1])
+    for other in (once, again):
+        with pytest.raises(DataError, match="must not be given twice"):
+            once + other
+
+
+def test_audits_of_groups_are_a_mapping_from_groups(audit_clf, audit_data, plans, months):
+    audits = plans.answer(audit_data.test_labels[plans.rows])
+    alone = audits["2024-01"]
+    for method in (audit_clf.adapt_by, audit_clf.evaluate_by):
+        with pytest.raises(DataTypeError, match="audit must be a mapping from groups"):
+            method(audit_data.test, by=months, audit=alone)
+        with pytest.raises(DataError, match="as keys, got 'May'"):
+            method(audit_data.test, by=months, audit={"May": alone})
+    with pytest.raises(ParameterError, match="one of the two"):
+        audit_clf.evaluate_by(audit_data.test, audit_data.test_labels, by=months, audit=audits)

@@ -7,10 +7,18 @@ import warnings
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.sparse import csr_array
 from sklearn.metrics import roc_auc_score
 
 from drpu import Audit, DRPUClassifier, load, save
-from drpu.exceptions import DataError, DRPUWarning, FewNegativesWarning, LabelError, ParameterError
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    DRPUWarning,
+    FewNegativesWarning,
+    LabelError,
+    ParameterError,
+)
 from drpu.functions.folds import Blend
 
 pytestmark = pytest.mark.filterwarnings("ignore::drpu.exceptions.DRPUWarning")
@@ -198,6 +206,25 @@ def test_known_rates_are_weights_by_level():
     assert both.labelling_rates_ is None  # they were given
 
 
+def test_sparse_rows_have_the_rates_of_dense_ones():
+    X, y, label, side = unfair(0)
+    X, rest = np.column_stack([X, side]), np.flatnonzero(~label)[::12]
+    options = {"audits": Audit.random(rest, y[rest]), "labelled_by": [4]}
+    dense, sparse = (clf("classifier").fit(rows, label.astype(int), **options) for rows in (X, csr_array(X)))
+    assert dense.labelling_rates_ == sparse.labelling_rates_
+    assert clf("classifier").fit_pu(X[label], X[~label]).labelling_rates_ is None
+
+
+def test_sensitivity_starts_from_the_training_prior():
+    X, _, label = draw(0, 1500)
+    fitted = clf("classifier").fit(X, label.astype(int))
+    # the mean probability is that of the calibration, which is fitted to the same counts
+    assert abs(fitted.sensitivity(1.0).prior - fitted.train_prior_.value) < 0.02
+
+
+TWICE = Audit.random(range(50), [0, 1] * 25)
+
+
 @pytest.mark.parametrize(
     ("options", "error", "message"),
     [
@@ -206,6 +233,12 @@ def test_known_rates_are_weights_by_level():
         ({"labelled_by": ["branch"], "propensity": {"a": 0.5}}, ParameterError, "positions of columns"),
         ({"labelled_by": [1], "propensity": np.ones(300)}, ParameterError, "must be a mapping"),
         ({"labelled_by": [1], "propensity": {"a": 0.5}}, DataError, "every labelled row"),
+        ({"labelled_by": [], "propensity": {}}, ParameterError, "at least one column"),
+        ({"labelled_by": 1.0, "propensity": {}}, ParameterError, "positions of columns"),
+        ({"propensity": ["often"] * 300}, DataTypeError, "propensity must hold numbers"),
+        ({"audits": 3}, DataTypeError, "audit must be an Audit"),
+        ({"audits": [TWICE, TWICE]}, DataError, "must not be given twice"),
+        ({"audits": TWICE, "labelled_by": "branch"}, ParameterError, "positions of columns"),
     ],
 )
 def test_rates_that_cannot_be_used_are_one_clear_error(options, error, message):

@@ -100,6 +100,32 @@ def test_reduced_files_adapt_from_answers(june, reduction, tmp_path):
     assert_allclose((back.value, back.low, back.high), (exact.value, exact.low, exact.high), atol=0.03)
 
 
+def test_expected_figures_follow_the_map(clf):
+    # Rows changed besides the prior: figures that assume prior shift would be wrong. 400 answers about 3,000
+    # rows; the limits are those of 95 %, so two of fifteen may be missed.
+    held = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        y = rng.random(3000) < 0.3
+        X = rng.normal(size=(3000, 3)) + np.array([1.4, 0.3, 0.0]) * y[:, None] + np.array([0.6, 0, 0])
+        chosen = rng.choice(3000, 400, replace=False)
+        found = clf.adapt(X, audit=Audit.random(chosen, y[chosen]))
+        flagged = found.predict(X) == 1
+        assert abs(found.expected_performance().flagged - flagged.mean()) < 0.03
+        truth = {
+            "precision": y[flagged].mean(),
+            "recall": flagged[y].mean(),
+            "accuracy": (flagged == y).mean(),
+        }
+        low, high = found.expected_range()
+        held += [getattr(low, name) <= value <= getattr(high, name) for name, value in truth.items()]
+        checked = found.at_budget(share=0.2, of=X)
+        rows, budget = checked.budget_.positions, checked.budget_
+        held += [budget.precision.low <= y[rows].mean() <= budget.precision.high]
+        held += [budget.recall.low <= y[rows].sum() / y.sum() <= budget.recall.high]
+    assert sum(held) >= 13
+
+
 # -- groups ----------------------------------------------------------------------------------------
 
 
@@ -247,3 +273,15 @@ def test_labels_are_a_lower_bound_where_those_of_training_are_incomplete(past):
     with pytest.warns(match="no complete backtest"):
         clf.fit(X, labels, periods=number, label_delay=4)
     assert clf.adapt(X, labels).prior_ == clf.adapt(X, labels, label_delay=1).prior_
+
+
+def test_the_column_of_periods_is_no_extra_column(past):
+    X, labels, number = past
+    frame = pd.DataFrame(X, columns=list("abc")).assign(month=number)
+    clf = DRPUClassifier(QUICK, holdout=2, scenario="single-sample", random_state=0)
+    clf.fit(frame, labels, periods="month", backtest=False)
+    rest = frame.drop(columns="month")
+    assert clf.evaluate(frame, labels) == clf.evaluate(rest, labels)  # a warning would be an error
+    # too many periods to compare are no reason to refuse them
+    many = frame.assign(month=[f"day {k}" for k in range(1200)])
+    assert clf.adapt(many).prior_ == clf.adapt(rest).prior_

@@ -148,3 +148,27 @@ def test_the_page_shows_answers_by_period_and_suspicious_labels(run, folder):
     assert '<th scope="row">7</th><td class="">label</td>' in section
     groups = page[page.index("<h2>Share of positives by month") :].split("</section>")[0]
     assert groups.count("answers were used") == 3
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (
+            "fit one.csv --label truth --scenario single-sample --label-delay 1 --out x.drpu",
+            "without periods",
+        ),
+        ("fit one.csv --unlabeled new.csv --period month --out x.drpu", "--period needs a column of labels"),
+        ("adapt toy.drpu new.csv --label-delay 1", "label_delay must be 0 without y"),
+        ("audit toy.drpu new.csv --by month --n 5 --population training --out x.csv", "without --by"),
+    ],
+)
+def test_an_option_without_effect_is_an_error(run, words, said):
+    code, _, err = run(words)
+    assert code in (1, 2)
+    assert said in err
+
+
+def test_a_missing_column_of_groups_is_named_with_its_file_once(run):
+    code, _, err = run("adapt toy.drpu new.csv --by nope")
+    assert code == 1
+    assert err.count("new.csv") == 1

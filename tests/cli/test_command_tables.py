@@ -5,6 +5,7 @@ import json
 import zipfile
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
@@ -204,3 +205,23 @@ def test_words_for_missing_labels_are_no_labels(run, folder):
     (folder / "gaps.csv").write_text(text)
     fitted = answer(run("fit gaps.csv --label y --model kernel --prior 0.4 --out gaps.drpu --json"))
     assert (fitted["positives"], fitted["unlabeled"]) == (67, 133)
+
+
+def test_times_and_categories_mean_the_same_in_every_format(run, folder):
+    rng = np.random.default_rng(1)
+    labelled = rng.random(200) < 0.3
+    shift = np.where(rng.random(200) < 0.2 + 0.6 * labelled, "night", "day")
+    times = [f"{6 + 12 * late + k % 5:02d}:30" for k, late in enumerate(labelled)]
+    frame = pl.DataFrame({"at": times, "shift": shift, "x": rng.normal(size=200), "y": labelled.astype(int)})
+    frame.write_csv(folder / "times.csv")
+    frame.write_parquet(folder / "times.parquet")
+    typed = frame.with_columns(pl.col("shift").cast(pl.Categorical))
+    typed.write_ipc(folder / "times.arrow")  # texts are views there
+    found = []
+    for fitted in ("csv", "parquet", "arrow"):
+        run(f"fit times.{fitted} --label y --model boosted --column-values keep --out times.drpu")
+        for ending in ("csv", "parquet", "arrow"):
+            code, out, err = run(f"predict times.drpu times.{ending} --keep x")
+            assert code == 0, err
+            found.append(out)
+    assert len(set(found)) == 1

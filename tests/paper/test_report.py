@@ -145,6 +145,7 @@ def test_oracle_and_boundaries_are_where_classes_meet():
 
 def test_synthetic_results_say_where_the_line_is(tmp_path, monkeypatch):
     monkeypatch.setattr("paper.synthetic.SETTINGS", {"irreducible": 1})
+    monkeypatch.setattr("paper.synthetic.EPOCHS", 100)
     run_synthetic(["as-written"], range(1), tmp_path)
     results = read_results(tmp_path)
     assert [(r["flavour"], r["method"]) for r in results] == [("as-written", "drpu"), ("as-written", "upu")]

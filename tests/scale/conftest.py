@@ -31,9 +31,7 @@ def spark():
         pytest.skip("Spark needs Java, which is not on the path")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYSPARK_PYTHON", sys.executable)  # workers import what the tests do
-        patch.setenv(
-            "PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep
-        )  # has the daemon of workers
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)  # has the daemon
         builder = sql.SparkSession.builder.master("local[2]")
         for name, value in SPARK.items():
             builder = builder.config(f"spark.{name}", value)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -323,6 +324,7 @@ class Audit:
     def __add__(self, other: Audit) -> Audit:
         if not isinstance(other, Audit):
             return NotImplemented
+        refuse_repeated([*self.parts, *other.parts])
         planned = [part for part in (*self.parts, *other.parts) if isinstance(part, AuditPart)]
         if len({part.classifier for part in planned}) > 1:
             raise ParameterError(
@@ -333,6 +335,15 @@ class Audit:
 
     def __repr__(self) -> str:
         return f"Audit(n={self.n}, parts={len(self.parts)})"
+
+
+def refuse_repeated(parts: Sequence[AuditPart | RandomPart]) -> None:
+    """Raise if the same answers are given twice, which would be counted twice."""
+    for one, other in itertools.combinations(parts, 2):
+        rows = [part.rows for part in (one, other) if isinstance(part, AuditPart) and part.rows is not None]
+        again = len(rows) == 2 and np.array_equal(np.sort(rows[0]), np.sort(rows[1]))
+        if one is other or (again and getattr(one, "counts", None) == getattr(other, "counts", None)):
+            raise DataError("an audit must not be given twice: its answers would be counted twice.")
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,11 +20,12 @@ from drpu.classifier.audit import (
     check_audit,
     check_positions,
     read_answers,
+    refuse_repeated,
     warn_of_missing,
 )
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
 from drpu.classifier.notices import warn_of_other_shift
-from drpu.classifier.validation import Classes, check_rows
+from drpu.classifier.validation import Classes
 from drpu.core.audit.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.core.audit.labelling import answer_weights, labelling_rates
 from drpu.core.audit.recalibration import (
@@ -300,12 +301,12 @@ class TrainingAnswers:
 
 def training_answers(audits: Any, classes: Classes, labelled: BoolArray) -> list[TrainingAnswers]:
     """The answers in ``audits``, as in ``fit``."""
-    found = []
-    for one in audits if isinstance(audits, list) else [audits]:
-        other, audit = one if isinstance(one, tuple) else (None, one)
-        for part in check_audit(audit).parts:
-            found.append(_training_part(part, other, classes, labelled))
-    return found
+    pair = isinstance(audits, tuple) and not all(isinstance(one, (Audit, tuple)) for one in audits)
+    given = [audits] if pair or not isinstance(audits, (list, tuple)) else audits
+    pairs = [one if isinstance(one, tuple) and len(one) == 2 else (None, one) for one in given]
+    found = [(part, other) for other, audit in pairs for part in check_audit(audit).parts]
+    refuse_repeated([part for part, _ in found])
+    return [_training_part(part, other, classes, labelled) for part, other in found]
 
 
 def _training_part(
@@ -458,7 +459,7 @@ def _resolve_random(
         if fitted.training is not None:  # the training rows are recognised
             population = fitted.training.population_of(X.rows)
     else:
-        rows = check_rows(classifier, part.rows, model=fitted.model, name="rows")
+        rows = classifier._checked_rows(part.rows)
         scores = fitted.model.scores(take_rows(rows, answered))
     counts = fitted.no_counts() if seen is None else seen
     return AuditPart(Answers.random(positive), scores, counts, mark, population)

@@ -23,7 +23,7 @@ from drpu.classifier.audit import POPULATIONS, Audit, AuditPlan, GroupPlans, che
 from drpu.classifier.auditing import adapt_to_answers, averaged, bound_level, resolve_audit, rows_for_width
 from drpu.classifier.decisions import RatioDecisions
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
-from drpu.classifier.groups import group_members, priors_by_group, with_one_period
+from drpu.classifier.groups import check_audits, group_members, priors_by_group, with_one_period
 from drpu.classifier.notices import count_there
 from drpu.classifier.record import Columns, Record, Reduction, try_rows
 from drpu.core.audit.design import draw_rows, expected_width, make_strata
@@ -423,11 +423,12 @@ class RatioClassifier(RatioDecisions):
         found : dict of Evaluation
             Groups without answers are left out.
         """
+        if (audit is None) == (y is None):
+            raise ParameterError("give y, the true labels of the rows, or audit, one of the two.")
+        names, member, scored = group_members(self, X, by)
+        check_audits(audit, names)
         if audit is not None:
             return {name: self.evaluate(own, level=level) for name, own in audit.items()}
-        if y is None:
-            raise ParameterError("y must be given with rows: their true labels.")
-        names, member, scored = group_members(self, X, by)
         labels = labels_of(y, len(member))
         found, answered = {}, np.array([not is_missing_cell(value) for value in labels.tolist()])
         for k, name in enumerate(names):

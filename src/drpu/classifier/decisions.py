@@ -27,7 +27,7 @@ from drpu.core.audit.results import more_precise
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
-from drpu.core.performance import expect
+from drpu.core.performance import expect, expect_mapped
 from drpu.core.prior.estimate import PriorEstimate, as_prior, warn_if_not_identified
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, ParameterError
@@ -194,8 +194,8 @@ class RatioDecisions(PUClassifier):
         """Expected accuracy, precision, recall and cost at the current prior, without labels.
 
         Computed from held-out positives and unlabeled training rows, which is valid if only the
-        prior has changed. The threshold is evaluated on counts that did not determine it. After an audit
-        of new rows, each quantity that the answers determine more precisely is measured on them.
+        prior has changed. The threshold is evaluated on counts that did not determine it. After answers the
+        figures follow their map, and each quantity that they determine more precisely is measured on them.
         """
         return self._expected()[0]
 
@@ -209,13 +209,17 @@ class RatioDecisions(PUClassifier):
 
     def _expected(self) -> tuple[Performance, Performance, Performance]:
         found, fitted, threshold = self.findings, self.fitted_, self.threshold_
+        ratio: float | None = None
         if found.budget is not None:
-            decision = fitted.decision(found.budget.score, None, found.rows)
+            score = found.budget.score
         else:
             score = threshold if np.isinf(threshold) else fitted.score_above(self._log_threshold())
             ratio = None if fitted.calibration is None else threshold
-            decision = fitted.decision(score, ratio, found.rows)
-        expected = expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
+        decision = fitted.decision(score, ratio, found.rows)
+        if found.map is not None:
+            expected = expect_mapped(decision, fitted.map_curves(), self.test_prior_, cost=float(self.cost_))
+        else:
+            expected = expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
         return more_precise(*expected, found.evaluation)
 
     def uncertain(self, X: Rows) -> BoolArray:
@@ -260,11 +264,12 @@ class RatioDecisions(PUClassifier):
             Both figures as estimated, and their bounds over all such rates.
         """
         fitted = self.fitted_
-        share, prior = fitted.labelled_fraction, fitted.train_prior.value
+        share, prior, tails = fitted.labelled_fraction, fitted.train_prior.value, fitted.tails
+        positive = share * tails.positive_counts / tails.positive_counts.sum()
         return sensitivity(
             fitted.cell_probability(),
             k=check_real("k", k, low=1.0, high=1e6),
-            weight=np.asarray(fitted.tails.counts, dtype=np.float64),
+            weight=positive + (1 - share) * tails.counts / tails.counts.sum(),
             rate=min(share / prior, 1.0) if prior > 0 else 0.0,
             cost=float(self.cost_),
         )

@@ -113,8 +113,6 @@ class DRPUClassifier(RatioClassifier):
 
     Attributes
     ----------
-    labelling_rates_ : dict or None
-        Rate of labelling in each cell of the columns ``labelled_by``, as :class:`Figure` with limits.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : ndarray
@@ -192,9 +190,9 @@ class DRPUClassifier(RatioClassifier):
             negatives are part of the population in a single sample and come beside it in a case-control
             study. They may be a biased sample: they are used as far as they help to rank labelled positives.
         audits : list of Audit, optional
-            Answers about rows of ``X``, or about its unlabeled rows, by which the training prior is set and
-            which are used in training with their design weights. ``(rows, audit)`` for answers about other
-            rows, which are used in training only.
+            Answers about rows of ``X``, or about its unlabeled rows, by which the training prior is set if
+            ``prior`` is ``"auto"``, and which are used in training with their design weights.
+            ``(rows, audit)`` for answers about other rows, which are used in training only.
         labelled_by : str or list, optional
             The columns that decide who gets labelled, such as a branch or a month; positions if ``X`` is an
             array. Their rates of labelling come from ``audits`` or from ``propensity``, and are in
@@ -235,12 +233,12 @@ class DRPUClassifier(RatioClassifier):
         X, periods = without_periods(X, periods)
         y, negative, both = split_negatives(y, negative_label, self.pos_label)
         answers: list[TrainingAnswers] = []
-        self.labelling_rates_: dict[Any, Figure] | None = None
+        rates: dict[Any, Figure] | None = None
         if audits is not None or labelled_by is not None or propensity is not None:
             labelled, classes = read_labels(y, self.pos_label, warn=False)
             if audits is not None:
                 answers = training_answers(audits, classes if both is None else both, labelled)
-            sample_weight = self._weigh(X, labelled, answers, labelled_by, propensity, sample_weight)
+            sample_weight, rates = self._weigh(X, labelled, answers, labelled_by, propensity, sample_weight)
         pair, classes = split_pu(self, X, y, sample_weight, model=model, groups=groups)
         labelled, _ = read_labels(y, self.pos_label, warn=False)
         plan = plan_periods(periods, labelled, label_delay)
@@ -258,28 +256,27 @@ class DRPUClassifier(RatioClassifier):
             if plan is not None and reads:
                 with part(BACKTEST_SHARE):
                     past = run_backtest(self, X, labelled, plan, sample_weight=sample_weight, groups=groups)
-        if self.scenario == "single-sample":
-            counted = count_labels(labelled, plan)
-            self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column)
+        counted = count_labels(labelled, plan) if self.scenario == "single-sample" else None
+        self.fitted_ = replace(self.fitted_, backtest=past, label_count=counted, period=column, rates=rates)
         return self
 
     def _weigh(
         self, X: Any, labelled: BoolArray, answers: list[TrainingAnswers], by: Any, rates: Any, weight: Any
-    ) -> Any:
-        """Weights in which labelled rows represent all positives, whatever their rates of labelling."""
+    ) -> tuple[Any, dict[Any, Figure] | None]:
+        """Weights in which labelled rows represent all positives, and rates that answers gave."""
+        found = None
         if by is None:
             if isinstance(rates, Mapping):
                 raise ParameterError("labelled_by must name the columns whose values propensity has as keys.")
-            return weight if rates is None else weigh_labelled(labelled, rates, weight)
+            return weight if rates is None else weigh_labelled(labelled, rates, weight), None
         cells = cells_of(X, by)
         if rates is None:
             found = rates_from_answers(cells, labelled, answers)
-            self.labelling_rates_ = found
             rates = {cell: rate.value for cell, rate in found.items()}
         elif not isinstance(rates, Mapping):
             raise ParameterError("propensity must be a mapping from the values of the columns labelled_by.")
         values = rates_of_rows(cells, rates)
-        return weight if np.ptp(values[labelled]) == 0 else weigh_labelled(labelled, values, weight)
+        return weight if np.ptp(values[labelled]) == 0 else weigh_labelled(labelled, values, weight), found
 
     def fit_pu(
         self,
@@ -412,6 +409,11 @@ class DRPUClassifier(RatioClassifier):
             calibration = calibrate(tails, unlabeled.value, labelled_share=fraction)
         self.fitted_ = FittedRatio(folds, calibration, tails, prior, fraction, Labels.of(classes), **facts)
         return self
+
+    @property
+    def labelling_rates_(self) -> dict[Any, Figure] | None:
+        """Rate of labelling in each cell of the columns ``labelled_by``; None without, and after loading."""
+        return self.fitted_.rates
 
     @property
     def backtest_(self) -> Backtest | None:

@@ -16,7 +16,7 @@ from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import TrainingMark
 from drpu.classifier.record import Labels, Reduction
 from drpu.core.audit.design import carried_prior
-from drpu.core.audit.recalibration import LogOddsMap
+from drpu.core.audit.recalibration import LogOddsMap, Population, bounded_log_odds
 from drpu.core.calibration import Calibration, calibrate, population_ratio
 from drpu.core.limits.exact import Figure
 from drpu.core.performance import Decision
@@ -106,6 +106,7 @@ class FittedRatio:
     labels: Labels
     coarsening: Coarsening | None = None  # how the levels of the tails were reduced; None if they are exact
     training: Annotated[TrainingMark | None, NotKept] = None  # recognises the training rows
+    rates: Annotated[dict[Any, Figure] | None, NotKept] = None  # of labelling, if answers gave them
     columns: tuple[ColumnProfile, ...] = ()  # empty for sparse rows, images, and frames that the model reads
     backtest: Backtest | None = None  # how well past periods would have been read
     label_count: LabelCount | None = None  # training labels that are complete; None in a case-control study
@@ -243,6 +244,26 @@ class FittedRatio:
             return None
         after, before = logit(np.clip([prior, self.anchor.prior.value], NEAREST, 1 - NEAREST))
         return replace(self.anchor.map, intercept=self.anchor.map.intercept + float(after - before))
+
+    def map_curves(self) -> list[tuple[FloatArray, FloatArray]]:
+        """Shares of positives and of negatives in or above each cell by the map of answers; empty without.
+
+        For the slope and its limits in turn, at the prior of the answers and at its limits.
+        """
+        if self.anchor is None:
+            return []
+        found, prior, counts = self.anchor.map, self.anchor.prior, self.anchor.tails.counts
+        z = bounded_log_odds(self.cell_probability())
+        rows, far = Population.of(z, counts / self.anchor.tails.copies), 1.96 * np.sqrt(found.covariance[2])
+        curves = []
+        for slope in (found.slope, max(found.slope - far, found.slope / 10), found.slope + far):
+            for share in (prior.value, prior.low, prior.high):
+                inside = float(np.clip(share, NEAREST, 1 - NEAREST))
+                p = replace(found, slope=slope).with_share(inside, rows).probability(z)
+                parts = ((part / part.sum())[::-1].cumsum()[::-1] for part in (counts * p, counts * (1 - p)))
+                positive, negative = (np.append(part, 0.0) for part in parts)
+                curves.append((positive, negative))
+        return curves
 
     @property
     def reference(self) -> ScoreTails:

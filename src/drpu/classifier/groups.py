@@ -55,9 +55,7 @@ def priors_by_group(
 ) -> GroupPriors:
     """Priors of the groups of ``X``, and the classifiers for them; see ``adapt_by``."""
     names, member, scored = group_members(classifier, X, by)
-    strange = [name for name in audit or () if name not in names]
-    if strange:
-        raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {strange[0]!r}.")
+    check_audits(audit, names)
     fitted, each = classifier.fitted_, joint_level(level, len(names))
     parts = [fitted.some(scored, np.flatnonzero(member == k)) for k in range(len(names))]
     labels = None if y is None else labels_of(y, len(member))
@@ -91,6 +89,14 @@ def priors_by_group(
     return replace(found, groups=tuple(groups))
 
 
+def check_audits(audit: Any, names: list[Any]) -> None:
+    """Raise if ``audit`` is no mapping from names of groups."""
+    if audit is not None and not isinstance(audit, Mapping):
+        raise DataTypeError(f"audit must be a mapping from groups to audits, got {type(audit).__name__}.")
+    for name in (name for name in audit or () if name not in names):
+        raise DataError(f"audit must have names of groups, {names[:8]}, as keys, got {name!r}.")
+
+
 def _decided(
     group: GroupPrior, adapted: AdaptedClassifier, rows: ScoredRows, budget: float | None
 ) -> GroupPrior:
@@ -119,7 +125,7 @@ def with_one_period(classifier: Any, X: Any) -> Any:
     if values is None:
         return X
     scored = score_once(classifier, X)
-    if len(_distinct(values)[0]) > 1:
+    if 1 < len(set(by_month(values).tolist())) <= MOST_GROUPS:
         with silent():
             found = priors_by_group(classifier, scored, values, 0.95)
         if found.differ:

@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import narwhals as nw
 import numpy as np
-from scipy import sparse
-from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import (
-    LARGEST,
-    check_numbers,
-    check_size,
-    check_weights,
-    one_line,
-    refuse_mask,
-    unit_weights,
-)
-from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows, without_repeats
+from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
+from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
 from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
-    DataTypeError,
     FewNegativesWarning,
     LabelError,
-    MissingValuesError,
     MorePositivesWarning,
     ParameterError,
     PositiveLabelWarning,
     warn,
 )
-from drpu.functions.base import Accepts, is_images
+from drpu.functions.base import Accepts, as_rows
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
@@ -187,7 +176,7 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: 
         matrices = np.split(matrix, np.cumsum([len(frame) for frame in frames])[:-1])
     else:
         matrices = [estimator.table_.transform(frame) for frame in frames]
-    return [_checked(estimator, matrix, model) for matrix in matrices]
+    return [as_rows(model, "X", matrix, estimator=estimator, input_name="X") for matrix in matrices]
 
 
 def accepts(model: Any, rows: str) -> bool:
@@ -225,24 +214,6 @@ def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
         estimator.feature_names_in_ = np.array(frame.names, dtype=object)
     elif hasattr(estimator, "feature_names_in_"):
         del estimator.feature_names_in_
-
-
-def _checked(estimator: Any, matrix: Any, model: Accepts) -> Rows:
-    try:
-        found: Rows = check_array(
-            matrix,
-            dtype=(np.float64, np.float32),
-            ensure_all_finite="allow-nan" if model.accepts_nan else True,
-            estimator=estimator,
-            input_name="X",
-        )
-        check_size("X", found)
-        return found
-    except TypeError as error:
-        raise DataTypeError(one_line(error)) from error
-    except (ValueError, OverflowError) as error:
-        gaps = not model.accepts_nan and np.isnan(matrix).any()
-        raise (MissingValuesError if gaps else DataError)(one_line(error)) from error
 
 
 SCENARIOS = ("case-control", "single-sample")
@@ -340,35 +311,13 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
     table = None if reset else getattr(estimator, "table_", None)
     if is_frame(X) and (reset or table is not None or accepts(model, "frames")):
         return read_tables(estimator, [X], model=model, reset=reset)[0]
-    if sparse.issparse(X) and not model.accepts_sparse:
-        raise DataTypeError(
-            f"{name} is sparse, which {type(model).__name__} does not support: pass {name}.toarray(), "
-            "or choose a model that supports it (kernel, linear, boosted)."
-        )
-    X = as_numpy(X)
-    refuse_mask(name, X)
-    images = model.accepts_nd and is_images(X)  # the model converts images batch by batch
     if reset:
         estimator.table_ = None
     if table is not None:
         table.check_array()
-    try:
-        X = validate_data(
-            estimator,
-            X,
-            reset=reset,
-            accept_sparse="csr" if model.accepts_sparse else False,
-            dtype=None if images else (np.float64, np.float32),
-            ensure_all_finite="allow-nan" if model.accepts_nan else True,
-            allow_nd=model.accepts_nd,
-        )
-    except (TypeError, ValueError, OverflowError) as error:
-        text = one_line(error)
-        if any(words in text for words in ("could not convert", "argument must be", "Cannot cast")):
-            text += f". An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
-        raise (DataTypeError if isinstance(error, TypeError) else DataError)(text) from error
-    check_size(name, X)
-    return without_repeats(X) if table is None else table.transform_array(X)
+    advice = f"An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
+    rows = as_rows(model, name, X, check=partial(validate_data, estimator), reset=reset, advice=advice)
+    return rows if table is None else table.transform_array(rows)
 
 
 def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
@@ -519,6 +468,8 @@ def split_negatives(
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
     names: list[Any] = list(columns) if np.ndim(columns) else [columns]
+    if not names:
+        raise ParameterError("labelled_by must name at least one column, got none.")
     if is_frame(X):
         table = nw.from_native(X, eager_only=True)
         absent = [name for name in names if name not in table.columns]
@@ -526,10 +477,11 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
             raise DataError(f"labelled_by must name columns of X, got {absent[0]!r}.")
         values = [table[name].to_list() for name in names]
     else:
-        array = np.asarray(as_numpy(X))
+        array = X if is_sparse(X) else np.asarray(as_numpy(X))
         if not all(isinstance(name, (int, np.integer)) and 0 <= name < array.shape[1] for name in names):
             raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")
-        values = [array[:, name].tolist() for name in names]
+        chosen: Any = array[:, names]
+        values = (chosen.toarray() if is_sparse(X) else chosen).T.tolist()
     cells = [tuple(None if is_missing(v) else v for v in row) for row in zip(*values, strict=True)]
     order = sorted(set(cells), key=str)
     place = {cell: k for k, cell in enumerate(order)}
@@ -539,7 +491,7 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
 
 def rates_of_rows(cells: tuple[list[Any], IntArray], rates: Mapping[Any, float]) -> FloatArray:
     """The rate of labelling of each row from a mapping of cells to rates; NaN for cells without one."""
-    return np.array([float(rates.get(cell, np.nan)) for cell in cells[0]])[cells[1]]
+    return check_numbers("propensity", [rates.get(cell, np.nan) for cell in cells[0]])[cells[1]]
 
 
 def weigh_labelled(labelled: BoolArray, propensity: Any, sample_weight: Any) -> FloatArray:

@@ -52,8 +52,8 @@ class TextFormat:
     decimal: str | None = None
 
     def __post_init__(self) -> None:
-        if self.sep is not None and len(self.separator) != 1:
-            raise ParameterError(f"--sep must be one character, or tab, got {self.sep!r}.")
+        if self.sep is not None and not re.fullmatch(r"[\t -~]", self.separator):
+            raise ParameterError(f"--sep must be one ASCII character, or tab, got {self.sep!r}.")
         if self.decimal not in (None, ".", ",") or (self.decimal == self.sep and self.sep):
             raise ParameterError(
                 f"--decimal must be . or , and differ from --sep, got {self.decimal!r} and {self.sep!r}."
@@ -350,14 +350,25 @@ def read_own(path: str) -> Loaded:
 
 def _read_columnar(path: str, ending: str) -> Any:
     if ending in ARROW:
-        return require("pyarrow.feather", extra="cli", for_="reading Arrow").read_table(
+        table = require("pyarrow.feather", extra="cli", for_="reading Arrow").read_table(
             path, memory_map=False
         )
+        return _without_views(require("pyarrow", extra="cli", for_="reading Arrow"), table)
     from drpu.scale.batches import check_files, open_parquet
 
     data = open_parquet(path)
     check_files(data, [name for name in data.schema.names if not name.startswith("__index_level_")])
     return data.to_table()
+
+
+def _without_views(pa: Any, table: Any) -> Any:
+    """The table without views of texts, which polars writes and few functions of Arrow accept."""
+    for k, field in enumerate(table.schema):
+        if "string_view" in str(field.type):
+            kind = pa.large_string()
+            kind = pa.dictionary(field.type.index_type, kind) if pa.types.is_dictionary(field.type) else kind
+            table = table.set_column(k, field.name, table.column(k).cast(kind))
+    return table
 
 
 def _with_good_names(table: Any, path: str) -> Any:
@@ -392,7 +403,7 @@ def _usable(pa: Any, kind: Any) -> bool:
     types = pa.types
     tests = (
         types.is_integer, types.is_floating, types.is_boolean, types.is_decimal, types.is_null,
-        types.is_string, types.is_large_string, types.is_dictionary, types.is_date, types.is_timestamp,
+        types.is_string, types.is_large_string, types.is_dictionary, types.is_temporal,
     )  # fmt: skip
     return any(test(kind) for test in tests)
 

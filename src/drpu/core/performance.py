@@ -10,6 +10,7 @@ among the best-scored rows. The plateau is therefore combined with an error of t
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -239,12 +240,42 @@ def expect(
     low, high = shifts.min(axis=0).clip(max=0) ** 2, shifts.max(axis=0).clip(min=0) ** 2
     for change in by_noise - middle:
         low, high = low + change.clip(max=0) ** 2, high + change.clip(min=0) ** 2
-    low, high = middle - np.sqrt(low + spread), middle + np.sqrt(high + spread)
-    return (
-        _performance(middle, decision.score),
-        _performance(np.clip(low, 0, 1), decision.score),
-        _performance(np.clip(high, 0, 1), decision.score),
-    )
+    return _ranged(middle, low + spread, high + spread, decision.score)
+
+
+LABEL_NOISE = 0.01  # difference of the shares flagged by the models that count and by that of the labels
+
+
+def expect_mapped(
+    decision: Decision,
+    curves: Sequence[tuple[FloatArray, FloatArray]],
+    prior: PriorEstimate,
+    *,
+    cost: float = 0.5,
+) -> tuple[Performance, Performance, Performance]:
+    """The same after answers; ``curves`` are shares above each cell, at a prior and at its limits."""
+    cell = int(np.searchsorted(decision.reference.levels, decision.score)) + 1
+    ends = itertools.cycle((prior.value, prior.low, prior.high))
+    points = [
+        _Point(end, float(positive[cell]), float(negative[cell]))
+        for end, (positive, negative) in zip(ends, curves, strict=False)
+    ]
+    figures = _figures(points, cost)
+    spread = np.array([LABEL_NOISE**2 if name == "flagged" else 0.0 for name in _NAMES])
+    if decision.rows is not None:
+        spread += _batch_noise(points[0], cost, decision.rows)
+    spread *= ndtri((1 - _LEVEL) / 2) ** 2
+    shifts = np.where(np.isnan(figures), 0.0, figures - figures[0])
+    low, high = shifts.min(axis=0) ** 2 + spread, shifts.max(axis=0) ** 2 + spread
+    return _ranged(figures[0], low, high, decision.score)
+
+
+def _ranged(
+    middle: FloatArray, below: FloatArray, above: FloatArray, score: float
+) -> tuple[Performance, Performance, Performance]:
+    """Figures with their limits, from the squared distances of these."""
+    low, high = np.clip(middle - np.sqrt(below), 0, 1), np.clip(middle + np.sqrt(above), 0, 1)
+    return _performance(middle, score), _performance(low, score), _performance(high, score)
 
 
 # -- recall and false-positive rate --------------------------------------------------------------

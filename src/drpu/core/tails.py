@@ -189,7 +189,7 @@ class ScoreTails:
         size = len(self.levels) + 1
         counts = np.bincount(cell + 1, weights=w, minlength=size)
         self.positive_counts = counts.astype(np.int64) if weight is None else counts
-        squares = float(w @ w) if groups is None else group_squares(w, groups)
+        squares = float((w * w).sum()) if groups is None else group_squares(w, groups)
         self.n_positive = effective_size(w.sum(), squares)
         self._counted = Counted(np.zeros(size, dtype=np.int64))
 

@@ -110,10 +110,6 @@ class Average(Function):
         parts = zip(self.weights, self.members, strict=True)
         return f"log-ratio of {' + '.join(f'{w:.2g} x {member.describe()}' for w, member in parts)}"
 
-    def member_scores(self, X: Rows) -> FloatArray:
-        """Log-ratios of checked rows, one column for each member."""
-        return np.column_stack([member.score(self.filling.rows(X, member)) for member in self.members])
-
     def _score(self, X: Rows) -> FloatArray:
         gaps = has_gaps(X)
         if gaps and not self.saw_gaps:

@@ -11,11 +11,11 @@ from scipy import sparse
 from sklearn.utils import check_array
 
 from drpu._arrays import as_numpy
-from drpu._checks import check_size, refuse_mask
+from drpu._checks import check_size, one_line, refuse_mask
 from drpu._codec import Kept
 from drpu._samples import without_repeats
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ArtifactError, DataError, DataTypeError, ParameterError
+from drpu.exceptions import ArtifactError, DataError, DataTypeError, MissingValuesError, ParameterError
 from drpu.tables.frames import FrameRows, is_frame, read_frame
 
 LOG_LIMIT = 690.0  # its exp is finite, so that ratios of 0 and infinity do not give NaN
@@ -180,32 +180,56 @@ def read_rows(taker: Accepts, name: str, X: Any) -> Rows:
     """``X`` in a form that a learner or function accepts; raises an error that explains the problem."""
     if taker.accepts_frames and is_frame(X):
         return FrameRows.of(read_frame(X))
-    return as_rows(name, X, sparse_ok=taker.accepts_sparse, nan_ok=taker.accepts_nan, nd_ok=taker.accepts_nd)
+    return as_rows(taker, name, X, input_name=name)
 
 
-def as_rows(name: str, X: Any, *, sparse_ok: bool = True, nan_ok: bool = False, nd_ok: bool = False) -> Rows:
-    """``X`` as a numeric array or CSR matrix, or an error that explains why it is not one."""
-    if sparse.issparse(X) and not sparse_ok:
-        raise DataTypeError(f"{name} is sparse, which this model does not support: pass {name}.toarray().")
+def as_rows(
+    taker: Accepts,
+    name: str,
+    X: Any,
+    *,
+    check: Callable[..., Any] = check_array,
+    advice: str = "An array must hold numbers.",
+    **more: Any,
+) -> Rows:
+    """``X`` as an array or CSR matrix that ``taker`` accepts, or an error that explains why it is not one.
+
+    ``check`` is scikit-learn's function that checks an array, with ``more`` options of it; ``advice`` is for
+    arrays that hold something else than numbers.
+    """
+    if sparse.issparse(X) and not taker.accepts_sparse:
+        raise DataTypeError(
+            f"{name} is sparse, which {type(taker).__name__} does not support: pass {name}.toarray(), "
+            "or choose a model that supports it (kernel, linear, boosted)."
+        )
     X = as_numpy(X)
     refuse_mask(name, X)
-    if nd_ok and is_images(X):
-        return np.ascontiguousarray(X)
+    images = taker.accepts_nd and is_images(X)  # the model converts images batch by batch
     try:
-        found = check_array(
+        found = check(
             X,
-            accept_sparse="csr" if sparse_ok else False,
-            dtype=(np.float64, np.float32),
-            ensure_all_finite="allow-nan" if nan_ok else True,
-            allow_nd=nd_ok,
-            input_name=name,
+            accept_sparse="csr" if taker.accepts_sparse else False,
+            dtype=None if images else (np.float64, np.float32),
+            order="C" if images else None,
+            ensure_all_finite="allow-nan" if taker.accepts_nan else True,
+            allow_nd=taker.accepts_nd,
+            **more,
         )
-    except TypeError as error:
-        raise DataTypeError(f"{name}: {error}") from error
-    except (ValueError, OverflowError) as error:
-        raise DataError(f"{name}: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        text = one_line(error)
+        if any(words in text for words in ("could not convert", "argument must be", "Cannot cast")):
+            text += f". {advice}"
+        raise _kind(taker, X, error)(text if name in text else f"{name}: {text}") from error
     check_size(name, found)
     return without_repeats(found)
+
+
+def _kind(taker: Accepts, X: Any, error: Exception) -> type[DataError | DataTypeError]:
+    """The type of error to raise for one of scikit-learn's."""
+    if isinstance(error, TypeError):
+        return DataTypeError
+    number = isinstance(X, np.ndarray) and X.dtype.kind == "f"
+    return MissingValuesError if number and not taker.accepts_nan and np.isnan(X).any() else DataError
 
 
 def is_images(X: Any) -> bool:

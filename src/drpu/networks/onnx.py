@@ -15,7 +15,7 @@ from drpu.functions.features import CLIP
 from drpu.functions.onnx import Graph, onnx_log_softplus
 from drpu.networks.augment import test_views
 from drpu.networks.function import NetworkFunction
-from drpu.networks.modules import Ensemble, ResNet9, image_shape
+from drpu.networks.modules import Ensemble, Residual, ResNet9, image_shape
 from drpu.networks.objectives import LOW
 
 
@@ -73,19 +73,19 @@ def _output(graph: Graph, module: Any, shape: Sequence[int], x: str) -> str:
 
 def _layer(graph: Graph, layer: Any, x: str) -> str:
     """One layer of a perceptron, in float64."""
-    kind = type(layer).__name__
-    if kind in ("Flatten", "Dropout", "Identity"):
+    kind = type(layer)
+    if kind in (nn.Flatten, nn.Dropout, nn.Identity):
         return x
-    if kind == "ReLU":
+    if kind is nn.ReLU:
         return graph.op("Max", x, [[0.0]])
     weights = _weights(layer)
-    if kind == "Linear":
+    if kind is nn.Linear:
         product = graph.op("MatMul", x, weights["weight"].T)
         return graph.op("Add", product, weights["bias"]) if "bias" in weights else product
-    if kind == "BatchNorm1d" and layer.track_running_stats:
+    if kind is nn.BatchNorm1d and layer.track_running_stats:
         scale, shift = _normalisation(layer, weights)
         return graph.op("Add", graph.op("Mul", x, scale), shift)
-    raise ArtifactError(f"a layer of kind {kind} cannot be exported to ONNX by drpu.")
+    raise ArtifactError(f"a layer of kind {kind.__name__} cannot be exported to ONNX by drpu.")
 
 
 # -- images ---------------------------------------------------------------------------------------------
@@ -123,18 +123,18 @@ def _image_layers(graph: Graph, layers: Any, x: str) -> str:
 
 def _image_layer(graph: Graph, layer: Any, x: str) -> str:
     """One layer of a residual network, in float32."""
-    kind = type(layer).__name__
-    if kind == "Residual":
+    kind = type(layer)
+    if kind is Residual:
         return graph.op("Add", x, _image_layers(graph, layer.layers, x))
-    if kind == "ReLU":
+    if kind is nn.ReLU:
         return graph.op("Relu", x)
-    if kind == "MaxPool2d":
+    if kind is nn.MaxPool2d:
         return graph.op("MaxPool", x, kernel_shape=[2, 2], strides=[2, 2])
     weights = _weights(layer)
-    if kind == "Conv2d":
+    if kind is nn.Conv2d:
         return graph.op("Conv", x, graph.constant(weights["weight"], np.float32), pads=[1, 1, 1, 1])
-    if kind != "BatchNorm2d":
-        raise ArtifactError(f"a layer of kind {kind} cannot be exported to ONNX by drpu.")
+    if kind is not nn.BatchNorm2d:
+        raise ArtifactError(f"a layer of kind {kind.__name__} cannot be exported to ONNX by drpu.")
     scale, shift = (
         graph.constant(part[:, None, None], np.float32) for part in _normalisation(layer, weights)
     )

@@ -14,8 +14,9 @@ from drpu._checks import check_integer, check_random_state
 from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray
+from drpu.core.calibration import calibrate
+from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
-from drpu.core.teaching import mean_log_ratio, teaching_weights
 from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
@@ -27,13 +28,14 @@ ENOUGH = 25  # with fewer held-out positives a calibration would be too noisy
 TEACHER_ALPHAS = (0.3, 0.45, 0.15, 0.6, 0.05)  # values for the teachers in turn, with alpha="auto"
 STACKED = 3_000_000  # most network weights that are trained at a time
 TEACHING_EPOCHS, TEACHING_STEPS = 20, 1500  # enough for networks whose weights are replaced by refresh
+LEAST = 1e-6  # smallest weight, so that every row stays in the sample
 
 
 def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair | None) -> NetworkFunction:
     """Train teachers and rounds of students with the options of ``learner``, and return the last students.
 
     The mean ratio of the teachers, calibrated on rows kept out, gives each unlabeled row its weight
-    as a positive, see :func:`drpu.core.teaching.teaching_weights`; labelled rows get
+    as a positive, see :func:`teaching_weights`; labelled rows get
     the largest weight. Students are trained with these weights, and each further round uses the
     students before it as teachers. With ``refresh`` students also replace the weights by their own mean
     ratio while they train. Only the scores of a network are kept once its round is over.
@@ -176,3 +178,25 @@ def joined(networks: Sequence[NetworkFunction]) -> NetworkFunction:
         f"members.{i}.{name}": value for i, one in enumerate(networks) for name, value in one.weights.items()
     }
     return replace(first, weights=weights, members=n)
+
+
+def mean_log_ratio(scores: Sequence[FloatArray]) -> FloatArray:
+    """Log of the mean ratio of several models, given one array of log-ratios per model."""
+    return np.asarray(np.logaddexp.reduce(list(scores)) - np.log(len(scores)))
+
+
+def teaching_weights(scores: FloatArray, tails: ScoreTails | None = None) -> tuple[FloatArray, float]:
+    r"""Weights of unlabeled rows as positives, and the largest possible weight.
+
+    The mean of any function over positives is its mean over unlabeled rows weighted by the
+    ratio, :math:`E_+[f] = E_U[r f]`. So the ratio of one model allows another one to be trained
+    on all unlabeled rows instead of a few labelled rows, which it would overfit. Held-out scores in
+    ``tails`` calibrate the ratios. The largest weight, that of a labelled row, is 1 / prior.
+    """
+    if tails is None:
+        ratio = np.exp(scores)
+        return np.maximum(ratio, LEAST), float(ratio.max())
+    # The upper reading limits the weight of a row; the classifier warns when it estimates its prior.
+    prior = max(prior_from_tails(tails, method="adaptive", warn=False).value, 1 / tails.n)
+    ratio = calibrate(tails, prior)(scores)
+    return np.clip(ratio, LEAST, 1 / prior), 1 / prior

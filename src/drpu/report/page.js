@@ -29,10 +29,9 @@ function Explorer(data) {
   // Ratio above which rows are flagged: by the prior at which labels are made, or by the map of answers.
   function threshold(prior, c) {
     var pi = data.trainPrior, q = prior.labelsAt, against = c * (1 - q), level = (1 - c) * q * (1 - pi) + against * pi;
-    if (data.map !== null) {
-      var ends = [prior.value, data.known[0].value].filter(function (x) { return x > 0 && x < 1; });
-      var step = ends.length < 2 ? 0 : logit(ends[0]) - logit(ends[1]);
-      return 1 / (1 + Math.exp((data.map.intercept + step - logit(c)) / data.map.slope)) / Math.max(pi, 1e-12);
+    if (prior.map !== null) {
+      var intercept = prior.map.intercept + logit(Math.min(1 - 1e-9, Math.max(1e-9, q)));
+      return 1 / (1 + Math.exp((intercept - logit(c)) / prior.map.slope)) / Math.max(pi, 1e-12);
     }
     if (q <= 0 || q >= 1) { return q <= 0 ? Infinity : -Infinity; }
     if (pi === 1) { return q > c ? 1 - Math.pow(2, -53) : 1; }
@@ -65,8 +64,22 @@ function Explorer(data) {
     ].map(function (variance) { return Math.max(variance, 0) / rows; });
   }
 
+  // The same after answers, from recalls and false-positive rates at the limits of the map.
+  function mapped(prior, c, row) {
+    var ends = [prior.value, prior.low, prior.high], points = [];
+    for (var k = 1; k < row.length; k += 2) { points.push(figures(ends[(k - 1) / 2 % 3], row[k], row[k + 1], c)); }
+    var batch = prior.batch === null ? null : batchNoise(points[0], prior.value, c, prior.batch);
+    return points[0].map(function (value, i) {
+      var changes = points.map(function (one) { return isNaN(one[i]) ? 0 : one[i] - value; });
+      var common = (NAMES[i] === "flagged" ? data.labelNoise * data.labelNoise : 0) + (batch === null ? 0 : batch[i]);
+      var ends = [Math.min, Math.max].map(function (pick) { return Math.sqrt(Math.pow(pick.apply(null, changes), 2) + common * Z2); });
+      return [value, clip(value - ends[0]), clip(value + ends[1])];
+    });
+  }
+
   // Each figure as [value, low, high]: deviations from all sources are added in squares.
   function withLimits(prior, c, row) {
+    if (data.labelNoise !== null) { return mapped(prior, c, row); }
     var q = prior.value, middle = figures(q, row[1], row[2], c), pairs = [];
     for (var k = 5; k < row.length; k += 2) { pairs.push(figures(q, row[k], row[k + 1], c)); }
     var moved = pairs.slice(0, 5), folds = pairs.slice(5), corners = [];
@@ -91,7 +104,7 @@ function Explorer(data) {
   // The prior with its limits, if it is one of the known ones; otherwise a number that somebody chose.
   function priorOf(state) {
     if (state.known !== null) { return data.known[state.known]; }
-    return { value: state.prior, low: state.prior, high: state.prior, labelsAt: state.prior, level: "0.95", rows: data.rows, batch: null };
+    return { value: state.prior, low: state.prior, high: state.prior, labelsAt: state.prior, map: data.known[0].map, level: "0.95", rows: data.rows, batch: null };
   }
 
   function expect(state) {
@@ -152,7 +165,10 @@ function Explorer(data) {
   function atBudget(state) {
     var prior = priorOf(state), part = Math.min(1, state.budget / prior.rows), depth = depths(state, prior.value);
     var limits = data.shareLimits[prior.level], recall = interpolate(part, [0].concat(depth, 1), [0].concat(data.gain.positive, 1));
-    var ends = [recall, interpolate(recall, limits.at, limits.low), interpolate(recall, limits.at, limits.high)];
+    var ends = [recall].concat(["low", "high"].map(function (end) {
+      if (data.labelNoise === null) { return interpolate(recall, limits.at, limits[end]); }
+      return interpolate(part, [0].concat(depth, 1), [0].concat(data.gain[end], 1));
+    }));
     var priors = [prior.value, prior.low, prior.high], against = [prior.value, prior.high, prior.low];
     // No more positives can be found than rows are checked.
     ends = ends.map(function (x, i) { return against[i] > 0 ? Math.min(x, part / against[i]) : x; });

@@ -398,6 +398,7 @@ def facts(data: ReportData) -> TextTable:
         ("Labels", f"{classes[1]} is positive, {classes[0]} is not"),
         ("Training prior", f"{prior_text(data.train)}, method {data.train.method}"),
         ("Area under the ROC curve", f"{data.roc.area:.3f}"),
+        ("Doubt about the labels", f"{data.current.sensitivity(2)}"),
     ]
     if data.new is not None:
         rows += [

@@ -5,8 +5,9 @@ jumps, where the threshold passes the ratio of a held-out positive. Therefore th
 a grid over priors and costs would miss the jumps.
 
 - ``steps``: between two jumps, recall and false-positive rate, and the alternatives to them that the limits
-  of figures are made of (:class:`drpu.core.performance.DecisionRates`),
-- ``gain``: shares of the positives and of the negatives above each level, for a number of rows to check,
+  of figures are made of (:class:`drpu.core.performance.DecisionRates`; after answers those of the map),
+- ``gain``: shares of the positives and of the negatives above each level, for a number of rows to check;
+  after answers by their map, with limits,
 - ``shareLimits``: confidence limits of a share of the held-out positives,
 - ``newRows``: log-ratios of the new rows.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +27,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray
 from drpu.core.budget import negative_survival
 from drpu.core.limits.exact import exact_limits
-from drpu.core.performance import DecisionRates, decision_rates
+from drpu.core.performance import LABEL_NOISE, DecisionRates, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.functions.base import LOG_LIMIT
 from drpu.report.data import ReportData
@@ -49,7 +50,7 @@ def whatif_json(data: ReportData) -> str:
 def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
     current = data.current
-    threshold, answers = float(current.threshold_), getattr(current, "map_", None)
+    threshold, decisions = float(current.threshold_), _Decisions(data)
     return {
         "cost": data.cost,
         "miss": data.amounts.miss,
@@ -57,11 +58,11 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
         "budget": data.to_check,
         "trainPrior": data.train.value,
         "known": [
-            _known(data.prior, data.rows, batch=current.findings.rows, labels_at=current._label_prior()),
-            _known(data.train, data.rows),
-            *(_known(p.prior, p.n, batch=p.n, labels_at=p.classifier._label_prior()) for p in data.periods),
+            _known(data.prior, data.rows, current, batch=current.findings.rows),
+            _known(data.train, data.rows, current) | {"labelsAt": data.train.value},
+            *(_known(p.prior, p.n, p.classifier, batch=p.n) for p in data.periods),
         ],
-        "map": None if answers is None else {"intercept": answers.intercept, "slope": answers.slope},
+        "labelNoise": None if current.findings.map is None else LABEL_NOISE,
         "found": {
             "figures": [
                 [None if math.isnan(x) else x for x in (figure.value, figure.low, figure.high)]
@@ -70,20 +71,19 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
             "threshold": threshold if math.isfinite(threshold) else None,
             "flagged": data.flagged,
         },
-        "steps": _Decisions(data).steps(),
-        "gain": _gain(data),
+        "steps": decisions.steps(),
+        "gain": _gain(data, decisions.curves),
         "shareLimits": _share_limits(data),
         "newRows": _new_rows(data),
     }
 
 
-def _known(
-    prior: PriorEstimate, rows: int, *, batch: float | None = None, labels_at: float | None = None
-) -> dict[str, Any]:
-    """A prior with limits: the number of rows to show, those it was read from, and the prior of labels."""
-    at = prior.value if labels_at is None else labels_at
+def _known(prior: PriorEstimate, rows: int, classifier: Any, *, batch: float | None = None) -> dict[str, Any]:
+    """A prior with limits: rows to show, those it was read from, and where the classifier makes labels."""
     limits = {"value": prior.value, "low": prior.low, "high": prior.high, "level": str(prior.level)}
-    return limits | {"rows": rows, "batch": batch, "labelsAt": at}
+    found = None if classifier.findings.map is None else classifier.fitted_.map_at(0.5)
+    answers = None if found is None else {"intercept": found.intercept, "slope": found.slope}
+    return limits | {"rows": rows, "batch": batch, "labelsAt": classifier._label_prior(), "map": answers}
 
 
 class _Decisions:
@@ -91,6 +91,7 @@ class _Decisions:
 
     def __init__(self, data: ReportData) -> None:
         self.data, self.prior = data, data.fitted.unlabeled_prior
+        self.curves = [] if data.current.findings.map is None else data.fitted.map_curves()
         self.levels = np.maximum.accumulate(data.fitted.level_log_ratios())
         curves = [self.levels - data.fitted.tie_break]
         if data.prepared.folds is not None:
@@ -116,9 +117,11 @@ class _Decisions:
         k = int(np.searchsorted(self.levels, log_ratio + data.fitted.tie_break, side="right"))
         score = float(tails.levels[k]) if k < len(tails.levels) else math.inf
         ratio = None if data.fitted.calibration is None else math.exp(min(log_ratio, LOG_LIMIT))
+        shown = min(score, float(tails.levels[-1]) + 1)
+        if self.curves:
+            return _short([shown, *(float(part[k + 1]) for pair in self.curves for part in pair)])
         rates = decision_rates(data.fitted.decision(score, ratio), self.prior.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (self.prior.low, self.prior.high)]
-        shown = min(score, float(tails.levels[-1]) + 1)
         return _short([shown, rates.recall, rates.wrong, *ends, *_others(rates)])
 
 
@@ -140,13 +143,20 @@ def _some_levels(data: ReportData, most: int) -> IntArray:
     return np.unique(np.concatenate(([0, n - 1], even)))
 
 
-def _gain(data: ReportData) -> dict[str, Any]:
+def _gain(data: ReportData, curves: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, Any]:
     """Shares of positives, of negatives and of new rows above each level, the highest level first."""
     fitted, kept = data.fitted, _some_levels(data, GAIN_LEVELS)[::-1]
-    return {
+    positive = fitted.tails.positive_survival
+    negative = negative_survival(fitted.tails, fitted.unlabeled_prior.value)
+    limits = dict[str, Any]()
+    if curves:
+        positive, negative = (part[1:-1] for part in curves[0])
+        ends = {"low": data.gain.low, "high": data.gain.high}
+        limits = {name: _short(end[::-1][1:-1][kept]) for name, end in ends.items()}
+    return limits | {
         "logRatio": _short(fitted.level_log_ratios()[kept], 8),
-        "positive": _short(fitted.tails.positive_survival[kept]),
-        "negative": _short(negative_survival(fitted.tails, fitted.unlabeled_prior.value)[kept]),
+        "positive": _short(positive[kept]),
+        "negative": _short(negative[kept]),
         "newRows": None if data.new is None else _short(data.new.survival[kept]),
     }
 

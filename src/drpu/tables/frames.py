@@ -181,7 +181,7 @@ def aligned(
     position = {name: j for j, name in enumerate(frame.names)}
     absent = [name for name in names if name not in position and name not in optional]
     if absent:
-        close = difflib.get_close_matches(absent[0], frame.names, 1)
+        close = difflib.get_close_matches(absent[0], [name for name in frame.names if name not in names], 1)
         meant = f" (did you mean {close[0]!r}?)" if close else ""
         raise DataError(
             f"X must have the columns of training, got none called {columns_named(absent)}{meant}. "

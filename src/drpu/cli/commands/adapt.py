@@ -50,7 +50,7 @@ def adapt(
     check_out(out, [saved.artifact, data, answers.audit])
     cost, budget = decision.stated, decision.checked
     classifier = saved.load()
-    options = {"cost": cost, "level": level, "shift": shift}
+    options = {"cost": cost, "level": level, "shift": shift, "label_delay": label_delay}
     if by is None and budget is None and answers.audit is None and label is None:
         adapted = reading.adapt(classifier, data, **options)
     else:
@@ -61,11 +61,11 @@ def adapt(
             if by is not None:
                 values = loaded.groups(by)
                 options |= {"audit": answers.read(classifier, X, by=values), "budget": budget}
-                groups = classifier.adapt_by(X, y, by=values, label_delay=label_delay, **options)
+                groups = classifier.adapt_by(X, y, by=values, **options)
                 facts, table = by_group(groups, by)
                 return Result({"train_prior": classifier.train_prior_} | facts, table=table)
             audit = answers.read(classifier, X)
-            adapted = classifier.adapt(X, y, audit=audit, label_delay=label_delay, **options)
+            adapted = classifier.adapt(X, y, audit=audit, **options)
             adapted = decision.on(adapted, X)
     if out is not None:
         saving.save(adapted, out)

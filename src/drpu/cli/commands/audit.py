@@ -52,8 +52,8 @@ def audit(
     """Choose the rows whose true labels are most informative, and write them with a column to fill in.
 
     Fill in the column drpu_label with yes and no, 1 and 0, or the labels of training, and leave it blank
-    where there is no answer. Lines may be sorted or deleted. Then give the file to drpu adapt --audit, or
-    to drpu prior --by --audit if it was planned by groups.
+    where there is no answer. Lines may be sorted or deleted. Then give the file to drpu adapt --audit, with
+    the same --by if it was planned by groups.
 
     Examples
     --------
@@ -65,6 +65,8 @@ def audit(
         raise typer.BadParameter(
             "give a number of rows (--n 100) or the width of the interval (--width 0.04)."
         )
+    if by is not None and population != "auto":
+        raise typer.BadParameter("--population is about all rows: give it without --by.")
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
@@ -87,7 +89,7 @@ def audit(
         facts = {"n": plan.n, "rows": plan.rows, "groups": {str(name): own.n for name, own in plan.items()}}
         how = f"{len(plan)} groups of {by}"
     grouped = [] if by is None else ["--by", by]
-    then = ["drpu", "prior" if grouped else "adapt", str(saved.artifact), data, *grouped, *reading.words]
+    then = ["drpu", "adapt", str(saved.artifact), data, *grouped, *reading.words]
     return Result(
         {"out": out} | facts,
         [

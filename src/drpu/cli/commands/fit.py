@@ -68,6 +68,9 @@ def fit(
     """
     if (label is None) == (unlabeled is None):
         raise typer.BadParameter("give a column of labels (--label y) or a second file (--unlabeled u.csv).")
+    alone = {"--period": period, "--label-delay": label_delay, "--negative-label": negative_label}
+    for name in (name for name, given in alone.items() if given and label is None):
+        raise typer.BadParameter(f"{name} needs a column of labels, --label y.")
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
     from drpu import DRPUClassifier
@@ -84,12 +87,12 @@ def fit(
     loaded = reading.read(train)
     if label is not None:
         X, w = reading.training_rows(loaded, weight, without=label)
-        history = {} if period is None else {"periods": period, "label_delay": label_delay}
         y = loaded.column(label)
         negative = None if negative_label is None else _typed(y, negative_label)
         with about(f"{train}, column {label!r}"):
             classifier.set_params(pos_label=_positive_label(y, pos_label, negative))
         with about(train):
+            history = {"periods": period, "label_delay": label_delay}
             _fitted(classifier.fit, X, y, sample_weight=w, negative_label=negative, **history)
     else:
         assert unlabeled is not None
@@ -102,10 +105,15 @@ def fit(
     values = learnt(classifier) | standing(classifier) | {"artifact": str(out), "bytes": written}
     assumed = scenario is None and unlabeled is None
     counted = f"{values['positives']:,.0f} positives and {values['unlabeled']:,.0f} unlabeled rows"
+    known = ""
+    if label is not None and negative is not None:
+        part = sum(getattr(function, "share", 0.0) for function in classifier.model_.functions)
+        part /= len(classifier.model_.functions)
+        known = f"; {(y == negative).sum():,} known negatives have {part:.0%} of the score"
     return Result(
         values,
         {
-            "fitted to": counted,
+            "fitted to": counted + known,
             "scenario": ("assumed " if assumed else "") + scenario_text(classifier.fitted_),
             "share of positives": prior_text(classifier.prior_),
             "threshold": f"ratio above {classifier.threshold_:.3g}",

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from drpu import ScoreTails
-from drpu.core.teaching import mean_log_ratio, teaching_weights
+from drpu.networks.teaching import mean_log_ratio, teaching_weights
 
 
 def test_weighted_unlabeled_rows_have_the_means_of_positives():
