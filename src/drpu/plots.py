@@ -21,9 +21,10 @@ from drpu._checks import check_choice
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
 from drpu.classifier.adapted import AdaptedClassifier
+from drpu.classifier.budget import gain_of
 from drpu.classifier.drpu import DRPUClassifier
 from drpu.classifier.fitted import FittedRatio
-from drpu.core.budget import Gain, budget_outlook, gain_curve
+from drpu.core.budget import Gain
 from drpu.core.decision import ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.interval import ratio_limits
@@ -505,8 +506,9 @@ def _stacked(each: list[Performance]) -> Performance:
 
 
 def _gain_of(classifier: Any, X: Rows | None) -> Gain:
-    fitted, new = fitted_of(classifier), None if X is None else classifier.count(X)
-    return gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_, new=new)
+    fitted_of(classifier)
+    new = None if X is None else classifier.count(X)
+    return gain_of(classifier, new)
 
 
 @dataclass
@@ -596,10 +598,7 @@ class PrecisionRecallDisplay(Display):
         """The curve of at most 200 of the thresholds of a gain curve, as ``at_budget`` gives them."""
         some = np.flatnonzero((gain.share > 0) & (gain.recall > 0))
         some = some[np.unique(np.linspace(0, len(some) - 1, 200).astype(int))]
-        found = [
-            budget_outlook(float(gain.recall[k]), n_positive, prior, float(gain.share[k]), math.nan)
-            for k in some
-        ]
+        found = [gain.outlook(float(gain.share[k]), n_positive, prior, math.nan) for k in some]
         precision = [(b.precision.value, b.precision.low, b.precision.high) for b in found]
         recall = np.array([b.recall.value for b in found])
         value, low, high = np.array(precision).T

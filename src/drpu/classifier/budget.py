@@ -13,7 +13,7 @@ from drpu._checks import check_fraction, check_integer, check_real
 from drpu._codec import Kept, NotKept, Number, kept
 from drpu._typing import FloatArray, IntArray
 from drpu.classifier.fitted import score_once
-from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
+from drpu.core.budget import Budget, Gain, gain_curve
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import ParameterError
 
@@ -90,14 +90,14 @@ def budget_threshold(classifier: RatioDecisions, rows: Any, of: Any, share: Any)
 def share_for_recall(classifier: RatioDecisions, recall: float) -> float:
     """Share of the rows to check so that the expected recall is ``recall``."""
     wanted = check_fraction("recall", recall)
-    gain = _gain(classifier)
+    gain = gain_of(classifier)
     return float(np.interp(wanted, gain.recall, gain.share))
 
 
 def share_for_precision(classifier: RatioDecisions, precision: float) -> float:
     """Largest share of the rows to check with an expected precision of at least ``precision``."""
     wanted = check_fraction("precision", precision)
-    gain, prior = _gain(classifier), classifier.test_prior_.value
+    gain, prior = gain_of(classifier), classifier.test_prior_.value
     with np.errstate(invalid="ignore", divide="ignore"):
         reached = np.where(gain.share > 0, prior * gain.recall / gain.share, 0.0)
     deep = np.flatnonzero(reached >= wanted)
@@ -109,9 +109,11 @@ def share_for_precision(classifier: RatioDecisions, precision: float) -> float:
     return float(gain.share[deep[-1]])
 
 
-def _gain(classifier: RatioDecisions) -> Gain:
-    fitted = classifier.fitted_
-    return gain_curve(fitted.tails, fitted.unlabeled_prior.value, classifier.test_prior_)
+def gain_of(classifier: RatioDecisions, new: ScoreTails | None = None) -> Gain:
+    """The gain of checking rows, which are counted in ``new``, or of the prior of the classifier."""
+    fitted, prior = classifier.fitted_, classifier.test_prior_
+    curves = [] if classifier.findings.map is None else fitted.map_curves()
+    return gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new, curves=curves)
 
 
 def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
@@ -154,7 +156,7 @@ def _by_counts(
     ``gap`` are the log-ratios of two rows, if the rows are known; the threshold is between them.
     """
     fitted, prior = classifier.fitted_, classifier.test_prior_
-    gain = gain_curve(fitted.tails, fitted.unlabeled_prior.value, prior, new=new)
+    gain = gain_of(classifier, new)
     within = np.flatnonzero(gain.share[1:-1][::-1] <= depth)
     k = int(within[0]) if within.size else len(fitted.tails.levels)  # the first level that keeps the depth
     score = float(fitted.tails.levels[k]) if within.size else float("inf")
@@ -164,10 +166,8 @@ def _by_counts(
     else:
         gap = _around(log_ratios, k)
         log_ratio = float(log_ratios[-1]) if gap is None else (gap[0] + gap[1]) / 2
-    budget = budget_outlook(
-        float(np.interp(depth, gain.share, gain.recall)), fitted.tails.n_positive, prior, depth,
-        float(np.exp(log_ratio)), rows=rows, positions=positions,
-    )  # fmt: skip
+    ratio, n = float(np.exp(log_ratio)), fitted.tails.n_positive
+    budget = gain.outlook(depth, n, prior, ratio, rows=rows, positions=positions)
     return BudgetThreshold(log_ratio, score, budget, gap, _around(fitted.tails.levels, k))
 
 

@@ -7,7 +7,9 @@ precision :math:`\pi' b / f` and lift :math:`b / f`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -60,14 +62,15 @@ def budget_outlook(
     *,
     rows: int | None = None,
     positions: IntArray | None = None,
+    limits: tuple[float, float] | None = None,
 ) -> Budget:
     """The budget at a depth of the ranking.
 
-    Limits of recall are those of a share counted in ``n_positive`` trials, at the level of the
-    prior; recall cannot exceed its value at a precision of 1. The limits of precision are computed at
+    ``limits`` of recall are, if not given, those of a share counted in ``n_positive`` trials, at the level of
+    the prior; recall cannot exceed its value at a precision of 1. The limits of precision are computed at
     the corners of these limits and of the interval of the prior.
     """
-    low, high = exact_limits(found, n_positive, (1 - prior.level) / 2)
+    low, high = limits or exact_limits(found, n_positive, (1 - prior.level) / 2)
     # The positives found cannot exceed the rows that are checked.
     found, low, high = (
         min(part, share / end) if end > 0 else part
@@ -100,6 +103,15 @@ class Gain:
     low: FloatArray
     high: FloatArray
     prior: float  # prior of the rows: a perfect ranking finds all positives at this share
+    mapped: bool = False  # whether it follows the map of answers
+
+    def outlook(
+        self, share: float, n_positive: float, prior: PriorEstimate, threshold: float, **rows: Any
+    ) -> Budget:
+        """The budget if a share of the rows is checked; arguments as in :func:`budget_outlook`."""
+        found, *ends = (float(np.interp(share, self.share, y)) for y in (self.recall, self.low, self.high))
+        limits = (ends[0], ends[1]) if self.mapped else None
+        return budget_outlook(found, n_positive, prior, share, threshold, limits=limits, **rows)
 
     @property
     def lift(self) -> FloatArray:
@@ -114,15 +126,24 @@ def negative_survival(reference: ScoreTails, train_prior: float) -> FloatArray:
 
 
 def gain_curve(
-    reference: ScoreTails, train_prior: float, prior: PriorEstimate, *, new: ScoreTails | None = None
+    reference: ScoreTails,
+    train_prior: float,
+    prior: PriorEstimate,
+    *,
+    new: ScoreTails | None = None,
+    curves: Sequence[tuple[FloatArray, FloatArray]] = (),
 ) -> Gain:
-    """Gain at every threshold that makes a difference."""
-    b = np.concatenate(([1.0], reference.positive_survival, [0.0]))[::-1]
+    """Gain at every threshold that makes a difference; ``curves`` are those of the map of answers."""
+    if curves:
+        b, wrong = (part[::-1] for part in curves[0])
+        every = np.array([positive[::-1] for positive, _ in curves])
+        low, high = every.min(axis=0), every.max(axis=0)
+    else:
+        parts = (reference.positive_survival, negative_survival(reference, train_prior))
+        b, wrong = (np.concatenate(([1.0], part, [0.0]))[::-1] for part in parts)
+        low, high = exact_limits_of(b, reference.n_positive, (1 - prior.level) / 2)
     if new is not None:
         depth = np.concatenate(([1.0], new.survival, [0.0]))[::-1]
     else:
-        wrong = np.concatenate(([1.0], negative_survival(reference, train_prior), [0.0]))[::-1]
         depth = prior.value * b + (1 - prior.value) * wrong
-    depth = np.maximum.accumulate(depth)
-    low, high = exact_limits_of(b, reference.n_positive, (1 - prior.level) / 2)
-    return Gain(depth, b, low, high, prior.value)
+    return Gain(np.maximum.accumulate(depth), b, low, high, prior.value, mapped=len(curves) > 0)

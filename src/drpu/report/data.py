@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.classifier.budget import budget_depth
+from drpu.classifier.budget import budget_depth, gain_of
 from drpu.classifier.fitted import FittedRatio, ScoredRows, score_once
 from drpu.classifier.groups import group_members, group_values, outputs_by
-from drpu.core.budget import Budget, Gain, budget_outlook, gain_curve
+from drpu.core.budget import Budget, Gain
 from drpu.core.decision import Costs, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
@@ -157,12 +157,11 @@ class ReportData:
     @cached_property
     def gain(self) -> Gain:
         """Share of the positives found by the share of the rows checked."""
-        return gain_curve(self.fitted.tails, self.fitted.unlabeled_prior.value, self.prior, new=self.new)
+        return gain_of(self.current, self.new)
 
     def found_at(self, share: float) -> Budget:
         """Expected result of checking this share of the rows, without a threshold."""
-        recall = float(np.interp(share, self.gain.share, self.gain.recall))
-        return budget_outlook(recall, self.fitted.tails.n_positive, self.prior, share, np.nan)
+        return self.gain.outlook(share, self.fitted.tails.n_positive, self.prior, np.nan)
 
     def figure(self, name: str, *, as_trained: bool = False) -> Figure:
         """An expected figure with its limits; that of the threshold of training if it is kept."""

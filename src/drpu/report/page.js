@@ -165,7 +165,10 @@ function Explorer(data) {
   function atBudget(state) {
     var prior = priorOf(state), part = Math.min(1, state.budget / prior.rows), depth = depths(state, prior.value);
     var limits = data.shareLimits[prior.level], recall = interpolate(part, [0].concat(depth, 1), [0].concat(data.gain.positive, 1));
-    var ends = [recall, interpolate(recall, limits.at, limits.low), interpolate(recall, limits.at, limits.high)];
+    var ends = [recall].concat(["low", "high"].map(function (end) {
+      if (data.labelNoise === null) { return interpolate(recall, limits.at, limits[end]); }
+      return interpolate(part, [0].concat(depth, 1), [0].concat(data.gain[end], 1));
+    }));
     var priors = [prior.value, prior.low, prior.high], against = [prior.value, prior.high, prior.low];
     // No more positives can be found than rows are checked.
     ends = ends.map(function (x, i) { return against[i] > 0 ? Math.min(x, part / against[i]) : x; });

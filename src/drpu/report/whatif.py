@@ -6,7 +6,8 @@ a grid over priors and costs would miss the jumps.
 
 - ``steps``: between two jumps, recall and false-positive rate, and the alternatives to them that the limits
   of figures are made of (:class:`drpu.core.performance.DecisionRates`; after answers those of the map),
-- ``gain``: shares of the positives and of the negatives above each level, for a number of rows to check,
+- ``gain``: shares of the positives and of the negatives above each level, for a number of rows to check;
+  after answers by their map, with limits,
 - ``shareLimits``: confidence limits of a share of the held-out positives,
 - ``newRows``: log-ratios of the new rows.
 
@@ -18,7 +19,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,7 +50,7 @@ def whatif_json(data: ReportData) -> str:
 def whatif_tables(data: ReportData) -> dict[str, Any]:
     """The tables, the priors with limits, and the state that the page starts with."""
     current = data.current
-    threshold = float(current.threshold_)
+    threshold, decisions = float(current.threshold_), _Decisions(data)
     return {
         "cost": data.cost,
         "miss": data.amounts.miss,
@@ -70,8 +71,8 @@ def whatif_tables(data: ReportData) -> dict[str, Any]:
             "threshold": threshold if math.isfinite(threshold) else None,
             "flagged": data.flagged,
         },
-        "steps": _Decisions(data).steps(),
-        "gain": _gain(data),
+        "steps": decisions.steps(),
+        "gain": _gain(data, decisions.curves),
         "shareLimits": _share_limits(data),
         "newRows": _new_rows(data),
     }
@@ -142,13 +143,20 @@ def _some_levels(data: ReportData, most: int) -> IntArray:
     return np.unique(np.concatenate(([0, n - 1], even)))
 
 
-def _gain(data: ReportData) -> dict[str, Any]:
+def _gain(data: ReportData, curves: Sequence[tuple[FloatArray, FloatArray]]) -> dict[str, Any]:
     """Shares of positives, of negatives and of new rows above each level, the highest level first."""
     fitted, kept = data.fitted, _some_levels(data, GAIN_LEVELS)[::-1]
-    return {
+    positive = fitted.tails.positive_survival
+    negative = negative_survival(fitted.tails, fitted.unlabeled_prior.value)
+    limits = dict[str, Any]()
+    if curves:
+        positive, negative = (part[1:-1] for part in curves[0])
+        ends = {"low": data.gain.low, "high": data.gain.high}
+        limits = {name: _short(end[::-1][1:-1][kept]) for name, end in ends.items()}
+    return limits | {
         "logRatio": _short(fitted.level_log_ratios()[kept], 8),
-        "positive": _short(fitted.tails.positive_survival[kept]),
-        "negative": _short(negative_survival(fitted.tails, fitted.unlabeled_prior.value)[kept]),
+        "positive": _short(positive[kept]),
+        "negative": _short(negative[kept]),
         "newRows": None if data.new is None else _short(data.new.survival[kept]),
     }
 
