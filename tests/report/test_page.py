@@ -17,6 +17,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from drpu import DRPUClassifier, PriorEstimate, make_gaussian_pu
+from drpu.classifier.explain import Suspects
+from drpu.core.limits.exact import Figure
 from drpu.core.shift.periods import PastPeriod, backtest_of
 from drpu.exceptions import DataError, DataTypeError, DRPUError, FewPositivesWarning, ShiftWarning
 from drpu.functions.folds import Folds
@@ -213,6 +215,17 @@ def test_the_backtest_is_a_section_of_the_page(classifier):
 def test_values_beside_the_rows_must_fit_them(classifier, data):
     with pytest.raises(DataError, match="beside must have one value per row, 600, got 3 in 'id'"):
         render_report(classifier, data.test, beside={"id": [1, 2, 3]})
+    with pytest.raises(DataTypeError, match="beside must be a mapping"):
+        render_report(classifier, data.test, beside=["id"])
+
+
+@pytest.mark.usefixtures("undrawn")
+def test_suspicious_labels_are_shown_from_the_object_or_its_columns(classifier, data):
+    found = Suspects(np.array([7, 3]), np.array([0.9, 0.2]), Figure(1.1, 0.0, 4.0), np.array([[5, 2]]))
+    page = render_report(classifier, suspects=found)
+    section = page[page.index("<h2>Suspicious labels") :].split("</section>")[0]
+    assert "0.9" in section
+    assert render_report(classifier, suspects=found.to_columns()) == page
 
 
 @pytest.mark.usefixtures("undrawn")

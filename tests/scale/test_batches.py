@@ -82,6 +82,8 @@ def test_weights_are_a_column(tmp_path):
     folder = folder_of(tmp_path / "rows")
     found = count_batches(NAMED, folder, weight="w", batch_size=50)
     assert found == NAMED.count(TABLE[["a", "b"]], sample_weight=TABLE["w"])
+    with pytest.raises(DataTypeError, match="weight must hold numbers"):
+        count_batches(NAMED, TABLE.assign(w="heavy"), weight="w")
     assert found != NAMED.count(TABLE[["a", "b"]])
 
 

@@ -22,7 +22,15 @@ from drpu.core.prior.estimate import FEW_POSITIVES, PriorEstimate
 from drpu.core.prior.groups import GroupPrior, GroupPriors
 from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DRPUWarning, FewPositivesWarning, ParameterError, heard, warn
+from drpu.exceptions import (
+    DataError,
+    DataTypeError,
+    DRPUWarning,
+    FewPositivesWarning,
+    ParameterError,
+    heard,
+    warn,
+)
 from drpu.plots import RocDisplay, fitted_of, prepared_counts
 
 ROWS = 10_000  # number of rows in the texts of a page without new rows
@@ -223,6 +231,8 @@ def _listed(
     data: ReportData, scored: ScoredRows, member: IntArray | None, beside: Mapping[str, Any]
 ) -> RowList:
     """The rows to check: those with the highest scores, or those that the classifiers of the groups flag."""
+    if not isinstance(beside, Mapping):
+        raise DataTypeError(f"beside must be a mapping such as {{'id': ids}}, got {type(beside).__name__}.")
     for name, values in beside.items():
         if len(values) != len(scored):
             raise DataError(

@@ -36,7 +36,7 @@ class ReportOptions(TypedDict, total=False):
     audit: Any
     budget: float | None
     beside: Mapping[str, Any] | None
-    suspects: Mapping[str, Any] | None
+    suspects: Any
 
 
 def write_report(
@@ -83,8 +83,8 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
     beside : mapping of str to array-like, optional
         Columns to show beside the rows to check, such as ``{"id": ids}``: one value for each new row. The
         page has no other values of rows.
-    suspects : mapping of str to sequence, optional
-        Columns of ``suspects(classifier, X, y).to_columns()``: labels that may be wrong.
+    suspects : Suspects or mapping of str to sequence, optional
+        Labels that may be wrong: ``suspects(classifier, X, y)``, or its ``to_columns()``.
 
     Returns
     -------
@@ -110,12 +110,12 @@ def _page(
     *,
     title: str = "drpu report",
     by_name: str | None = None,
-    suspects: Mapping[str, Any] | None = None,
+    suspects: Any = None,
     **options: Any,
 ) -> tuple[ReportData, str]:
     jinja2 = require("jinja2", extra="report", for_="the report page")
     data = collect(classifier, X, **options)
-    data.suspects = suspects
+    data.suspects = suspects.to_columns() if hasattr(suspects, "to_columns") else suspects
     by = by_name or options.get("by")
     markup = jinja2.filters.Markup
     css, js = _text("page.css"), _text("page.js")

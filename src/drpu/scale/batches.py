@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from drpu._checks import check_integer
+from drpu._checks import check_integer, check_numbers
 from drpu._optional import require
 from drpu._progress import progress, progress_bar
 from drpu._typing import FloatArray
@@ -60,7 +60,7 @@ def pick(batch: Any, classifier: Any, columns: Sequence[str] | None, weight: str
         rows = np.asarray(rows)  # training had no names, so these are dropped
     weights = None
     if weight is not None:
-        weights = np.asarray(batch.column(weight) if arrow else batch[weight], dtype=np.float64)
+        weights = check_numbers("weight", batch.column(weight) if arrow else batch[weight])
     return Picked(rows, weights, int(batch.shape[0]))
 
 
