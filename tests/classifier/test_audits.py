@@ -215,13 +215,18 @@ def test_performance_from_answers_holds_the_truth(june, audit, audit_data):
     assert june.evaluation_ == june.evaluate(audit)
 
 
-def test_expected_performance_uses_what_is_known_best(june):
-    low, high = june.expected_range()
-    expected = june.expected_performance()
+def test_expected_performance_belongs_together_and_is_kept_in_files(june, tmp_path):
+    (low, high), expected = june.expected_range(), june.expected_performance()
+    assert_allclose(expected.precision * expected.flagged, june.prior_.value * expected.recall, rtol=1e-6)
     for name in ("accuracy", "precision", "recall", "cost"):
-        figure = getattr(june.evaluation_, name)
-        assert getattr(high, name) - getattr(low, name) <= figure.high - figure.low + 1e-12
-        assert getattr(low, name) - 1e-12 <= getattr(expected, name) <= getattr(high, name) + 1e-12
+        assert getattr(low, name) <= getattr(expected, name) <= getattr(high, name)
+        measured = getattr(june.evaluation_, name)  # by the answers alone
+        assert measured.low <= getattr(high, name)
+        assert measured.high >= getattr(low, name)
+    save(june, tmp_path / "june.drpu")
+    back = load(tmp_path / "june.drpu", trusted=True)
+    assert back.expected_performance() == expected
+    assert back.expected_range() == (low, high)
 
 
 # -- fairness of the labels -----------------------------------------------------------------------

@@ -23,7 +23,6 @@ from drpu.classifier.record import PUClassifier
 from drpu.classifier.validation import check_rows
 from drpu.core.audit.labelling import Sensitivity, sensitivity
 from drpu.core.audit.recalibration import bounded_log_odds
-from drpu.core.audit.results import more_precise
 from drpu.core.decision import Costs, ratio_posterior, ratio_threshold
 from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
@@ -195,7 +194,7 @@ class RatioDecisions(PUClassifier):
 
         Computed from held-out positives and unlabeled training rows, which is valid if only the
         prior has changed. The threshold is evaluated on counts that did not determine it. After answers the
-        figures follow their map, and each quantity that they determine more precisely is measured on them.
+        figures follow their map, over the rows that they are about; ``evaluation_`` has measured ones.
         """
         return self._expected()[0]
 
@@ -217,10 +216,8 @@ class RatioDecisions(PUClassifier):
             ratio = None if fitted.calibration is None else threshold
         decision = fitted.decision(score, ratio, found.rows)
         if found.map is not None:
-            expected = expect_mapped(decision, fitted.map_curves(), self.test_prior_, cost=float(self.cost_))
-        else:
-            expected = expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
-        return more_precise(*expected, found.evaluation)
+            return expect_mapped(decision, fitted.map_curves(), self.test_prior_, cost=float(self.cost_))
+        return expect(decision, fitted.unlabeled_prior, self.test_prior_, cost=self.cost_)
 
     def uncertain(self, X: Rows) -> BoolArray:
         """Rows whose label changes within the interval of the current prior.

@@ -180,7 +180,7 @@ class DRPUClassifier(RatioClassifier):
             value. They stay in one fold, and intervals count groups. Without it, copies
             of a labelled positive are found and treated as one group.
         periods : array-like of shape (n,), or str, optional
-            The period of each row, a value that sorts by time, such as a month; or the name of its column in
+            The period of each row, a value that sorts by time, as "2024-05"; or the name of its column in
             a table, which is then no feature. Dates are grouped by calendar month. Past periods are read by
             fits to the rows before them, and the labelled shares show how well (``backtest_``). Later,
             ``adapt`` believes its readings as far as they were right. Needs ``scenario="single-sample"`` and

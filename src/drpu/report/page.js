@@ -110,7 +110,6 @@ function Explorer(data) {
   function expect(state) {
     var prior = priorOf(state), ratio = threshold(prior, state.cost), row = ratesAt(ratio), out = {};
     var first = state.known === 0 && state.cost === data.cost;
-    // With an audit, the figures of the first state are measured on its answers.
     var found = first ? data.found.figures.map(function (figure) {
       return figure.map(function (x) { return x === null ? NaN : x; });
     }) : withLimits(prior, state.cost, row);

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
 
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.audit.design import both_tails, stratified_share
-from drpu.core.diagnostics import Performance
 from drpu.core.limits.exact import Figure
 from drpu.core.tails import ScoreTails
 
@@ -120,25 +119,6 @@ def evaluate_answers(answers: Answers, flagged: BoolArray, *, cost: float, level
         prior=answers.share(positive, tails),
         n=len(positive),
         level=level,
-    )
-
-
-def more_precise(
-    expected: Performance, low: Performance, high: Performance, measured: Evaluation | None
-) -> tuple[Performance, Performance, Performance]:
-    """Expected performance and its range, with measured figures if their limits are narrower."""
-    if measured is None:
-        return expected, low, high
-    names = ("accuracy", "precision", "recall", "false_positive_rate", "cost")
-    better = {
-        name: figure
-        for name, figure in ((name, getattr(measured, name)) for name in names)
-        if not figure.high - figure.low >= getattr(high, name) - getattr(low, name)  # also if that is NaN
-    }
-    return (
-        replace(expected, **{name: figure.value for name, figure in better.items()}),
-        replace(low, **{name: figure.low for name, figure in better.items()}),
-        replace(high, **{name: figure.high for name, figure in better.items()}),
     )
 
 

@@ -3,18 +3,13 @@ r"""The prior of a later period: what moved, how far to believe a reading, and l
 All moves are differences of log-odds of a prior, so that readings of different kinds can be added and
 compared. Let :math:`\pi` be the prior of the training population.
 
-*What moved.* If the scores and the columns of new rows are mixtures of the two training classes, only the
-prior moved, and :func:`drpu.core.prior.estimate.prior_from_tails` reads it. Otherwise nothing in the rows
-tells how far the prior moved. If P(positive | x) stayed as it was, the mean probability m of the rows is
-their prior. It is compared with the mean :math:`m_0` over held-out training rows, which removes the error
-of the calibration: the reading is :math:`r = \operatorname{logit} m - \operatorname{logit} m_0`.
-
-*The past.* Where labels are given at a constant rate, the share of labelled rows is proportional to the
-prior, so labelled shares of past periods show by how much the prior moved, without true labels. Compared
-with what the rows showed, they give the slope, that is how much of a reading to believe, and the spread of
-what it misses (:func:`backtest_of`).
-
-*Labels that arrive* give the same kind of reading for the new period itself (:func:`labelled_reading`).
+- *What moved.* If the scores and the columns of new rows are mixtures of the two training classes, only the
+  prior moved. Otherwise, if P(positive | x) stayed as it was, the mean probability m of the rows is their
+  prior. Compared with the mean :math:`m_0` over held-out training rows, which removes the error of the
+  calibration, the reading is :math:`r = \operatorname{logit} m - \operatorname{logit} m_0`.
+- *The past.* Where labels are given at a constant rate, their share is proportional to the prior. So labelled
+  shares show how far to believe the readings of past periods, without true labels (:func:`backtest_of`).
+- *Labels that arrive* give the same kind of reading for the new period itself (:func:`labelled_reading`).
 
 :func:`decide` combines these into one decision.
 """
