@@ -168,7 +168,7 @@ def one_at_a_time(client: Any) -> Iterator[None]:
 
 def worker_addresses(client: Any) -> set[str]:
     """Addresses of the workers that the scheduler knows now."""
-    return set(client.scheduler_info(n_workers=-1)["workers"])
+    return set(client.nthreads())  # scheduler_info may return an older state, without workers
 
 
 class TreeTraining:
