@@ -235,6 +235,8 @@ TWICE = Audit.random(range(50), [0, 1] * 25)
         ({"labelled_by": [1], "propensity": {"a": 0.5}}, DataError, "every labelled row"),
         ({"labelled_by": [], "propensity": {}}, ParameterError, "at least one column"),
         ({"labelled_by": 1.0, "propensity": {}}, ParameterError, "positions of columns"),
+        ({"labelled_by": True, "propensity": {}}, ParameterError, "positions of columns"),
+        ({"negative_label": np.ones(300)}, LabelError, "negative_label must be one label"),
         ({"propensity": ["often"] * 300}, DataTypeError, "propensity must hold numbers"),
         ({"audits": 3}, DataTypeError, "audit must be an Audit"),
         ({"audits": [TWICE, TWICE]}, DataError, "must not be given twice"),

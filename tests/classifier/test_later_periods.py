@@ -188,6 +188,13 @@ def test_an_argument_without_effect_is_refused(clf):
     for adapt in (clf.adapt, lambda X, **options: clf.adapt_by(X, by=y, **options)):
         with pytest.raises(ParameterError, match="label_delay must be 0 without y"):
             adapt(X, label_delay=1)
+    for budget in ("many", [1], -1):
+        with pytest.raises(ParameterError, match="budget must be"):
+            clf.adapt_by(X, by=y, budget=budget)
+    with pytest.raises(ParameterError, match="n must be an integer"):
+        clf.plan_audit_by(X, by=y, n="all")
+    with pytest.raises(ParameterError, match="backtest must be True or False"):
+        DRPUClassifier("kernel", scenario="single-sample").fit(X, labels, periods=y, backtest="no")
     with pytest.raises(ParameterError, match="label_delay must be 0 without periods"):
         DRPUClassifier("kernel", scenario="single-sample").fit(X, labels, label_delay=1)
 
@@ -216,6 +223,7 @@ def test_periods_of_every_kind_are_read_alike(past):
     names = ["2024-01", "2024-02", "2024-03", "2024-04"]
     kinds = [
         [f"week {k + 8}" for k in number],  # 8 to 11, which text would sort otherwise
+        [f"week {'9' * (5000 + k)}" for k in number],
         days,
         pd.Series(days).dt.tz_localize("Asia/Tokyo"),
         days.to_numpy(),
@@ -243,6 +251,7 @@ def test_rows_without_a_period_take_no_part_in_the_backtest(past, gap):
         ([["a"]] * 1200, DataTypeError, "one dimension"),
         ([{"a": 1}] * 1200, DataError, "values that sort"),
         ([1, 2], DataError, "one value per row, 1200, got 2"),
+        ((np.zeros((3, 2)), 1), DataTypeError, "one value per row"),
         (["may", "june"] * 600, DataError, "begin with the year to sort, .*'(may|june)'"),
     ],
 )

@@ -56,7 +56,7 @@ def test_expected_numbers_have_ranges(run):
         ("adapt toy.drpu june.csv --miss 0 --false-alarm 1", "miss must be a finite amount above 0"),
         ("adapt toy.drpu june.csv --budget many", "--budget must be a number of rows"),
         ("adapt toy.drpu june.csv --budget 501", "rows must not exceed"),
-        ("adapt toy.drpu june.csv --budget 0", "rows must be at least 1"),
+        ("adapt toy.drpu june.csv --budget 0", "budget must be at least 1"),
         ("report toy.drpu june.csv --budget 501 --out x.html", "rows must not exceed"),
         ("report toy.drpu june.csv --budget 0.5% --miss 5 --out x.html", "belong together"),
         ("report toy.drpu june.csv --budget -3% --out x.html", "share must lie between 0 and 1"),

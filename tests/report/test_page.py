@@ -50,8 +50,8 @@ def test_nothing_is_fetched(page):
     ("options", "words"),
     [
         ({"by": ["a"]}, "by, audit and beside are about new rows"),
-        ({"budget": 0}, "rows must be at least 1"),
-        ({"budget": 2.5}, "rows must be an integer, got 2.5"),
+        ({"budget": 0}, "budget must be at least 1"),
+        ({"budget": 2.5}, "budget must be an integer, got 2.5"),
         ({"budget": -0.5}, "share must lie between 0 and 1"),
         ({"cost": 2}, "cost must lie strictly between 0 and 1"),
     ],

@@ -76,9 +76,9 @@ def read_answers(
 
 def labelled_flags(y: Any, classes: np.ndarray[Any, Any]) -> BoolArray:
     """Which rows have the label of the positives; all others, also missing ones, have not."""
-    values, positive = listed(y, "y"), classes[1]
+    values, positive = listed(y, "y"), classes.tolist()[1]
     flags = np.array([not is_missing(value) and bool(value == positive) for value in values], dtype=bool)
-    strange = [v for v in values if not is_missing(v) and v != positive and v != classes[0]]
+    strange = [v for v in values if not is_missing(v) and v != positive and v != classes.tolist()[0]]
     if strange:
         raise LabelError(
             f"y must hold the labels of training, {classes.tolist()}, or missing values, got {strange[0]!r}."

@@ -390,6 +390,7 @@ class RatioClassifier(RatioDecisions):
         """
         names, member, scored = group_members(self, X, by)
         rng, plans = check_random_state(random_state), GroupPlans()
+        n = None if n is None else check_integer("n", n, low=1)
         for k, name in enumerate(names):
             at = np.flatnonzero(member == k)
             most = None if n is None else min(n, len(at))  # a small group is answered as a whole

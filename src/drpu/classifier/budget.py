@@ -25,7 +25,8 @@ def budget_depth(budget: float, most: int | None = None) -> dict[str, Any]:
     """Keywords of ``at_budget``: the share if the budget is a float up to 1, otherwise ``most`` rows."""
     if isinstance(budget, float) and budget <= 1:
         return {"share": budget}
-    return {"rows": budget if most is None else min(budget, most)}
+    rows = check_integer("budget", budget, low=1)
+    return {"rows": rows if most is None else min(rows, most)}
 
 
 Unbounded = Annotated[float, Number(-math.inf, math.inf)]

@@ -212,6 +212,8 @@ class DRPUClassifier(RatioClassifier):
         self : DRPUClassifier
         """
         self._check_parameters()
+        if not isinstance(backtest, (bool, np.bool_)):
+            raise ParameterError(f"backtest must be True or False, got {backtest!r:.100}.")
         model = resolve_model(self.model)
         if periods is not None and (self.scenario != "single-sample" or isinstance(model, FrameLearner)):
             raise ParameterError(

@@ -445,6 +445,8 @@ def split_negatives(
     """
     if negative_label is None:
         return y, None, None
+    if not np.isscalar(negative_label):
+        raise LabelError(f"negative_label must be one label, got {negative_label!r:.100}.")
     if pos_label is not None and negative_label == pos_label:
         raise LabelError(f"negative_label must not be pos_label, got {negative_label!r} for both.")
     labels = _flat(y)
@@ -467,7 +469,8 @@ def split_negatives(
 
 def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
     """The cells of some columns of ``X``, values or tuples of values, and the cell of each row."""
-    names: list[Any] = list(columns) if np.ndim(columns) else [columns]
+    columns = columns.tolist() if isinstance(columns, np.ndarray) else columns
+    names: list[Any] = list(columns) if isinstance(columns, (list, tuple)) else [columns]
     if not names:
         raise ParameterError("labelled_by must name at least one column, got none.")
     if is_frame(X):
@@ -478,7 +481,8 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
         values = [table[name].to_list() for name in names]
     else:
         array = X if is_sparse(X) else np.asarray(as_numpy(X))
-        if not all(isinstance(name, (int, np.integer)) and 0 <= name < array.shape[1] for name in names):
+        whole = [isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in names]
+        if not all(whole) or not all(0 <= name < array.shape[1] for name in names):
             raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")
         chosen: Any = array[:, names]
         values = (chosen.toarray() if is_sparse(X) else chosen).T.tolist()

@@ -62,7 +62,10 @@ def flat_values(name: str, values: Any) -> np.ndarray[Any, Any]:
     series = nw.from_native(values, series_only=True, pass_through=True)
     if isinstance(series, nw.Series) and isinstance(series.dtype, nw.Datetime) and series.dtype.time_zone:
         values = series.dt.replace_time_zone(None).to_native()
-    flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
+    try:
+        flat = np.asarray(as_numpy(values) if not hasattr(values, "to_numpy") else values.to_numpy())
+    except ValueError as error:
+        raise DataTypeError(f"{name} must have one value per row: {error}") from error
     if flat.ndim != 1:
         raise DataTypeError(f"{name} must have one dimension, one value per row, got shape {flat.shape}.")
     return flat

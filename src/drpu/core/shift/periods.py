@@ -350,7 +350,8 @@ def _sortable(value: Any) -> Any:
     years = [_YEAR.fullmatch(part) is not None for part in parts[1::2]]
     if _MONTHS.intersection(re.findall("[^\\W\\d_]+", value.lower())) or (any(years) and not years[0]):
         raise DataError(f"periods of text must begin with the year to sort, as in '2024-05', got {value!r}.")
-    return [int(part) if k % 2 else part for k, part in enumerate(parts)]
+    numbers = [(len(part), part) for part in (number.lstrip("0") for number in parts[1::2])]
+    return list(itertools.zip_longest(parts[::2], numbers))
 
 
 def _is_number(value: Any) -> bool:
