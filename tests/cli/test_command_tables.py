@@ -234,9 +234,8 @@ def test_times_and_categories_mean_the_same_in_every_format(run, folder):
 def test_two_files_are_read_as_one_would_be(run, folder, labelled, others):
     rng = np.random.default_rng(2)
     words = [*rng.choice(labelled.split(","), 60), *rng.choice(others.split(","), 200)]
-    lines = [
-        f"{word},{x:.6f},{int(k < 60)}\n" for k, (word, x) in enumerate(zip(words, rng.normal(size=260)))
-    ]
+    rows = zip(words, rng.normal(size=260), strict=True)
+    lines = [f"{word},{x:.6f},{int(k < 60)}\n" for k, (word, x) in enumerate(rows)]
     for name, part in (("one", lines), ("labelled", lines[:60]), ("others", lines[60:])):
         (folder / f"{name}.csv").write_text("word,x,y\n" + "".join(part))
     run("fit one.csv --label y --model boosted --column-values keep --out one.drpu")
