@@ -134,7 +134,7 @@ def cross_fit(
             others, second = _fit_folds(learner, rows, jobs, negative=True)
         places = SamplePair(*rows.held())
         share = negative_share(
-            held.flags() == 1, np.concatenate(scores), np.concatenate(second), held.weights()
+            places.flags() == 1, np.concatenate(scores), np.concatenate(second), places.weights()
         )
         if share > 0:
             folds = _blended(folds, others, share)
