@@ -225,3 +225,22 @@ def test_times_and_categories_mean_the_same_in_every_format(run, folder):
             assert code == 0, err
             found.append(out)
     assert len(set(found)) == 1
+
+
+@pytest.mark.parametrize(
+    ("labelled", "others"),
+    [("NA", "NA,US"), ("1,NA", "1,x"), ("1.10,2.0", "1.10,1.1,x"), ("12:30", "12:30,late"), ("7,8", "007,8")],
+)
+def test_two_files_are_read_as_one_would_be(run, folder, labelled, others):
+    rng = np.random.default_rng(2)
+    words = [*rng.choice(labelled.split(","), 60), *rng.choice(others.split(","), 200)]
+    rows = zip(words, rng.normal(size=260), strict=True)
+    lines = [f"{word},{x:.6f},{int(k < 60)}\n" for k, (word, x) in enumerate(rows)]
+    for name, part in (("one", lines), ("labelled", lines[:60]), ("others", lines[60:])):
+        (folder / f"{name}.csv").write_text("word,x,y\n" + "".join(part))
+    run("fit one.csv --label y --model boosted --column-values keep --out one.drpu")
+    run(
+        "fit labelled.csv --unlabeled others.csv --drop y --model boosted --column-values keep --out two.drpu"
+    )
+    one, two = (run(f"predict {name}.drpu one.csv")[1] for name in ("one", "two"))
+    assert one == two != ""

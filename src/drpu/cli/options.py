@@ -226,12 +226,12 @@ class Reading:
         None
     )
 
-    def read(self, path: str, classifier: Any = None) -> Loaded:
-        """The content of a file; columns that ``classifier`` learnt as texts stay texts."""
+    def read(self, path: str, classifier: Any = None, texts: Sequence[str] = ()) -> Loaded:
+        """The content of a file; columns that ``classifier`` learnt as texts, or ``texts``, stay texts."""
         from drpu.cli.tables import TextFormat, read
 
-        texts = getattr(getattr(classifier, "table_", None), "text_columns", ())
-        return read(path, TextFormat(self.sep, self.encoding, self.decimal), texts)
+        known = getattr(getattr(classifier, "table_", None), "text_columns", texts)
+        return read(path, TextFormat(self.sep, self.encoding, self.decimal), known)
 
     @property
     def words(self) -> list[str]:

@@ -213,6 +213,12 @@ class Loaded:
         """Names of the columns or arrays."""
         return list(self.table.column_names if self.arrays is None else self.arrays)
 
+    @property
+    def texts(self) -> set[str]:
+        """Names of the columns of texts."""
+        fields = () if self.table is None else self.table.schema
+        return {field.name for field in fields if str(field.type).endswith("string")}
+
     def column(self, name: str) -> Any:
         """One column as a flat array; missing numbers are NaN, missing texts None."""
         self.check_names([name])

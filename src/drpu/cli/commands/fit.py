@@ -74,7 +74,7 @@ def fit(
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
     from drpu import DRPUClassifier
-    from drpu.cli.tables import check_out
+    from drpu.cli.tables import PIPE, check_out
 
     check_out(out, [train, unlabeled])
     saving.check()
@@ -96,8 +96,12 @@ def fit(
             _fitted(classifier.fit, X, y, sample_weight=w, negative_label=negative, **history)
     else:
         assert unlabeled is not None
-        sides = [reading.training_rows(side, weight) for side in (loaded, reading.read(unlabeled))]
-        (P, w_p), (U, w_u) = sides
+        both = [loaded, reading.read(unlabeled)]
+        texts = both[0].texts | both[1].texts  # NA or 1.0 means the same in both files
+        again = [side.path != PIPE and side.texts < texts for side in both]
+        pairs = zip(both, again, strict=True)
+        both = [reading.read(side.path, texts=[*texts]) if differs else side for side, differs in pairs]
+        (P, w_p), (U, w_u) = (reading.training_rows(side, weight) for side in both)
         with about(train):
             _fitted(classifier.fit_pu, P, U, positive_weight=w_p, unlabeled_weight=w_u)
     saving.save(classifier, out)
