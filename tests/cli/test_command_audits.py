@@ -125,6 +125,19 @@ def test_an_audit_by_groups_is_planned_and_read_in_one_file(run, folder, truth):
     assert run("adapt toy.drpu branches.csv --audit filled.csv")[0] == 1
 
 
+@pytest.mark.parametrize("names", [("007", "7"), ("20260101", "20260102"), ("=x", "-x"), (" a", "a")])
+def test_groups_are_found_again_by_any_names(run, folder, names):
+    june = read(str(folder / "june.csv")).table
+    table = june.append_column("branch", pa.array(np.resize(names, 1000).tolist()))
+    pa.csv.write_csv(table, folder / "branches.csv")
+    run("audit toy.drpu branches.csv --by branch --n 20 --keep id --out branches-label.csv")
+    lines = (folder / "branches-label.csv").read_text().splitlines()
+    (folder / "branches-label.csv").write_text("\n".join([lines[0], *(f"{line}no" for line in lines[1:])]))
+    code, out, err = run("prior toy.drpu branches.csv --by branch --audit branches-label.csv")
+    assert code == 0, err
+    assert len(out.splitlines()) == 4  # head, training and two groups
+
+
 def test_known_negatives_have_a_label_of_their_own(run, folder, truth):
     X, y = truth.X_y()
     negative = np.zeros(len(y), dtype=bool)

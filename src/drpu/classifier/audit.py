@@ -528,9 +528,9 @@ def mean_scores(scores: Any) -> list[float]:
 def group_text(group: Any) -> str:
     """The name of a group as a file keeps it: numbers may come back as 3, 3.0 or "3"."""
     try:
-        return f"{float(group):g}"
+        return f"{float(group):.17g}"
     except (TypeError, ValueError):
-        return str(group).strip()
+        return str(group).strip().removeprefix("'")  # which protects formulas in CSV files
 
 
 def check_of(row: int, body: str, group: Any) -> str:

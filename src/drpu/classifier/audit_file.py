@@ -90,23 +90,23 @@ def _by_group(
     if all(is_missing_cell(value) for value in labels):
         raise LabelError(f"the column {label!r} of the audit file holds no answer: fill in at least one.")
     found: dict[Any, Audit] = {}
-    known = {group_text(name): k for k, name in enumerate(names)}
-    groups = [token.group or "" for token in tokens]
-    strange = [group for group in groups if group not in known]
+    texts = [group_text(name) for name in names]
+    strange = [token.group for token in tokens if token.group not in texts]
     if strange:
         raise DataError(f"{GROUP} must name groups of the rows, {names[:8]}, got {strange[0]!r}.")
-    for text in dict.fromkeys(groups):
-        own = [i for i, group in enumerate(groups) if group == text]
+    for token in tokens:
+        if token.row >= len(member) or texts[member[token.row]] != token.group:
+            raise DataError(
+                f"row {token.row} is not in the group {token.group!r} now: pass the rows of the plan."
+            )
+    for k in dict.fromkeys(int(member[token.row]) for token in tokens):
+        own = [i for i, token in enumerate(tokens) if member[token.row] == k]
         if all(is_missing_cell(labels[i]) for i in own):
             continue
-        at = np.flatnonzero(member == known[text])
-        place = {int(row): i for i, row in enumerate(at)}
-        outside = [tokens[i].row for i in own if tokens[i].row not in place]
-        if outside:
-            raise DataError(f"row {outside[0]} is not in the group {text!r} now: pass the rows of the plan.")
-        inside = [replace(tokens[i], row=place[tokens[i].row]) for i in own]
+        at = np.flatnonzero(member == k)
+        inside = [replace(tokens[i], row=int(np.searchsorted(at, tokens[i].row))) for i in own]
         part = classifier.fitted_.some(scored, at)
-        found[names[known[text]]] = _audit(classifier, part, inside, [labels[i] for i in own], label)
+        found[names[k]] = _audit(classifier, part, inside, [labels[i] for i in own], label)
     return found
 
 

@@ -17,7 +17,7 @@ from drpu.core.prior.kernel_mean import KernelMeanPrior
 from drpu.core.prior.mixture import PROPORTIONS
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import PriorBoundaryWarning, PriorError, warn
-from drpu.functions.features import Scaling
+from drpu.functions.features import Scaling, standardised
 from drpu.functions.folds import Folds
 from drpu.ratios.crossfit import cross_fit, resolve_holdout, tails_of
 from drpu.ratios.fourier import FourierRatio
@@ -95,7 +95,7 @@ def kernel_mean_prior(
     P, U = (_drawn(_flat(sample), rng) for sample in (positive, unlabeled))
     scale = Scaling.of(U, None)
     estimator = KernelMeanPrior(method, random_state=int(rng.randint(2**31 - 1)))
-    return estimator.estimate(_scaled(P, scale), _scaled(U, scale))
+    return estimator.estimate(standardised(P, scale)[0], standardised(U, scale)[0])
 
 
 def _score_tails(pair: SamplePair, rng: np.random.RandomState) -> tuple[Folds, ScoreTails]:
@@ -137,9 +137,3 @@ def _drawn(sample: Sample, rng: np.random.RandomState) -> Rows:
         return sample.rows
     share: FloatArray = sample.weight / sample.weight.sum()
     return sample.rows[rng.choice(len(sample), len(sample), p=share)]
-
-
-def _scaled(X: Rows, scaling: Scaling) -> Rows:
-    if bool(sparse.issparse(X)):  # centring does not change distances, and would make the matrix dense
-        return X @ sparse.diags_array(1 / scaling.scale)
-    return (X - scaling.shift) / scaling.scale

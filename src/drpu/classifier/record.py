@@ -59,8 +59,19 @@ class Reduction:
             table = table.without_rare(self.rare_values)
         if self.column_values == "hash":
             table = table.hashed()
-        if self.column_values is None and table.salt is None and table.kept_values():
-            _warn_of_values(table.kept_values())
+        kept = list(table.kept_values().items())
+        if self.column_values is None and table.salt is None and kept:
+            shown = ", ".join(f"{name!r} ({n})" for name, n in kept[:8])
+            more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
+            warn(
+                KeptValuesWarning(
+                    f"the file keeps values of the data, the levels of the categories {shown}{more}:",
+                    advice="pass column_values='keep' to accept this, 'hash' to write digests, "
+                    "rare_values=20 to leave out values of fewer than 20 rows.",
+                    command="give --column-values keep to accept this, --column-values hash to write "
+                    "digests, --rare-values 20 to leave out values of fewer than 20 rows.",
+                )
+            )
         return table
 
 
@@ -112,20 +123,6 @@ def record_of(classifier: Any) -> Record:
         raise DataTypeError(f"classifier must be a classifier of drpu, got {type(classifier).__name__}.")
     record: Record = classifier.record()
     return record
-
-
-def _warn_of_values(kept: dict[str, int]) -> None:
-    shown = ", ".join(f"{name!r} ({n})" for name, n in list(kept.items())[:8])
-    more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
-    warn(
-        KeptValuesWarning(
-            f"the file keeps values of the data, the levels of the categories {shown}{more}:",
-            advice="pass column_values='keep' to accept this, 'hash' to write digests, rare_values=20 to "
-            "leave out values of fewer than 20 rows.",
-            command="give --column-values keep to accept this, --column-values hash to write digests, "
-            "--rare-values 20 to leave out values of fewer than 20 rows.",
-        )
-    )
 
 
 class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]

@@ -34,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise OSError("the standard output is closed, so the result cannot be written.")
         code = _command(words, with_traceback, in_json, quiet=quiet)
         sys.stdout.flush()
-        return DOUBTFUL if code == OK and strict and _doubtful() else code
+        from drpu.cli.show import doubtful
+
+        return DOUBTFUL if code == OK and strict and doubtful() else code
     except KeyboardInterrupt:
         print("error: interrupted.", file=sys.stderr)
         return INTERRUPTED
@@ -46,12 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if with_traceback:
             raise
         return _fail(error, False)
-
-
-def _doubtful() -> bool:
-    from drpu.cli.show import doubtful
-
-    return doubtful()
 
 
 def _command(words: list[str], with_traceback: bool, in_json: bool, *, quiet: bool) -> int:

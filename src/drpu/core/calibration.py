@@ -32,11 +32,7 @@ def monotone_cells(tails: ScoreTails) -> FloatArray:
     first. A cell at the top that no unlabeled row reaches has ratio infinity.
     """
     positive = tails.positive_counts / tails.positive_counts.sum()
-    return _increasing_ratio(positive, tails.counts / tails.counts.sum())
-
-
-def _increasing_ratio(positive: FloatArray, unlabeled: FloatArray) -> FloatArray:
-    weight = np.maximum(unlabeled, 1e-300)
+    weight = np.maximum(tails.counts / tails.counts.sum(), 1e-300)
     with np.errstate(over="ignore"):
         fit = isotonic_regression(positive / weight, weights=weight).x
     fit[fit > 1e100] = np.inf

@@ -48,13 +48,14 @@ def coarsen(tails: ScoreTails, levels: int = 100) -> tuple[ScoreTails, Coarsenin
     the bound; the returned errors include this.
     """
     most = check_integer("levels", levels, low=2)
-    first = _tie_starts(tails.levels)
+    with np.errstate(invalid="ignore"):  # infinity minus infinity
+        near = np.diff(tails.levels) <= _TIES * np.maximum(np.abs(tails.levels[:-1]), 1e-300)
+    first = np.flatnonzero(np.concatenate(([True], ~near)))  # of each run of tied levels
     chosen = first[_quantile_starts(tails, first, most)]
     found = _over(tails, chosen, _moved_down(tails.levels, chosen))
     below = chosen[np.searchsorted(chosen, np.arange(len(tails.levels)), side="right") - 1]
-    error = _largest_drop(tails.survival, below) if tails.counts.any() else 0.0
-    drop = _largest_drop(tails.positive_survival, below)
-    return found, Coarsening(len(found.levels), drop, error)
+    curves = tails.positive_survival, tails.survival if tails.counts.any() else np.zeros(len(below))
+    return found, Coarsening(len(found.levels), *(float((b[below] - b).max()) for b in curves))
 
 
 def coarsen_like(tails: ScoreTails, kept: ScoreTails) -> ScoreTails:
@@ -67,14 +68,6 @@ def _over(tails: ScoreTails, chosen: IntArray, levels: FloatArray) -> ScoreTails
     cells = np.concatenate(([0], chosen + 1))
     positive, counts = (np.add.reduceat(part, cells) for part in (tails.positive_counts, tails.counts))
     return replace(tails.record(), positive_counts=positive, counts=counts, levels=levels).tails()
-
-
-def _tie_starts(levels: FloatArray) -> IntArray:
-    """Index of the first level of each run of tied levels."""
-    with np.errstate(invalid="ignore"):  # infinity minus infinity
-        gap = np.diff(levels)
-    near = gap <= _TIES * np.maximum(np.abs(levels[:-1]), 1e-300)
-    return np.flatnonzero(np.concatenate(([True], ~near)))
 
 
 def _quantile_starts(tails: ScoreTails, first: IntArray, most: int) -> IntArray:
@@ -101,7 +94,3 @@ def _moved_down(levels: FloatArray, kept: IntArray) -> FloatArray:
         step = 2.0 ** np.floor(np.log2(gap / _ROOM))
         moved[i] = step * (np.ceil(moved[i] / step) - 1)  # strictly below, so it is never the score itself
     return moved
-
-
-def _largest_drop(survival: FloatArray, below: IntArray) -> float:
-    return float((survival[below] - survival).max())

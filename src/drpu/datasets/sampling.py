@@ -184,10 +184,11 @@ def draw_at_prior(
     if size is None:
         sample = _at_prior((pools[0], pools[1]), pi, None)
     else:
-        parts = [
-            pool[:wanted] if wanted <= len(pool) else rng.choice(_filled(pool, wanted), wanted)
-            for pool, wanted in zip(pools, _class_counts(size, pi), strict=True)
-        ]
+        parts = []
+        for pool, wanted in zip(pools, _class_counts(size, pi), strict=True):
+            if wanted and not len(pool):
+                raise DataError(f"prior requires {wanted} rows of a class that y does not contain.")
+            parts.append(pool[:wanted] if wanted <= len(pool) else rng.choice(pool, wanted))
         sample = np.concatenate(parts)
     sample = rng.permutation(sample)
     return _safe_indexing(X, sample), positive[sample].astype(np.int64)
@@ -297,9 +298,3 @@ def _at_prior(pools: tuple[IntArray, IntArray], prior: float, n: int | None) -> 
             f"at most {largest} rows can be drawn."
         )
     return np.concatenate([pool[:want] for pool, want in zip(pools, wanted, strict=True)])
-
-
-def _filled(pool: IntArray, wanted: int) -> IntArray:
-    if len(pool) == 0:
-        raise DataError(f"prior requires {wanted} rows of a class that y does not contain.")
-    return pool

@@ -42,20 +42,17 @@ class Filling:
     def rows(self, X: Rows, taker: Accepts, gaps: bool | None = None) -> Rows:
         """Rows in the form that ``taker`` accepts; ``gaps`` says whether values are missing, if known."""
         if not taker.accepts_nan and (has_gaps(X) if gaps is None else gaps):
-            X = self._without_gaps(X)
+            if is_sparse(X):
+                X = X.copy()
+                X.data[np.isnan(X.data)] = 0
+            else:
+                X = np.where(np.isnan(X), self.medians, X)
         return X if taker.accepts_categories or self.indicators is None else self.indicators(X)
 
     def pair(self, pair: SamplePair, taker: Accepts) -> SamplePair:
         """Both samples in the form that ``taker`` accepts."""
         samples = (pair.positive, pair.unlabeled)
         return SamplePair(*(Sample(self.rows(sample.rows, taker), sample.weight) for sample in samples))
-
-    def _without_gaps(self, X: Rows) -> Rows:
-        if is_sparse(X):
-            X = X.copy()
-            X.data[np.isnan(X.data)] = 0
-            return X
-        return np.where(np.isnan(X), self.medians, X)
 
 
 @kept("average")

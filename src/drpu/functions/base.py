@@ -204,7 +204,8 @@ def as_rows(
         )
     X = as_numpy(X)
     refuse_mask(name, X)
-    images = taker.accepts_nd and is_images(X)  # the model converts images batch by batch
+    # a model that accepts images converts those of 8 bits batch by batch
+    images = taker.accepts_nd and isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size
     try:
         found = check(
             X,
@@ -230,8 +231,3 @@ def _kind(taker: Accepts, X: Any, error: Exception) -> type[DataError | DataType
         return DataTypeError
     number = isinstance(X, np.ndarray) and X.dtype.kind == "f"
     return MissingValuesError if number and not taker.accepts_nan and np.isnan(X).any() else DataError
-
-
-def is_images(X: Any) -> bool:
-    """Whether ``X`` contains 8-bit images, which models convert batch by batch."""
-    return isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size > 0

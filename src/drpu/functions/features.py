@@ -186,22 +186,20 @@ def make_basis(kind: Kind, unlabeled: Rows, size: int, scaling: Scaling, rng: np
     if kind == "features":
         frequencies = rng.standard_normal((size, unlabeled.shape[1]))
         return Basis(kind, frequencies, rng.uniform(0, 2 * np.pi, size), scaling)
-    place = _centroids if kind == "centroids" else _some_rows
-    return Basis(kind, place(unlabeled, size, scaling, rng), np.empty(0), scaling)
+    if kind == "centroids":
+        return Basis(kind, _centroids(unlabeled, size, scaling, rng), np.empty(0), scaling)
+    rows = take_rows(unlabeled, rng.permutation(n_rows(unlabeled))[:size])
+    Z, origin = standardised(rows, scaling)
+    return Basis(kind, np.asarray((Z.toarray() if is_sparse(Z) else Z) - origin), np.empty(0), scaling)
 
 
 def median_distance(X: Rows, scaling: Scaling, rng: np.random.Generator) -> float:
     """Median distance between two standardised rows, from a sample of them."""
     chosen = rng.permutation(n_rows(X))[:_PAIR_ROWS]
-    Z, _ = _standardised(take_rows(X, chosen), scaling)
+    Z, _ = standardised(take_rows(X, chosen), scaling)
     distances = pairwise_distances(Z)[np.triu_indices(len(chosen), k=1)]
     distances = distances[distances > 1e-12]
     return float(np.median(distances)) if distances.size else 1.0
-
-
-def _some_rows(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> FloatArray:
-    Z, origin = _standardised(take_rows(X, rng.permutation(n_rows(X))[:size]), scaling)
-    return np.asarray((Z.toarray() if is_sparse(Z) else Z) - origin)
 
 
 def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -> FloatArray:
@@ -210,7 +208,7 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
     size = min(size, len(chosen) // MIN_ROWS)
     if size == 0:
         return np.empty((0, X.shape[1]))
-    Z, origin = _standardised(take_rows(X, chosen), scaling)
+    Z, origin = standardised(take_rows(X, chosen), scaling)
     groups = _clusters(Z, size, int(rng.integers(2**31)))
     counts = np.bincount(groups, minlength=size)
     member = sparse.csr_array((np.ones(len(groups)), (groups, np.arange(len(groups)))), (size, len(groups)))
@@ -223,18 +221,14 @@ def _centroids(X: Rows, size: int, scaling: Scaling, rng: np.random.Generator) -
 def _clusters(Z: Rows, size: int, seed: int) -> IntArray:
     from sklearn.cluster import KMeans  # which nothing else needs
 
-    size = min(size, _n_distinct(Z))  # KMeans warns of empty clusters
-    groups = KMeans(size, n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
+    # KMeans warns of empty clusters, so count the different values of a random combination of the columns.
+    weights = np.random.default_rng(0).normal(size=Z.shape[1])
+    different = len(np.unique(Z @ weights if is_sparse(Z) else (Z * weights).sum(axis=1)))
+    groups = KMeans(min(size, different), n_init=1, max_iter=20, random_state=seed).fit_predict(Z)
     return np.asarray(groups, dtype=np.int64)
 
 
-def _n_distinct(Z: Rows) -> int:
-    """Number of distinct rows, found as the number of distinct values of a random combination of columns."""
-    weights = np.random.default_rng(0).normal(size=Z.shape[1])
-    return len(np.unique(Z @ weights if is_sparse(Z) else (Z * weights).sum(axis=1)))
-
-
-def _standardised(X: Rows, scaling: Scaling) -> tuple[Rows, FloatArray]:
+def standardised(X: Rows, scaling: Scaling) -> tuple[Rows, FloatArray]:
     """Rows divided by their scale, and the position of the standardised origin among them.
 
     Centring would make a sparse matrix dense, so the origin is shifted instead.
@@ -254,20 +248,12 @@ def blocks(sample: Sample, size: int) -> Iterator[tuple[Rows, FloatArray]]:
         yield part, np.ones(n_rows(part)) if weight is None else weight[start : start + step]
 
 
-def log_above_floor(ratio: FloatArray) -> FloatArray:
-    """Logarithm of a ratio, continued below 0.01 by its tangent.
-
-    Fitted values below zero become ratios close to 0 and keep their order. The error of
-    a ratio is less than 0.004.
-    """
-    above = np.maximum(ratio, FLOOR)
-    return np.asarray(np.log(above) + np.minimum(ratio - FLOOR, 0) / FLOOR)
-
-
 @kept("kernel")
 @dataclass(frozen=True, eq=False)
 class KernelFunction(Function):
-    """Log of a ratio that is linear in Gaussian basis functions.
+    """Log of a ratio that is linear in Gaussian basis functions, continued below 0.01 by its tangent.
+
+    Fitted values below zero become ratios close to 0 and keep their order; the error is less than 0.004.
 
     ``width``, ``ridge``: The width and the ridge in use.
     ``holdout_risk``: Uncorrected least-squares risk of the chosen width and ridge, NaN if nothing was
@@ -301,11 +287,12 @@ class KernelFunction(Function):
 
     def describe(self) -> str:
         """The number of basis functions."""
-        return f"a kernel ratio of {self.basis.size} {_BASIS_WORDS[self.basis.kind]}"
+        what = "random features" if self.basis.kind == "features" else self.basis.kind
+        return f"a kernel ratio of {self.basis.size} {what}"
 
     def _score(self, X: Rows) -> FloatArray:
-        ratios = [self._ratios(part) for part, _ in blocks(Sample(X), self.basis.size)]
-        return log_above_floor(np.concatenate(ratios))
+        ratio = np.concatenate([self._ratios(part) for part, _ in blocks(Sample(X), self.basis.size)])
+        return np.asarray(np.log(np.maximum(ratio, FLOOR)) + np.minimum(ratio - FLOOR, 0) / FLOOR)
 
     def _ratios(self, X: Rows) -> FloatArray:
         projected = self.basis.project(X)
@@ -320,9 +307,6 @@ class KernelFunction(Function):
         below = graph.op("Min", graph.op("Sub", ratio, FLOOR), [[0.0]])
         above = graph.op("Log", graph.op("Max", ratio, [[FLOOR]]))
         return graph.op("Add", above, graph.op("Div", below, FLOOR))
-
-
-_BASIS_WORDS = {"features": "random features", "centroids": "centroids", "rows": "rows"}
 
 
 def _onnx_basis(graph: Graph, basis: Basis, width: float, X: str) -> str:
@@ -494,11 +478,6 @@ class Design:
     def width(self) -> int:
         """Number of features."""
         return int(self.rows.shape[1])
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether the features are a dense matrix."""
-        return self.scaling is None and not is_sparse(self.rows)
 
     def times(self, w: FloatArray) -> FloatArray:
         """Scores of all rows."""

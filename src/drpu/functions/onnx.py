@@ -79,16 +79,12 @@ class Graph:
         return model
 
 
-def onnx_softplus(graph: Graph, x: str) -> str:
-    """log(1 + exp x) without overflow."""
-    tail = graph.op("Log", graph.op("Add", graph.op("Exp", graph.op("Neg", graph.op("Abs", x))), 1.0))
-    return graph.op("Add", graph.op("Max", x, [[0.0]]), tail)
-
-
 def onnx_log_softplus(graph: Graph, x: str, low: float) -> str:
-    """Its logarithm; below ``low`` the first terms of the series, which keep the order."""
+    """Logarithm of log(1 + exp x); below ``low`` the first terms of the series, which keep the order."""
     op = graph.op
-    upper = op("Log", onnx_softplus(graph, op("Max", x, [[low]])))
+    above = op("Max", x, [[low]])
+    tail = op("Log", op("Add", op("Exp", op("Neg", op("Abs", above))), 1.0))
+    upper = op("Log", op("Add", op("Max", above, [[0.0]]), tail))
     lower = op("Sub", x, op("Div", op("Exp", op("Min", x, [[0.0]])), 2.0))
     return op("Where", op("Less", x, low), lower, upper)
 

@@ -316,21 +316,17 @@ def _xgboost_arrays(tree: dict[str, Any]) -> dict[str, NDArray[Any]]:
     # splits and leaves are numbered separately, in the order of the nodes
     number = np.where(leaf, ~(np.cumsum(leaf) - 1), np.cumsum(split) - 1)
     default_left = np.array(tree["default_left"]).astype(bool)
+    single = condition[split].astype(np.float32)
+    before = np.nextafter(single, np.float32(-np.inf))
     return {
         "feature": np.array(tree["split_indices"], dtype=np.int32)[split],
-        "threshold": _below(condition[split]),
+        # between the condition and the float32 before it, which values that round to that one do not exceed
+        "threshold": (before.astype(np.float64) + single.astype(np.float64)) / 2,
         "decision": (_NAN + _LEFT * default_left[split]).astype(np.int8),
         "left": number[left[split]].astype(np.int32),
         "right": number[right[split]].astype(np.int32),
         "value": condition[leaf],
     }
-
-
-def _below(condition: FloatArray) -> FloatArray:
-    """A threshold that float64 values rounding to a float32 below the condition do not exceed."""
-    single = condition.astype(np.float32)
-    before = np.nextafter(single, np.float32(-np.inf)).astype(np.float64)
-    return np.asarray((before + single.astype(np.float64)) / 2)
 
 
 # -- functions ------------------------------------------------------------------------------------

@@ -317,7 +317,9 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         device=learner.device,
         seed=network_seed(learner.random_state),
         epochs=EPOCHS if auto else check_integer("epochs", learner.epochs, low=1),
-        batch_size=_batch_size(learner, n_unlabeled),
+        batch_size=min(max(n_unlabeled // BATCHES, SMALL_BATCH), LARGE_BATCH)
+        if is_auto("batch_size", learner.batch_size)
+        else check_integer("batch_size", learner.batch_size, low=1),
         learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
         weight_decay=check_real("weight_decay", learner.weight_decay, low=0),
         optimizer=check_choice("optimizer", learner.optimizer, OPTIMIZERS),
@@ -363,12 +365,6 @@ def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int)
 def network_seed(random_state: Any) -> int:
     """The seed of a network from the parameter ``random_state``."""
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def _batch_size(learner: NetworkRatio, n_unlabeled: int) -> int:
-    if is_auto("batch_size", learner.batch_size):
-        return min(max(n_unlabeled // BATCHES, SMALL_BATCH), LARGE_BATCH)
-    return check_integer("batch_size", learner.batch_size, low=1)
 
 
 def _views(learner: NetworkRatio) -> str | None:

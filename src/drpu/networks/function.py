@@ -181,7 +181,12 @@ class NetworkFunction(Function):
 
         def make() -> nn.Module:
             if self.network == "module":
-                return make_module(self._given_module())
+                if self.module is None:
+                    raise ArtifactError(
+                        "module must be a function that returns the network: this function was fitted with a "
+                        "custom network, of which only the weights were kept. Pass module=YourNetwork."
+                    )
+                return make_module(self.module)
             with torch.device("meta"):  # the weights follow
                 return make_network(self.network, self.input_shape, self.widths)
 
@@ -193,14 +198,6 @@ class NetworkFunction(Function):
         module = module.to(device) if self.network == "module" else module.to_empty(device=device)
         load_weights(module, self.weights, strict=self.network == "module")
         return module.eval()
-
-    def _given_module(self) -> Any:
-        if self.module is None:
-            raise ArtifactError(
-                "module must be a function that returns the network: this function was fitted with a custom "
-                "network, of which only the weights were kept. Pass module=YourNetwork."
-            )
-        return self.module
 
 
 def weight_shapes(

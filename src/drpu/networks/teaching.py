@@ -113,7 +113,11 @@ class _Rounds:
         learner = clone(self.learner).set_params(**changes)
         options = check_options(learner, self.rows.shape[1:], len(self.rows))
         if self.learner.refresh and not last:
-            options = _shortened(options, len(self.rows))
+            # these networks only give the first weights
+            enough = max(
+                TEACHING_EPOCHS, -(-TEACHING_STEPS // count_steps(len(self.rows), options.batch_size))
+            )
+            options = replace(options, epochs=min(options.epochs, enough))
         unlabeled_weight = np.where(self.labelled, 0, self.weight)
         sample = SamplePair(Sample(self.rows, positive_weight), Sample(self.rows, unlabeled_weight))
         refreshed = shared and self.held is not None and self.learner.refresh > 0
@@ -141,12 +145,6 @@ class _Rounds:
         scores[used] = own
         weight = self._as_positive([scores[~self.labelled], *held])[used]
         positive.weight.copy_(torch.as_tensor(weight))
-
-
-def _shortened(options: Options, n_rows: int) -> Options:
-    """The options with the epochs of networks that only give the first weights."""
-    enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // count_steps(n_rows, options.batch_size)))
-    return replace(options, epochs=min(options.epochs, enough))
 
 
 def student_weights(

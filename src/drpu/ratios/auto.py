@@ -197,11 +197,17 @@ class AutoRatio(RatioLearner):
         category_columns(self.categories, pair.positive.rows.shape[1])  # checks them
 
     def _filling(self, pair: SamplePair, seed: int) -> Filling:
-        """Medians and indicators of the columns."""
-        medians = _medians(pair, np.random.default_rng(seed))
-        return Filling(
-            medians, Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
-        )
+        """Indicators and smooth medians of the columns; medians of sparse rows are 0.
+
+        If a sample has more than 20,000 rows, the medians are those of a random part of it.
+        """
+        indicators = Indicators.of(pair.stacked(), self.categories) if len(self.categories) else None
+        if is_sparse(pair.positive.rows):
+            return Filling(np.zeros(pair.positive.rows.shape[1]), indicators)
+        if len(pair) > MOST_HELD:
+            rng = np.random.default_rng(seed)
+            pair = SamplePair(pair.positive.at_most(MOST_HELD, rng), pair.unlabeled.at_most(MOST_HELD, rng))
+        return Filling(smooth_medians(pair.stacked()), indicators)
 
     def _split(self, pair: SamplePair, seed: int) -> TrainAndHeld:
         """Rows for fitting the members, and rows for their weights."""
@@ -219,8 +225,10 @@ class AutoRatio(RatioLearner):
             return [smooth]
         forest = ForestRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[1])
         boosted = BoostedRatio(categories=self.categories, n_jobs=self.n_jobs, random_state=seeds[2])
-        if size.weighted:
-            forest.set_params(**_large_forest(pair))
+        if size.weighted:  # fewer and larger trees, which are faster to score
+            rows = sum(min(len(sample), FOREST_ROWS) for sample in (pair.positive, pair.unlabeled))
+            leaf = min(max(2, rows // 500), FOREST_LEAF)
+            forest.set_params(n_trees=FOREST_TREES, most_rows=FOREST_ROWS, min_leaf=leaf)
         elif size.many_rows:
             forest.set_params(most_leaves=MOST_LEAVES)
         if self._fold is not None:
@@ -262,25 +270,6 @@ def _fit_weighted(
         if weights.members[i] > 0 and len(pair) <= most:
             members[i] = learner.fit_checked(filling.pair(pair, learner))
     return members, weights
-
-
-def _large_forest(pair: SamplePair) -> dict[str, int]:
-    """Parameters of a forest on many rows: fewer and larger trees, which are faster to score."""
-    rows = sum(min(len(sample), FOREST_ROWS) for sample in (pair.positive, pair.unlabeled))
-    leaf = min(max(2, rows // 500), FOREST_LEAF)
-    return {"n_trees": FOREST_TREES, "most_rows": FOREST_ROWS, "min_leaf": leaf}
-
-
-def _medians(pair: SamplePair, rng: np.random.Generator) -> FloatArray:
-    """Smooth median of each column; 0 for a column with hardly any values, and for sparse rows.
-
-    If a sample has more than 20,000 rows, a random part of it is used.
-    """
-    if is_sparse(pair.positive.rows):
-        return np.zeros(pair.positive.rows.shape[1])
-    if len(pair) > MOST_HELD:
-        pair = SamplePair(pair.positive.at_most(MOST_HELD, rng), pair.unlabeled.at_most(MOST_HELD, rng))
-    return smooth_medians(pair.stacked())
 
 
 # -- weights of the members -----------------------------------------------------------------------

@@ -132,13 +132,14 @@ def cross_fit(
     if twice:
         with part(0.5):
             others, second = _fit_folds(learner, rows, jobs, negative=True)
+        places = SamplePair(*rows.held())
         share = negative_share(
-            rows.held_flags(), np.concatenate(scores), np.concatenate(second), rows.weight()
+            places.flags() == 1, np.concatenate(scores), np.concatenate(second), places.weights()
         )
         if share > 0:
             folds = _blended(folds, others, share)
             scores = [(1 - share) * one + share * other for one, other in zip(scores, second, strict=True)]
-    held = [replace(places, rows=own) for places, own in zip(rows.held(), scores, strict=True)]
+    held = [replace(own, rows=found) for own, found in zip(rows.held(), scores, strict=True)]
     return folds, SamplePair(*held)
 
 
@@ -157,15 +158,6 @@ class _Rows:
             places = replace(sample, rows=np.arange(len(sample)))  # which are copied in place of the rows
             found.append(places.take(np.concatenate([split[at][1] for split in self.splits])))
         return found
-
-    def held_flags(self) -> BoolArray:
-        """Which of the held-out rows are labelled."""
-        one, other = self.held()
-        return np.arange(len(one) + len(other)) < len(one)
-
-    def weight(self) -> FloatArray | None:
-        """Weights of the held-out rows."""
-        return SamplePair(*self.held()).weights()
 
 
 def _fit_folds(

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from drpu._checks import check_integer, check_random_state, check_real
-from drpu._samples import Sample, SamplePair
+from drpu._samples import Sample, SamplePair, is_sparse
 from drpu._typing import BoolArray, FloatArray, IntArray
 from drpu.core.risks import LOSSES, PUObjective, ShiftedRisk
 from drpu.exceptions import ParameterError
@@ -20,15 +20,6 @@ from drpu.ratios.base import ScoreLearner
 MOST_STEPS = 300
 FOLDS = 5
 MOST_TO_FOLD = 10_000  # with more rows a single split replaces the folds
-
-
-def descend(objective: PUObjective, positive: Design, unlabeled: Design, ridge: float) -> FloatArray:
-    """Coefficients, the intercept last, that minimise the objective plus ``ridge / 2 |w|^2``.
-
-    The intercept is not penalised. A convex objective is solved. With the sigmoid loss,
-    which is not convex, the minimisation starts from the solution with the logistic loss.
-    """
-    return next(_path(objective, positive, unlabeled, [ridge], precision=1e-9))
 
 
 def choose_ridge(
@@ -62,11 +53,15 @@ def _path(
     *,
     precision: float,
 ) -> Iterator[FloatArray]:
-    """Solutions for the ridges in order, each started from the previous one."""
+    """Coefficients, the intercept last, that minimise the objective plus ``ridge / 2 |w|^2``, by ridge.
+
+    The intercept is not penalised. Each minimisation starts from the previous solution.
+    """
     start = np.zeros(positive.width + 1)
+    dense = positive.scaling is None and not is_sparse(positive.rows)
     for ridge in ridges:
         match objective:
-            case ShiftedRisk(corrected=False) if objective.loss.name == "squared" and positive.is_dense:
+            case ShiftedRisk(corrected=False) if objective.loss.name == "squared" and dense:
                 yield _solve(objective, positive, unlabeled, ridge)
             case ShiftedRisk() if objective.loss.name == "sigmoid":
                 # The sigmoid loss is flat far from 0, where its gradient vanishes. Therefore
@@ -144,7 +139,7 @@ class LinearScore(ScoreLearner):
         features, positive, unlabeled = self.designs(pair)
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         ridge = self._choose(objective, positive, unlabeled, rng)
-        w = descend(objective, positive, unlabeled, ridge)
+        w = next(_path(objective, positive, unlabeled, [ridge], precision=1e-9))
         return LinearFunction(features, w[:-1], float(w[-1]), ridge)
 
     def designs(self, pair: SamplePair) -> tuple[Scaling | Basis, Design, Design]:

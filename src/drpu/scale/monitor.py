@@ -23,7 +23,7 @@ from drpu.core.diagnostics import MixtureTest
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.core.shift.alarm import PriorAlarm
 from drpu.core.shift.columns import ColumnShift
-from drpu.core.shift.periods import Arrived, LabelCount, Moved, PeriodDecision
+from drpu.core.shift.periods import LabelCount, Moved, PeriodDecision
 from drpu.core.tails import KeptTails, ScoreTails
 from drpu.exceptions import ArtifactError, DataError
 from drpu.files.archive import open_archive, read_bytes, write_archive
@@ -208,7 +208,9 @@ class PriorMonitor:
         alarm = self.alarm.updated(batch.counts)
         fitted = self.classifier.fitted_
         matched = fitted.prior_of(tails, level=self.level)
-        test, columns, decision = read_counts(fitted, tails, matched, self._arrived(batches))
+        labels = _labels(batches)
+        arrived = None if labels is None else beside_training(fitted, labels)
+        test, columns, decision = read_counts(fitted, tails, matched, arrived)
         prior = decision.prior
         reading = PriorReading(
             when=self._seen + 1 if when is None else when,
@@ -300,11 +302,6 @@ class PriorMonitor:
         for part in batches:
             total.merge(part.counts)
         return batches, total
-
-    def _arrived(self, batches: Iterable[Batch]) -> Arrived | None:
-        """Labels of the window, and those of training; None if no number of labels was given."""
-        labels = _labels(batches)
-        return None if labels is None else beside_training(self.classifier.fitted_, labels)
 
 
 @kept("batch")

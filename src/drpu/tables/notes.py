@@ -118,7 +118,9 @@ def table_notes(
     """Notes about encoded training rows, the worst first; none for sparse rows and images."""
     if not all(isinstance(rows, np.ndarray) and rows.ndim == 2 for rows in (positive, unlabeled)):
         return ()
-    found = [] if table is None else list(_of_plans(table))
+    plans = () if table is None else table.columns
+    found = [Note("left-out", plan.name) for plan in plans if isinstance(plan, LeftOutColumn)]
+    found += [Note("text", plan.name, plan.width) for plan in plans if isinstance(plan, TextColumn)]
     if min(len(positive), len(unlabeled)) >= FEWEST:
         rows = np.concatenate([positive, unlabeled])
         flags = np.repeat([True, False], [len(positive), len(unlabeled)])
@@ -146,14 +148,6 @@ class _Column:
     name: str
     values: FloatArray
     levels: tuple[str, ...] | None = None
-
-
-def _of_plans(table: TableEncoder) -> Iterator[Note]:
-    for plan in table.columns:
-        if isinstance(plan, LeftOutColumn):
-            yield Note("left-out", plan.name)
-        elif isinstance(plan, TextColumn):
-            yield Note("text", plan.name, plan.width)
 
 
 def _columns(rows: FloatArray, table: TableEncoder | None) -> Iterator[_Column]:

@@ -148,11 +148,6 @@ def joint_level(level: float, groups: int) -> float:
     return 1 - (1 - check_fraction("level", level)) / groups
 
 
-def standard_error(prior: PriorEstimate) -> float:
-    """Standard error that the interval of a prior implies, if it were that of a normal estimate."""
-    return (prior.high - prior.low) / (2 * float(ndtri((1 + prior.level) / 2)))
-
-
 def between_groups(values: FloatArray, errors: FloatArray) -> float:
     """Variance between groups by the method of Paule and Mandel; 0 if noise explains all differences."""
     if len(values) < 2 or _misfit(values, errors, 0.0) <= len(values) - 1:
@@ -221,7 +216,9 @@ def with_answers(found: GroupPriors, answered: dict[Any, PriorEstimate]) -> Grou
         return replace(found, groups=groups)
     share = np.array([group.n for group in groups]) / sum(group.n for group in groups)
     value = float(share @ [group.prior.value for group in groups])
-    error = float(np.sqrt(share**2 @ np.square([standard_error(group.prior) for group in groups])))
+    priors = [group.prior for group in groups]  # their intervals imply standard errors
+    errors = [(own.high - own.low) / (2 * float(ndtri((1 + own.level) / 2))) for own in priors]
+    error = float(np.sqrt(share**2 @ np.square(errors)))
     far = error * float(ndtri((1 + found.level) / 2))
     whole = PriorEstimate(value, max(value - far, 0.0), min(value + far, 1.0), found.level, "audit")
     return replace(found, groups=groups, whole=whole)

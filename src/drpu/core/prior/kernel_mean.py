@@ -9,31 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve, eigh
 
 from drpu._arrays import as_numpy
 from drpu._checks import check_choice, check_integer
+from drpu._samples import is_sparse
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning, warn
 
 
-class Quadratic(Protocol):
-    """A kernel matrix K with products, and with solves of K plus a diagonal."""
-
-    def times(self, x: FloatArray) -> FloatArray:
-        """K x."""
-
-    def inverse(self, diagonal: FloatArray) -> Callable[[FloatArray], FloatArray]:
-        """The function that maps h to the solution x of (K + diag(diagonal)) x = h."""
-
-
 class LowRank:
-    """A kernel approximated by F F' + diag(rest)."""
+    """A kernel approximated by F F' + diag(rest); ``inverse`` solves (K + diag(diagonal)) x = h."""
 
     def __init__(self, F: FloatArray, rest: FloatArray) -> None:
         self.F, self.rest = F, rest
@@ -109,7 +99,7 @@ def _bounds(reach: float, held: float, most: float) -> tuple[float, float]:
     return (max((reach - most) / high, 0.0) if high > 0 else 0.0), high
 
 
-def nearest(kernel: Quadratic, b: FloatArray, constant: float, tolerance: float) -> FloatArray:
+def nearest(kernel: LowRank | Dense, b: FloatArray, constant: float, tolerance: float) -> FloatArray:
     """Weights on the simplex nearest to u, where b = K u and constant = u.b.
 
     Mehrotra's predictor-corrector method on v'Kv/2 - b'v; z holds the multipliers of
@@ -302,7 +292,7 @@ def _at(cell: float) -> float:
 def _features(name: str, rows: Rows) -> Any:
     """``rows`` as a finite float64 matrix; sparse rows stay sparse."""
     try:
-        if _is_sparse(rows):
+        if is_sparse(rows):
             X: Any = rows.tocsr().astype(np.float64)
         else:
             X = np.asarray(as_numpy(rows), dtype=np.float64)
@@ -314,7 +304,7 @@ def _features(name: str, rows: Rows) -> Any:
         )
     if 0 in X.shape:
         raise DataError(f"{name} must hold at least one row and one column, got shape {X.shape}.")
-    if not np.isfinite(X.data if _is_sparse(X) else X).all():
+    if not np.isfinite(X.data if is_sparse(X) else X).all():
         raise DataError(f"{name} must be finite: fill in or drop missing values first.")
     return X
 
@@ -332,14 +322,13 @@ def _project(P: Any, U: Any, dims: int) -> tuple[FloatArray, FloatArray]:
     if d <= n:
         spread = _dense(U.T @ U) - n * np.outer(centre, centre)
         axes = _leading(spread, dims)[1]
-        offset = centre @ axes
     else:  # fewer rows than columns: compute the same axes from inner products of rows
         along = np.asarray(U @ centre)
         gram = _dense(U @ U.T) - along - along[:, None] + centre @ centre
         values, vectors = _leading(gram, min(dims, n))
         vectors = vectors / np.sqrt(np.maximum(values, np.finfo(float).eps * max(values[-1], 1e-300)))
         axes = np.asarray(U.T @ vectors) - np.outer(centre, vectors.sum(axis=0))
-        offset = centre @ axes
+    offset = centre @ axes
     return np.asarray(P @ axes) - offset, np.asarray(U @ axes) - offset
 
 
@@ -348,12 +337,8 @@ def _leading(A: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
     return values, vectors
 
 
-def _is_sparse(X: Any) -> bool:
-    return bool(sparse.issparse(X))
-
-
 def _dense(X: Any) -> FloatArray:
-    return np.asarray(X.toarray() if _is_sparse(X) else X, dtype=np.float64)
+    return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
 
 
 # -- kernel ------------------------------------------------------------------------
@@ -440,18 +425,13 @@ class DistanceCurve:
             v[rows] = nearest(part, b[rows], float(u @ b), tolerance / 4)
             g = b - self.kernel @ v
             low, high = distance_bounds(u, v, g)
-            more = _violators(g - v @ g, rows)
+            excess = g - v @ g
+            excess[rows] = 0
+            more = np.argsort(-excess)[: max(32, len(rows) // 4)]
+            more = more[excess[more] > 0]  # other rows that would bring the nearest point closer
             if high - low <= tolerance or not len(more):
                 return high, rows[v[rows] > 1e-3 / len(rows)]
             rows = np.concatenate([rows, more])
 
     def _target(self, lam: float) -> FloatArray:
         return lam * self._unlabeled + (1 - lam) * self._positive
-
-
-def _violators(excess: FloatArray, rows: IntArray) -> IntArray:
-    """Rows outside ``rows`` that would bring the nearest point closer, worst first."""
-    outside = excess.copy()
-    outside[rows] = 0
-    worst = np.argsort(-outside)[: max(32, len(rows) // 4)]
-    return worst[outside[worst] > 0]

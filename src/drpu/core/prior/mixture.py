@@ -402,15 +402,11 @@ def adaptive(tails: ScoreTails) -> float:
     enough = slide(tails.n_positive, *_ENOUGH_POSITIVES)
     if enough == 0:
         return _likely_prior(tails)
-    value = _of_enough(tails)
-    return value if enough == 1 else enough * value + (1 - enough) * _likely_prior(tails)
-
-
-def _of_enough(tails: ScoreTails) -> float:
     tail_reading, fit = combined(tails), fit_plateau(tails)
     weight = max(slide(tail_reading, *_MOSTLY_POSITIVE), slide(fit.slope, *STEEP) / 2)
     weight *= 1 - slide(evidence_of(tails).separation, *APART)
-    return weight * tail_reading + (1 - weight) * fit.prior
+    value = weight * tail_reading + (1 - weight) * fit.prior
+    return value if enough == 1 else enough * value + (1 - enough) * _likely_prior(tails)
 
 
 def _likely_prior(tails: ScoreTails) -> float:
