@@ -46,6 +46,7 @@ MOST_ITEMS = 2_000_000  # items of the manifest
 MOST_DEPTH = 250  # levels of the manifest; an object of the codec takes two
 MOST_PARTS = 10_000
 MOST_RATIO = 100  # largest ratio of the sizes of a part after and before decompression
+_LEVEL = 3  # of compression: four times as fast as zlib's default, and files are 2 % larger
 _SLACK = 2**16  # bytes that a part may have beyond that ratio: short texts compress well
 
 _NAME = re.compile(r"manifest\.json|arrays\.safetensors|(?!\.)[A-Za-z0-9_.\[\]]{1,500}\.skops")
@@ -129,7 +130,7 @@ def _pack(name: str, part: bytes) -> tuple[bytes, int]:
     """A part as it is written; parts with an extreme ratio are stored, so that valid files pass the limit."""
     if name not in (MANIFEST, ARRAYS):
         return part, _STORED
-    packer = zlib.compressobj(wbits=-zlib.MAX_WBITS)
+    packer = zlib.compressobj(_LEVEL, wbits=-zlib.MAX_WBITS)
     packed = packer.compress(part) + packer.flush()
     if len(part) > MOST_RATIO // 2 * len(packed) + _SLACK or len(packed) >= len(part):
         return part, _STORED
