@@ -13,12 +13,8 @@ import sys
 _STATE = {"forked": False, "torch": False}
 
 
-def _in_child() -> None:
-    _STATE["forked"], _STATE["torch"] = True, False
-
-
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_child)
+    os.register_at_fork(after_in_child=lambda: _STATE.update(forked=True, torch=False))
 
 
 def threads_here(threads: int) -> int:

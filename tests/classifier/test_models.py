@@ -7,10 +7,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from drpu import NetworkRatio
-from drpu.classifier.models import RATIOS, SCORES, resolve_model, resolve_score, seeded
+from drpu.classifier.models import RATIOS, SCORES, resolve_model, resolve_score
 from drpu.exceptions import ParameterError
 from drpu.ratios.auto import AutoRatio
-from drpu.ratios.base import RatioLearner, ScoreLearner
+from drpu.ratios.base import RatioLearner, ScoreLearner, seeded
 from drpu.ratios.boosted import BoostedRatio
 from drpu.ratios.classifier import ClassifierRatio
 from drpu.ratios.kernel import KernelRatio

@@ -27,7 +27,7 @@ from drpu.classifier.auditing import (
 )
 from drpu.classifier.base import RatioClassifier, RatioRecord
 from drpu.classifier.fitted import FittedRatio, with_labelled, without_labelled
-from drpu.classifier.models import resolve_model, seeded
+from drpu.classifier.models import resolve_model
 from drpu.classifier.notices import warn_of_alpha, warn_of_few_known, warn_of_few_positives, warn_of_notes
 from drpu.classifier.priors import KERNEL_MEANS, check_prior_parameter, kernel_mean_prior
 from drpu.classifier.record import Columns, Labels, Parameter, parameters_of, read_parameters
@@ -56,7 +56,7 @@ from drpu.core.shift.periods import Backtest
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataTypeError, ParameterError, PriorBoundaryWarning, PriorError, warn
 from drpu.functions.folds import Folds
-from drpu.ratios.base import RatioLearner
+from drpu.ratios.base import RatioLearner, seeded
 from drpu.ratios.clusters import FrameLearner, Ranges
 from drpu.ratios.crossfit import Known, cross_fit, resolve_holdout, tails_of
 from drpu.tables.encoder import fixed_cells

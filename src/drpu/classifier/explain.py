@@ -13,7 +13,7 @@ from drpu._samples import Sample, SamplePair, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.classifier.audit import labelled_flags
 from drpu.classifier.fitted import ScoredRows
-from drpu.classifier.models import resolve_model, seeded
+from drpu.classifier.models import resolve_model
 from drpu.classifier.record import LearntElsewhere
 from drpu.classifier.validation import copies_of_labelled, grouped_copies, with_categories
 from drpu.core.calibration import calibrate
@@ -21,6 +21,7 @@ from drpu.core.limits.exact import Figure
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
 from drpu.exceptions import DataError, silent
+from drpu.ratios.base import seeded
 from drpu.ratios.clusters import FrameLearner
 from drpu.ratios.crossfit import FEW_TO_SPLIT, FEWEST_TO_SPLIT, held_scores
 

@@ -378,14 +378,10 @@ class FittedRatio:
             "training_rows": any("row" in values for values in kept_values.values()),
             "values_of_rows": kept_values,
             "statistics": sorted(statistics),
-            "scores": _SCORES[self.coarsening is not None],
+            "scores": "the score of every held-out positive, and counts of unlabeled rows between them"
+            if self.coarsening is None
+            else "quantiles of the scores of held-out positives, none of them a score, and exact counts",
         }
-
-
-_SCORES = {
-    False: "the score of every held-out positive, and counts of unlabeled rows between them",
-    True: "quantiles of the scores of held-out positives, none of them a score, and exact counts",
-}
 
 
 def _chunks(X: Rows) -> Iterator[tuple[slice, Rows]]:

@@ -6,7 +6,6 @@ import sys
 from importlib import import_module
 from typing import Any
 
-import numpy as np
 from sklearn.base import clone
 
 from drpu._checks import check_choice
@@ -85,15 +84,6 @@ def refuse_learnt(model: Any) -> None:
             "set_params(model='auto'): it was loaded from a file, which keeps a fitted model and not how a "
             f"{model.name} learns."
         )
-
-
-def seeded(model: Any, rng: np.random.RandomState) -> Any:
-    """A copy in which random states that are None are seeded, also inner ones."""
-    model = clone(model)
-    missing = sorted(name for name, value in model.get_params().items() if value is None)
-    free = [name for name in missing if name.split("__")[-1] == "random_state"]
-    model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
-    return model
 
 
 def _class(place: str) -> type[Any]:

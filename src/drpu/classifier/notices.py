@@ -129,22 +129,19 @@ def warn_of_other_shift(test: MixtureTest, moved: Sequence[ColumnShift], *, done
         return
     names = ", ".join(f"{shift.name!r} ({shift.misfit:.0%} of the rows)" for shift in moved[:MOST_NAMED])
     names += ", ..." if len(moved) > MOST_NAMED else ""
-    if test.p_value < OTHER_SHIFT:
+    untested, columns = not moved and not test.degrees, ""
+    if untested:
+        seen = "there are too few labelled positives or new rows to test whether only the prior has changed"
+    elif test.p_value < OTHER_SHIFT:
         seen = (
             f"these rows do not look like a mixture of the two training classes (p = {test.p_value:.1g}; "
-            f"about {test.misfit:.0%} of them would have to move)"
+            f"about {test.misfit:.0%} of them would have to move): more than the prior has changed"
         )
         columns = (
             f" Columns that moved: {names}." if moved else " Compare the columns with those of training."
         )
     else:
-        seen = f"columns moved more than a new prior explains: {names}"
-        columns = ""
-    untested = not moved and not test.degrees
-    if untested:
-        seen = "there are too few labelled positives or new rows to test whether only the prior has changed"
-    else:
-        seen = f"{seen}: more than the prior has changed"
+        seen = f"columns moved more than a new prior explains: {names}: more than the prior has changed"
     kind = FewPositivesWarning if untested else ShiftWarning
     text = _REFIT if done == "answers" else _HELP
     advice, command = (text.format(name) for name in ("plan_audit", "drpu audit"))

@@ -99,9 +99,6 @@ def _directory(entries: Iterable[_Entry], at: int) -> bytes:
     return listing + _END.pack(b"PK\5\6", 0, 0, len(lines), len(lines), len(listing), at, 0)
 
 
-# -- writing -----------------------------------------------------------------------------------
-
-
 def write_archive(file: IO[bytes], encoded: Encoded, facts: dict[str, Any]) -> None:
     """Write an encoded object and facts about it, for people; the same objects give the same bytes."""
     parts = {ARRAYS: safetensors.numpy.save(encoded.arrays)}
@@ -150,9 +147,6 @@ def _versions() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-# -- reading -----------------------------------------------------------------------------------
 
 
 def read_bytes(

@@ -275,9 +275,6 @@ def inspect_file(path: StrPath, *, max_bytes: int = MAX_BYTES) -> tuple[Verified
         return file.facts(record), record
 
 
-# -- one reader for all ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class _File:
     """A file that was read."""

@@ -22,19 +22,26 @@ from drpu.exceptions import ArtifactError, ClusterError, DataError, ParameterErr
 from drpu.functions.base import Function, Scorer, within_limits
 from drpu.functions.onnx import Graph
 
-# -- rows and categories in the form that LightGBM accepts ------------------------------------------
-
 
 def tree_rows(X: Rows) -> Rows:
     """Rows in the form that LightGBM accepts: sparse matrices, not sparse arrays."""
     return sparse.csr_matrix(X) if is_sparse(X) else X
 
 
-def pair_rows(pair: SamplePair) -> Any:
-    """Rows of both samples in the form that LightGBM accepts; dense rows as two blocks, to avoid a copy."""
-    if is_sparse(pair.positive.rows) or is_sparse(pair.unlabeled.rows):
-        return tree_rows(pair.stacked())
-    return [np.ascontiguousarray(sample.rows) for sample in (pair.positive, pair.unlabeled)]
+def tree_data(pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None) -> Any:
+    """Both samples as a LightGBM data set; dense rows are two blocks, to avoid a copy."""
+    import lightgbm
+
+    samples = pair.positive, pair.unlabeled
+    rows: Any = [np.ascontiguousarray(sample.rows) for sample in samples if not is_sparse(sample.rows)]
+    return lightgbm.Dataset(
+        rows if len(rows) == 2 else tree_rows(pair.stacked()),
+        pair.flags(),
+        weight=pair.unit_weights(),
+        params=settings,
+        reference=reference,
+        categorical_feature=categories,
+    )
 
 
 def category_columns(categories: Sequence[int], columns: int) -> Any:
@@ -485,9 +492,6 @@ class TreesTogether:
 
 
 _NO_SPLIT = "num_leaves=1\nnum_cat=0\nleaf_value=0.0\nleaf_count=1\nis_linear=0\nshrinkage=1"
-
-
-# -- the ONNX form --------------------------------------------------------------------------------
 
 
 def onnx_tree_sum(graph: Graph, trees: Trees, X: str) -> str:

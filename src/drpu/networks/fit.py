@@ -189,9 +189,6 @@ def _best(options: Options, found: Sequence[NetworkFunction | None]) -> NetworkF
     return min(converged, key=lambda one: one.holdout_risk or 0.0)
 
 
-# -- rows ---------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Rows:
     """Samples, the positions of their rows to train on and, if there are holdout rows, of those."""
@@ -282,9 +279,6 @@ def _pools(
     if rows.held is None:
         return training, None
     return training, (pool(rows.source.positive, rows.held[0]), pool(rows.source.unlabeled, rows.held[1]))
-
-
-# -- options ------------------------------------------------------------------------------------------------
 
 
 def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -> Options:

@@ -375,7 +375,11 @@ class Training:
         self.rate = torch.zeros((), dtype=stack.dtype, device=stack.device)
         factors = rate_factors(settings.decay, settings.epochs, self.n_steps)
         self.rates = (self._numbers(settings.learning_rate) * self._numbers(factors)).tolist()
-        self.shares = [] if settings.ema is None else self._average_shares(settings.ema)
+        # Shares of the new weights in their average: more of them in the first steps, because otherwise the
+        # average of a short run would stay close to the initial weights.
+        step = np.arange(1, self.n_steps * settings.epochs + 1)
+        decay = np.minimum(settings.ema or 0.0, (1 + step) / (10 + step))
+        self.shares = (1 - self._numbers(decay)).tolist()
         self.optimizer = self._optimizer()
 
     def run(self) -> Outcome:
@@ -468,16 +472,6 @@ class Training:
             fused=True,
             capturable=stack.device.type == "cuda",
         )
-
-    def _average_shares(self, decay: float) -> list[float]:
-        """The share of the new weights in their average at each step.
-
-        The decay is ``min(decay, (1 + t) / (10 + t))`` after ``t`` steps, because otherwise the average of
-        a short run would stay close to the initial weights.
-        """
-        step = np.arange(1, self.n_steps * self.settings.epochs + 1)
-        shares: list[float] = (1 - self._numbers(np.minimum(decay, (1 + step) / (10 + step)))).tolist()
-        return shares
 
     def _numbers(self, values: float | FloatArray) -> Tensor:
         return torch.as_tensor(values, dtype=self.stack.dtype)

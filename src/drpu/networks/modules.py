@@ -38,6 +38,7 @@ WIDTH = 64  # channels of the first layer; 6.6 million weights
 SAMPLED = 8192  # rows that the mean and spread of pixels are computed from
 LEAST_SIDE = 8  # smallest side, of which one pixel is left after three poolings
 MOST_CHANNELS = 16  # a larger first axis is probably a side of an image with channels last
+_LAST = " If the channels come last, pass numpy.moveaxis(X, -1, 1)."
 
 
 def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
@@ -50,9 +51,6 @@ def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
             + (_LAST if len(found) == 3 and found[2] <= MOST_CHANNELS else "")
         )
     return found[0], found[1], found[2]
-
-
-_LAST = " If the channels come last, pass numpy.moveaxis(X, -1, 1)."
 
 
 class ResNet9(nn.Module):

@@ -88,9 +88,6 @@ def _layer(graph: Graph, layer: Any, x: str) -> str:
     raise ArtifactError(f"a layer of kind {kind.__name__} cannot be exported to ONNX by drpu.")
 
 
-# -- images ---------------------------------------------------------------------------------------------
-
-
 def _viewed(graph: Graph, views: Sequence[Any], shape: Sequence[int], x: str) -> str:
     """All views of all images, one view after the other."""
     *channels, height, width = shape

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
+import numpy as np
 from sklearn.base import BaseEstimator, clone
 
 from drpu._checks import check_weights, unit_weights
@@ -13,6 +14,15 @@ from drpu._typing import Rows
 from drpu.core.risks import PUObjective
 from drpu.exceptions import DataError, ParameterError
 from drpu.functions.base import Accepts, Function, read_rows
+
+
+def seeded(model: Any, rng: np.random.RandomState) -> Any:
+    """A copy in which random states that are None are seeded, also inner ones."""
+    model = clone(model)
+    missing = sorted(name for name, value in model.get_params().items() if value is None)
+    free = [name for name in missing if name.split("__")[-1] == "random_state"]
+    model.set_params(**{name: int(rng.randint(2**31 - 1)) for name in free})
+    return model
 
 
 class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]

@@ -15,25 +15,11 @@ from drpu._samples import SamplePair
 from drpu._typing import FloatArray
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import ParameterError
-from drpu.functions.trees import BoostedFunction, Trees, category_columns, category_settings, pair_rows
+from drpu.functions.trees import BoostedFunction, Trees, category_columns, category_settings, tree_data
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.splits import TrainAndHeld, hold_out
 
 _FAR = 50.0  # log-ratios are clipped here in holdout risks
-
-
-def _holdout_risk(log_ratio: FloatArray, held: SamplePair) -> float:
-    """Logistic Bregman risk of log-ratios on held-out rows, positive rows first."""
-    n, log_ratio = len(held.positive), np.clip(log_ratio, -_FAR, _FAR)
-    risk = bregman_risk(
-        log_ratio[:n],
-        log_ratio[n:],
-        generator="bkl",
-        log=True,
-        positive_weight=held.positive.weight,
-        unlabeled_weight=held.unlabeled.weight,
-    )
-    return float(risk)
 
 
 _SHRINKAGE = 20.0
@@ -222,22 +208,25 @@ class BoostedRatio(RatioLearner):
 
         min_leaf = self.min_leaf or max(1, min(_MIN_LEAF, len(pair) // 20))
         columns = category_columns(self.categories, pair.positive.rows.shape[1])
-        data = _dataset(pair, settings, columns)
+        data = tree_data(pair, settings, columns)
         settings = settings | {"objective": "binary", "lambda_l2": self.l2, "min_data_in_leaf": min_leaf}
         if held is None:
             return lightgbm.train(settings, data, rounds, keep_training_booster=True), np.nan
 
-        offset = pair.log_odds()
+        offset, n = pair.log_odds(), len(held.positive)
+        weights = {"positive_weight": held.positive.weight, "unlabeled_weight": held.unlabeled.weight}
 
         def risk(predicted: FloatArray, _: Any) -> tuple[str, float, bool]:
             log_ratio = logit(np.clip(predicted, 1e-15, 1 - 1e-15)) - offset
-            return "risk", _holdout_risk(log_ratio, held), False
+            log_ratio = np.clip(log_ratio, -_FAR, _FAR)
+            found = bregman_risk(log_ratio[:n], log_ratio[n:], generator="bkl", log=True, **weights)
+            return "risk", float(found), False
 
         trees = lightgbm.train(
             settings,
             data,
             rounds,
-            valid_sets=[_dataset(held, settings, columns, reference=data)],
+            valid_sets=[tree_data(held, settings, columns, reference=data)],
             feval=risk,
             callbacks=[lightgbm.early_stopping(_PATIENCE, verbose=False)],
             keep_training_booster=True,
@@ -250,16 +239,3 @@ def _stopped_growth(positives: int) -> _Growth:
     growth = float(np.sqrt(max(1.0, positives / _MANY)))
     rounds, leaves = round(_STOPPED.rounds * growth), round(_STOPPED.leaves * growth)
     return _STOPPED._replace(rounds=min(rounds, _MOST.rounds), leaves=min(leaves, _MOST.leaves))
-
-
-def _dataset(pair: SamplePair, settings: dict[str, Any], categories: Any, reference: Any = None) -> Any:
-    import lightgbm
-
-    return lightgbm.Dataset(
-        pair_rows(pair),
-        pair.flags(),
-        weight=pair.unit_weights(),
-        params=settings,
-        reference=reference,
-        categorical_feature=categories,
-    )

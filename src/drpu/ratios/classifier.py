@@ -19,7 +19,7 @@ from drpu._samples import SamplePair, n_rows
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.exceptions import DataError, DRPUError, ParameterError
 from drpu.functions.estimators import EstimatorFunction, kept_values, log_odds
-from drpu.ratios.base import RatioLearner
+from drpu.ratios.base import RatioLearner, seeded
 from drpu.tables.frames import FrameRows, native_rows
 
 
@@ -66,8 +66,11 @@ class ClassifierRatio(RatioLearner):
 
     @property
     def accepts_frames(self) -> bool:  # type: ignore[override]
-        """Whether the classifier is a pipeline, which gets data frames unchanged."""
-        return takes_frames(self.classifier)
+        """Whether the classifier is a pipeline, or a search or calibration around one, which reads frames."""
+        inner = self.classifier
+        while inner is not None and not isinstance(inner, Pipeline):
+            inner = getattr(inner, "estimator", None)
+        return inner is not None
 
     @property
     def accepts_sparse(self) -> bool:  # type: ignore[override]
@@ -90,7 +93,11 @@ class ClassifierRatio(RatioLearner):
         _check_classifier(self.classifier)
         rows, label, weight = pair.stacked(), pair.flags().astype(np.int64), pair.weights()
         rng = check_random_state(self.random_state)
-        base = _seeded(_default(rows) if self.classifier is None else clone(self.classifier), rng)
+        base = self.classifier
+        if base is None:  # sparse columns are not centred
+            scaler = StandardScaler(with_mean=not sparse.issparse(rows))
+            base = make_pipeline(scaler, LogisticRegression(C=0.1, max_iter=1000))
+        base = seeded(base, rng)
         classifier = _fit(clone(base), rows, label, weight)
         mass = np.bincount(label, weights=weight, minlength=2)
         if mass.min() <= 0:
@@ -123,13 +130,6 @@ def _fit(classifier: Any, rows: Rows, label: IntArray, weight: FloatArray | None
     return classifier
 
 
-def takes_frames(classifier: Any) -> bool:
-    """Whether the classifier is a pipeline, or a search or calibration around one."""
-    while classifier is not None and not isinstance(classifier, Pipeline):
-        classifier = getattr(classifier, "estimator", None)
-    return classifier is not None
-
-
 def _check_classifier(classifier: Any) -> None:
     if classifier is None:
         return
@@ -145,25 +145,9 @@ def _check_classifier(classifier: Any) -> None:
         )
 
 
-def _default(rows: Rows) -> Pipeline:
-    """Logistic regression on standardised columns; sparse ones are not centred."""
-    scaler = StandardScaler(with_mean=not sparse.issparse(rows))
-    return make_pipeline(scaler, LogisticRegression(C=0.1, max_iter=1000))
-
-
 def _name(classifier: Any) -> str:
     steps = [step for _, step in classifier.steps] if isinstance(classifier, Pipeline) else [classifier]
     return " after ".join(type(step).__name__ for step in reversed(steps))
-
-
-def _seeded(classifier: Any, rng: np.random.RandomState) -> Any:
-    """The classifier with seeds in place of all random states that are None."""
-    states = {
-        name: int(rng.randint(2**31 - 1))
-        for name, value in sorted(classifier.get_params(deep=True).items())
-        if value is None and (name == "random_state" or name.endswith("__random_state"))
-    }
-    return classifier.set_params(**states)
 
 
 def _weight_argument(classifier: Any, weight: FloatArray | None) -> dict[str, FloatArray]:

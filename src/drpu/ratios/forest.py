@@ -10,7 +10,7 @@ import numpy as np
 
 from drpu._checks import check_integer, check_random_state
 from drpu._samples import SamplePair
-from drpu.functions.trees import ForestFunction, Trees, category_columns, category_settings, pair_rows
+from drpu.functions.trees import ForestFunction, Trees, category_columns, category_settings, tree_data
 from drpu.ratios.base import RatioLearner
 
 
@@ -50,13 +50,7 @@ class ForestRatio(RatioLearner):
             samples = (pair.positive, pair.unlabeled)
             pair = SamplePair(*(sample.at_most(self.most_rows, rng) for sample in samples))
             settings |= self._settings(len(pair), columns)
-        data = lightgbm.Dataset(
-            pair_rows(pair),
-            pair.flags(),
-            weight=pair.unit_weights(),
-            params=settings,
-            categorical_feature=category_columns(self.categories, columns),
-        )
+        data = tree_data(pair, settings, category_columns(self.categories, columns))
         # keep the booster, because LightGBM would write and read it again to free its rows
         grown = lightgbm.train(settings, data, self.n_trees, keep_training_booster=True)
         trees = Trees.from_lightgbm(grown.model_to_string(), columns, averaged=True)

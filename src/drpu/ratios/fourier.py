@@ -6,7 +6,6 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
 from drpu._checks import check_integer, check_random_state, check_real
@@ -19,6 +18,7 @@ from drpu.functions.features import (
     Scaling,
     median_distance,
     rounded_factor,
+    standardised,
 )
 from drpu.ratios.base import RatioLearner
 
@@ -104,11 +104,8 @@ class LinearRatio(RatioLearner):
         scaling = Scaling.of(rows, None)
         if is_sparse(rows):
             scaling = Scaling(np.zeros_like(scaling.shift), scaling.scale)
-            scaled = rows @ sparse.diags_array(1 / scaling.scale)
-        else:
-            scaled = (rows - scaling.shift) / scaling.scale
         fit = LogisticRegression(C=self.C, max_iter=1000).fit(
-            scaled, pair.flags(), sample_weight=pair.weights()
+            standardised(rows, scaling)[0], pair.flags(), sample_weight=pair.weights()
         )
         intercept = float(fit.intercept_[0]) - pair.log_odds()
         return LinearFunction(scaling, fit.coef_[0] * np.sqrt(rows.shape[1]), intercept)

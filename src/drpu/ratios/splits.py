@@ -109,7 +109,11 @@ def _group_splits(
     with_positives = of_positive > 0
     # groups with positives are balanced by their positives, the others by their rows
     for chosen, sizes in ((with_positives, of_positive), (~with_positives, of_unlabeled)):
-        fold[chosen] = _deal(sizes[chosen], holdout, rng)
+        own, order = sizes[chosen], rng.permutation(int(chosen.sum()))
+        middle = (np.cumsum(own[order]) - own[order] / 2) / max(own.sum(), 1)
+        # with a fraction, 0 is held out and 1 is not
+        dealt = np.floor(middle * holdout) if holdout >= 1 else middle >= holdout
+        fold[np.flatnonzero(chosen)[order]] = dealt
     held = [fold[code] for code in codes]
     for k in range(int(holdout)) if holdout >= 1 else [0]:
         positive, unlabeled = ((np.flatnonzero(part != k), np.flatnonzero(part == k)) for part in held)
@@ -129,15 +133,6 @@ def _codes(pair: SamplePair) -> tuple[list[IntArray], int]:
             codes.append(inverse[used : used + len(sample)])
             used += len(sample)
     return codes, start
-
-
-def _deal(sizes: IntArray, holdout: int | float, rng: np.random.RandomState) -> IntArray:
-    """A fold for each group, of about equal sizes; with a fraction, 0 is held out and 1 is not."""
-    fold = np.empty(len(sizes), dtype=np.int64)
-    order = rng.permutation(len(sizes))
-    middle = (np.cumsum(sizes[order]) - sizes[order] / 2) / max(sizes.sum(), 1)
-    fold[order] = np.floor(middle * holdout) if holdout >= 1 else middle >= holdout
-    return fold
 
 
 PROCESS_START = 5.0  # seconds that processes must save, because starting them takes time

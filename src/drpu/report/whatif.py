@@ -27,7 +27,7 @@ import numpy as np
 from drpu._typing import FloatArray, IntArray
 from drpu.core.budget import negative_survival
 from drpu.core.limits.exact import exact_limits
-from drpu.core.performance import LABEL_NOISE, DecisionRates, decision_rates
+from drpu.core.performance import LABEL_NOISE, decision_rates
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.functions.base import LOG_LIMIT
 from drpu.report.data import ReportData
@@ -122,14 +122,11 @@ class _Decisions:
             return _short([shown, *(float(part[k + 1]) for pair in self.curves for part in pair)])
         rates = decision_rates(data.fitted.decision(score, ratio), self.prior.value, data.prepared)
         ends = [rates.at(0.5, end).wrong for end in (self.prior.low, self.prior.high)]
-        return _short([shown, rates.recall, rates.wrong, *ends, *_others(rates)])
-
-
-def _others(rates: DecisionRates) -> list[float]:
-    """Five alternatives to the rates within the limits of the counts, then the decisions of the folds."""
-    moved = [(point.recall, point.wrong) for point in rates.moved(0.5)]
-    moved += [(rates.recall, rates.wrong)] * (5 - len(moved))
-    return [rate for pair in (*moved, *(rates.parts if len(rates.parts) > 1 else ())) for rate in pair]
+        # five alternatives to the rates within the limits of the counts, then the decisions of the folds
+        others = [(point.recall, point.wrong) for point in rates.moved(0.5)]
+        others += [(rates.recall, rates.wrong)] * (5 - len(others))
+        others += rates.parts if len(rates.parts) > 1 else []
+        return _short([shown, rates.recall, rates.wrong, *ends, *(rate for pair in others for rate in pair)])
 
 
 def _some_levels(data: ReportData, most: int) -> IntArray:

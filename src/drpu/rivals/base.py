@@ -59,7 +59,6 @@ class PURival(Parameters, PUClassifier):
     prior_: PriorEstimate
     model_: Function
     classes_: np.ndarray[Any, Any]
-    n_features_in_: int
 
     def fit(self, X: Rows, y: Any, sample_weight: Any = None) -> Self:
         """Fit the classifier to rows of which some are labelled positive.
@@ -104,10 +103,6 @@ class PURival(Parameters, PUClassifier):
     @abstractmethod
     def decision_function(self, X: Rows) -> FloatArray:
         """Score of each row: above 0 for positive predictions."""
-
-    @abstractmethod
-    def _intake(self) -> Any:
-        """An object with the attributes ``accepts_sparse``, ``accepts_nan`` and ``accepts_nd``."""
 
     @abstractmethod
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:

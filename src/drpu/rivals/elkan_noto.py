@@ -95,34 +95,19 @@ class ElkanNotoClassifier(PosteriorRival):
 
     def _learn(self, pair: SamplePair, rng: np.random.RandomState) -> None:
         model = self._intake().set_params(random_state=int(rng.randint(2**31 - 1)))
-        self._log_odds = pair.log_odds()
+        self._log_odds, share = pair.log_odds(), pair.labelled_fraction
+        single = self.scenario == "single-sample"
         if isinstance(self.prior, str) and self.prior == "elkan-noto":
-            constant = self._held_out_constant(model, pair, rng)
-            self.prior_ = off_the_edge(self._prior_of(constant, pair.labelled_fraction))
+            # A single mean needs fewer folds than the whole score distribution.
+            holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
+            _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
+            probability = np.exp(-np.logaddexp(0, -(held.positive.rows + self._log_odds)))
+            constant = float(np.average(probability, weights=held.positive.weight))
+            found = share / constant * (1.0 if single else (1 - constant) / (1 - share))
+            self.prior_ = off_the_edge(PriorEstimate(min(found, 1.0), 0.0, 1.0, 0.95, "elkan-noto"))
         else:
             fraction = self._labelled_fraction(pair)
             self.prior_ = estimate_population(self.prior, pair, fraction, rng).prior
-        self.constant_ = self._constant_at(self.prior_.value, pair.labelled_fraction)
+        prior = self.prior_.value
+        self.constant_ = min(share / prior, 1.0) if single else share / (share + prior * (1 - share))
         self.model_ = clone(model).fit_checked(pair)
-
-    def _held_out_constant(
-        self, model: ClassifierRatio, pair: SamplePair, rng: np.random.RandomState
-    ) -> float:
-        # A single mean needs fewer folds than the whole score distribution.
-        holdout = min(resolve_holdout("auto", len(pair.positive), len(pair.unlabeled)), FOLDS)
-        _, held = cross_fit(model, pair, holdout=holdout, random_state=rng)
-        probability = np.exp(-np.logaddexp(0, -(held.positive.rows + self._log_odds)))
-        return float(np.average(probability, weights=held.positive.weight))
-
-    def _prior_of(self, constant: float, share: float) -> PriorEstimate:
-        """Prior of the population if the fraction ``constant`` of the positives is labelled."""
-        prior = share / constant
-        if self.scenario == "case-control":
-            prior *= (1 - constant) / (1 - share)
-        return PriorEstimate(min(prior, 1.0), 0.0, 1.0, 0.95, "elkan-noto")
-
-    def _constant_at(self, prior: float, share: float) -> float:
-        """Labelled fraction of the positives if the population has this prior."""
-        if self.scenario == "single-sample":
-            return min(share / prior, 1.0)
-        return share / (share + prior * (1 - share))

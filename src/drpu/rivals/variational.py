@@ -106,7 +106,8 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         objective = VariationalRisk(share, self.mixup, self.concentration)
         self.model_ = self._seeded(rng).fit_score(pair, objective)
         log_phi = [-softplus(-self.model_.score(part.rows)) for part in (pair.positive, pair.unlabeled)]
-        mass = _population_mass(pair, share)
+        parts = ((pair.positive, share), (pair.unlabeled, 1 - share))
+        mass = [part * sample.weights() / sample.total for sample, part in parts]  # of the population
         if self.prior is None:
             self.log_scale_ = float(log_phi[1].max())
             self.prior_ = _mean_posterior(log_phi, mass, self.log_scale_)
@@ -118,15 +119,6 @@ class VPUClassifier(PosteriorRival, ScoredRival):
         super()._check_parameters()
         check_real("mixup", self.mixup, low=0)
         check_real("concentration", self.concentration, low=1e-3)
-
-
-def _population_mass(pair: SamplePair, share: float) -> list[FloatArray]:
-    """Mass of the population that each labelled and each unlabeled row represents."""
-    masses = []
-    for sample, part in ((pair.positive, share), (pair.unlabeled, 1 - share)):
-        weight = np.ones(len(sample)) if sample.weight is None else sample.weight
-        masses.append(part * weight / weight.sum())
-    return masses
 
 
 def _mean_posterior(log_phi: list[FloatArray], mass: list[FloatArray], scale: float) -> PriorEstimate:

@@ -81,11 +81,6 @@ def totals(part: Part, folds: int) -> tuple[IntArray, FloatArray]:
     return counts.astype(np.int64), mass.astype(np.float64)
 
 
-def dtype(part: Part) -> Any:
-    """Type of the rows."""
-    return part.rows.dtype
-
-
 def train_rows(part: Part, without: int, mass: tuple[float, float]) -> FloatArray:
     """Training rows of a fold."""
     return np.asarray(part.rows[part.fold != without])

@@ -159,7 +159,8 @@ class _DaskRows:
         seen = np.delete(self.sizes, without, axis=1).sum(axis=(1, 2))
         used = [(part, int(n)) for part, n in zip(self.parts, seen, strict=True) if n]
         # The parts of a lost worker are made again before the dtypes of all parts are known.
-        dtypes = self.client.gather([self.client.submit(tasks.dtype, part, pure=False) for part, _ in used])
+        dtype_of = operator.attrgetter("rows.dtype")
+        dtypes = self.client.gather([self.client.submit(dtype_of, part, pure=False) for part, _ in used])
         held = self.client.who_has([part for part, _ in used])
         makers: list[tuple[Any, tuple[int, ...], Any]] = [
             (tasks.train_rows, (self.table.width,), dtypes[0]),

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from types import SimpleNamespace
 from typing import Any
 
 from drpu._optional import require
@@ -72,17 +73,10 @@ def quiet(frame: Any) -> None:
             bar.get().stop()
 
 
-class _Here:
-    """Replacement for a broadcast variable: the value is pickled with the function."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
 def share(frame: Any, value: Any) -> Any:
     """An object whose ``.value`` is ``value``, sent once to each executor; to each task by Spark Connect."""
     context = getattr(frame.sparkSession, "sparkContext", None) if _is_classic(frame) else None
-    return _Here(value) if context is None else context.broadcast(value)
+    return SimpleNamespace(value=value) if context is None else context.broadcast(value)
 
 
 def add_up(frame: Any, summarize: Callable[[Iterator[Any]], Iterator[Any]], nothing: Any) -> Any:

@@ -182,7 +182,14 @@ class TableEncoder(Kept):
             plans[-1] = _plan(last, summaries[last], leave_out=False)
         encoder = cls(tuple(plans), named)
         if encoder.left_out:
-            _warn_of_ids(encoder.left_out)
+            warn(
+                IdColumnWarning(
+                    f"{columns_named(encoder.left_out)}: every row has a different value, as in an "
+                    "identifier, which says nothing about new rows. It is left out:",
+                    advice="drop it from X, or declare it a category to keep it.",
+                    command="name it in --drop.",
+                )
+            )
         if not expand or not encoder.categories:
             return encoder
         codes = {j: plan.code_counts(summaries[plan.name]) for j, plan in enumerate(encoder.encoded)
@@ -345,17 +352,6 @@ def _plan(name: str, summary: ColumnSummary, *, leave_out: bool = True) -> Colum
         raise DataTypeError(f"column {name!r} holds {kinds} in different partitions: give it one type first.")
     found = (kind.of(name, summary) for kind in COLUMN_TYPES if leave_out or kind is not LeftOutColumn)
     return next(plan for plan in found if plan is not None)
-
-
-def _warn_of_ids(names: Sequence[str]) -> None:
-    warn(
-        IdColumnWarning(
-            f"{columns_named(names)}: every row has a different value, as in an identifier, which says "
-            "nothing about new rows. It is left out:",
-            advice="drop it from X, or declare it a category to keep it.",
-            command="name it in --drop.",
-        )
-    )
 
 
 def fixed_cells(table: TableEncoder | None, columns: int) -> list[Cells | None]:

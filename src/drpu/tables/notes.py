@@ -138,9 +138,6 @@ def list_of_notes(notes: Sequence[Note], *, command_line: bool = False, most: in
     return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
 
 
-# -- columns -----------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class _Column:
     """Values of one column in an order that means something; names of levels for a category."""
@@ -224,9 +221,6 @@ def _thinned(values: FloatArray, positive: BoolArray) -> tuple[FloatArray, BoolA
     parts = [values[flags] for flags in (positive, ~positive)]
     parts = [part[:: -(-len(part) // MOST_ROWS)] for part in parts]
     return np.concatenate(parts), np.repeat([True, False], [len(part) for part in parts])
-
-
-# -- rows --------------------------------------------------------------------------------------
 
 
 def _of_rows(rows: FloatArray, positive: BoolArray, scenario: str) -> list[Note]:

@@ -81,9 +81,6 @@ def slide(value: float, start: float, end: float) -> float:
     return min(1.0, max(0.0, (value - start) / (end - start)))
 
 
-# -- the plateau's likelihood --------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PlateauProfile:
     """Largest log-likelihood at each prior, minus the largest of all."""

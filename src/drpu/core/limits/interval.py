@@ -116,14 +116,19 @@ def shift_limits(
     match = match_samples(tails, reference)
     # A reference without negatives gives no information: treat its prior as unknown.
     if match is not None and pi < 1 and reference.n_positive >= FEWEST:
-        return _known_prior_limits(tails, reference, match, level, _Known(pi, *(train_limits or (pi, pi))))
+        return _known_prior_limits(tails, reference, match, level, (pi, *(train_limits or (pi, pi))))
 
     evidence, curve = evidence_of(reference), _ratio_curve(reference)
     reach = _reach(reference, curve)
     impurity = _impurity(evidence, curve, reach)
     if tails.n < FEW_ROWS:
         train = _visible(curve, level, reach, evidence).lowered(impurity)
-        return _few_rows_limits(tails, reference, train, level)
+        growth = binomial_growth(tails, reference, level)
+        if growth is None:
+            return replace(train, low=0.0, high=1.0)
+        _, most, least = growth
+        low, high = 1 - most * (1 - train.low), 1 - max(least, 0.0) * (1 - train.high)
+        return replace(train, low=max(0.0, low), high=min(1.0, max(high, 0.0)))
     if match is not None and match.value <= 1:
         curve = _match_curve(reference, match, tails.n)
     else:
@@ -194,41 +199,23 @@ def _ratio_curve(tails: ScoreTails) -> Curve | None:
 # -- matching a second sample --------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """A training prior that is known from another source, and its limits."""
-
-    value: float
-    low: float
-    high: float
-
-
 def _known_prior_limits(
-    tails: ScoreTails, reference: ScoreTails, match: Match, level: float, known: _Known
+    tails: ScoreTails, reference: ScoreTails, match: Match, level: float, train: tuple[float, float, float]
 ) -> Limits:
-    """Limits of the new prior for a known training prior, with the uncertainty of both."""
+    """Limits of the new prior for a known training prior and its limits, with the uncertainty of both."""
+    pi, pi_low, pi_high = train
     few = tails.n < FEW_ROWS
     growth = binomial_growth(tails, reference, level) if few else None
     if growth is None:
-        value = 1 - match.value * (1 - known.value)
-        low, high = score_limits(tails, reference, match, level, known.value)
+        value = 1 - match.value * (1 - pi)
+        low, high = score_limits(tails, reference, match, level, pi)
     else:
-        value, low, high = (1 - x * (1 - known.value) for x in growth)
-    scale = (1 - value) / (1 - known.value)  # propagated error of the training prior
-    low = value - math.hypot(value - low, scale * (known.value - known.low))
-    high = value + math.hypot(high - value, scale * (known.high - known.value))
+        value, low, high = (1 - x * (1 - pi) for x in growth)
+    scale = (1 - value) / (1 - pi)  # propagated error of the training prior
+    low = value - math.hypot(value - low, scale * (pi - pi_low))
+    high = value + math.hypot(high - value, scale * (pi_high - pi))
     ends = np.clip([low, high], 0, 1).tolist()
-    return Limits(ends[0], ends[1], 1.0, youden_index(reference, known.value))
-
-
-def _few_rows_limits(tails: ScoreTails, reference: ScoreTails, train: Limits, level: float) -> Limits:
-    """Limits from few new rows: over the limits of the growth and of the training prior."""
-    growth = binomial_growth(tails, reference, level)
-    if growth is None:
-        return replace(train, low=0.0, high=1.0)
-    _, most, least = growth
-    low, high = 1 - most * (1 - train.low), 1 - max(least, 0.0) * (1 - train.high)
-    return replace(train, low=max(0.0, low), high=min(1.0, max(high, 0.0)))
+    return Limits(ends[0], ends[1], 1.0, youden_index(reference, pi))
 
 
 def largest_growth(tails: ScoreTails, reference: ScoreTails, level: float) -> float:
@@ -271,9 +258,6 @@ def _match_curve(reference: ScoreTails, match: Match, n_new: float) -> Curve | N
         upper=lambda c, at: point[at] + joined(ratio.upper(c, at) - theta[at], c, at),
         n=min(reference.n, reference.n_positive, n_new),
     )
-
-
-# -- the exact option ----------------------------------------------------------------------
 
 
 def _exact_high(tails: ScoreTails, tail: float) -> tuple[float, float]:

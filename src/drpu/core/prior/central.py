@@ -42,9 +42,6 @@ WEAK = 0.3  # from this separation on the value moves from the mean of the distr
 _LOG_ODDS = np.linspace(-7.0, 7.0, 141)
 
 
-# -- the distribution ------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class PriorDistribution:
     """Probabilities of priors of the unlabeled rows."""
@@ -99,9 +96,6 @@ def reading_spread(strength: float, n_positive: float) -> float:
     return most * math.exp(-decrease * min(max(strength, 0.0), 1.0)) + noise / math.sqrt(n_positive)
 
 
-# -- the prior of the training rows ----------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class CentralPrior:
     """A prior of unlabeled rows with its limits.
@@ -149,9 +143,6 @@ def central_prior(
     if limits.separation < ENOUGH:
         low = min(low, found.quantile((1 - level) / 2))
     return CentralPrior(value, value, replace(limits, low=low))
-
-
-# -- the prior of later rows -----------------------------------------------------------------------
 
 
 def later_limits(

@@ -242,7 +242,10 @@ class KernelMeanPrior:
         P, U = _project(_draw(P, self.max_rows, rng), _draw(U, self.max_rows, rng), self.max_dims)
 
         curve = DistanceCurve(U, P)
-        stop = _stopping_slope(curve, self.method, min(len(U), len(P)))
+        stop = float(1 / np.sqrt(min(len(U), len(P))))
+        if self.method == "km2" or stop > 0.9 * curve.scale:
+            at_start = curve.distance(START) / (START - 1)  # d(1) = 0, because U is in the hull
+            stop = 0.8 * at_start + 0.2 * curve.scale
         guess = _bend(curve.rough_distance, stop, CELLS // 2, CELLS)
         cell = _bend(curve.distance, stop, min(guess, CELLS - 1), 1)
         if cell == CELLS:
@@ -254,14 +257,6 @@ class KernelMeanPrior:
             )
         lam = _at(cell - 0.5)
         return PriorEstimate((lam - 1) / lam, 0.0, 1.0, 0.95, self.method)
-
-
-def _stopping_slope(curve: DistanceCurve, method: str, n: int) -> float:
-    """Slope of the distance at which lambda is estimated."""
-    if method == "km1" and 1 / np.sqrt(n) <= 0.9 * curve.scale:
-        return float(1 / np.sqrt(n))
-    at_start = curve.distance(START) / (START - 1)  # d(1) = 0, because U is in the hull
-    return 0.8 * at_start + 0.2 * curve.scale
 
 
 def _bend(distance: Callable[[float], float], stop: float, guess: int, step: int) -> int:
@@ -284,9 +279,6 @@ def _bend(distance: Callable[[float], float], stop: float, guess: int, step: int
 
 def _at(cell: float) -> float:
     return 1 + (LARGEST - 1) * cell / CELLS
-
-
-# -- rows --------------------------------------------------------------------------
 
 
 def _features(name: str, rows: Rows) -> Any:
@@ -339,9 +331,6 @@ def _leading(A: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
 
 def _dense(X: Any) -> FloatArray:
     return np.asarray(X.toarray() if is_sparse(X) else X, dtype=np.float64)
-
-
-# -- kernel ------------------------------------------------------------------------
 
 
 def _best_kernel(U: FloatArray, P: FloatArray) -> tuple[FloatArray, float]:

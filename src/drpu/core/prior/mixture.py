@@ -30,9 +30,6 @@ _OVERSHOOT = -0.583 * math.sqrt(STEP)  # a discrete curve exceeds a level less o
 Bound: TypeAlias = Callable[[float, IntArray], FloatArray]
 
 
-# -- thresholds ----------------------------------------------------------------------------
-
-
 def ranks(n_positive: float, step: float = STEP) -> FloatArray:
     """Numbers of positives above the thresholds: geometric, from nearly all down to a few."""
     if n_positive < FEWEST:
@@ -53,9 +50,6 @@ def grid(tails: ScoreTails) -> IntArray:
     """Indices of the levels that are used; none if all positives are tied."""
     at = np.unique(last_levels(tails, ranks(tails.n_positive)))
     return at[tails.positive_survival[at] < 1 - 1e-12]
-
-
-# -- the ratio of two tails ----------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -113,9 +107,6 @@ class TailRatio:
         return np.log(betaincinv(self.kept[at], self.n_positive - self.kept[at] + 1, p))
 
 
-# -- its lowest point ------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Curve:
     """A quantity at each of a few thresholds, whose minimum is to be estimated.
@@ -135,7 +126,7 @@ class Curve:
     def high(self, level: float) -> float:
         """Upper limit of the lowest point."""
         at = np.array([self.deciding])
-        return _clip(self.upper(self._critical((1 - level) / 2), at)[0])
+        return _clip(self.upper(critical_value((1 - level) / 2, self._log_range), at)[0])
 
     def low(self, level: float, reach: float) -> float:
         """Smallest pointwise lower limit from the deciding threshold to ``1/reach`` of its recall.
@@ -151,16 +142,14 @@ class Curve:
     @cached_property
     def deciding(self) -> int:
         """The threshold with the smallest upper limit."""
-        return int(np.argmin(self.upper(self._critical(_DESIGN), np.arange(len(self.point)))))
+        c = critical_value(_DESIGN, self._log_range)
+        return int(np.argmin(self.upper(c, np.arange(len(self.point)))))
 
     @property
     def middle(self) -> float:
         """A rough value of the minimum: the midpoint of a narrow interval."""
         level = 1 - 2 * _DESIGN
         return (self.low(level, 2) + self.high(level)) / 2
-
-    def _critical(self, tail: float) -> float:
-        return critical_value(tail, self._log_range)
 
     @cached_property
     def _log_range(self) -> float:
