@@ -104,11 +104,13 @@ def test_it_goes_on_after_a_restart(window, tmp_path):
 
 
 def test_damaged_and_foreign_files_are_refused(tmp_path):
-    from drpu import DRPUClassifier
+    from drpu import DRPUClassifier, load
 
     monitor = PriorMonitor(PLAIN)
     monitor.update(DATA.test)
     monitor.save(tmp_path / "monitor")
+    with pytest.raises(ArtifactError, match=r"read it with PriorMonitor\.load"):
+        load(tmp_path / "monitor")
     (tmp_path / "half").write_bytes((tmp_path / "monitor").read_bytes()[:500])
     with pytest.raises(ArtifactError):
         PriorMonitor.load(tmp_path / "half", PLAIN)

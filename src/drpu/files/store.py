@@ -305,7 +305,10 @@ class _File:
     def record(self) -> Record:
         """The record; without trust the bytes of estimators are empty."""
         _know_kinds()
-        found: Record = decode(self.archive.tree, self.archive.arrays, self.archive.blobs, Record)
+        tree = self.archive.tree
+        if isinstance(tree, dict) and tree.get("kind") == "monitor":
+            raise ArtifactError("the file holds the counts of a monitor: read it with PriorMonitor.load.")
+        found: Record = decode(tree, self.archive.arrays, self.archive.blobs, Record)
         return found
 
     def facts(self, record: Record) -> Verified:
