@@ -254,6 +254,19 @@ def test_infinite_values_are_refused_by_every_model(toy):
             DRPUClassifier(model).fit(X, y)
 
 
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("model", ["kernel", "boosted"])  # without and with missing values
+def test_new_rows_of_both_precisions_are_scored_and_infinite_ones_refused(toy, model, dtype):
+    X, y = toy.X_y()
+    X = X.astype(dtype)
+    clf = DRPUClassifier(model, holdout=0.3, random_state=0).fit(X, y)
+    assert len(clf.predict(X[:2])) == 2
+    X[1, 1] = np.inf
+    with pytest.raises(DataError, match="infinity"):
+        clf.predict(X[:2])
+
+
 def test_missing_values_go_where_they_are_welcome(toy):
     X, y = toy.X_y()
     X = X.copy()

@@ -320,17 +320,21 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
     return rows if table is None else table.transform_array(rows)
 
 
+# The largest value by type; infinite numbers are larger.
+_MOST = {np.dtype(np.float64): LARGEST, np.dtype(np.float32): float(np.finfo(np.float32).max)}
+
+
 def _is_plain(estimator: Any, X: Any, model: Accepts) -> bool:
     """Whether the checks would return ``X`` itself; then they are skipped to score single rows faster."""
+    most = _MOST.get(X.dtype) if type(X) is np.ndarray else None
     return (
-        type(X) is np.ndarray
+        most is not None
         and X.ndim == 2
-        and X.dtype in (np.float64, np.float32)
         and X.shape[0] > 0
         and X.shape[1] == estimator.n_features_in_
         and not hasattr(estimator, "feature_names_in_")
         and getattr(estimator, "table_", None) is None
-        and not ((np.abs(X) > LARGEST).any() if model.accepts_nan else not (np.abs(X) <= LARGEST).all())
+        and not ((np.abs(X) > most).any() if model.accepts_nan else not (np.abs(X) <= most).all())
     )
 
 
