@@ -12,6 +12,7 @@ from sklearn.metrics import roc_auc_score
 
 from drpu import Audit, DRPUClassifier, load, save
 from drpu.exceptions import (
+    ContradictionWarning,
     DataError,
     DataTypeError,
     DRPUWarning,
@@ -137,6 +138,18 @@ def test_answers_set_the_training_prior(scenario, of):
     truth = y.mean() if scenario == "single-sample" else y[~label].mean()
     assert again.train_prior_.method == "audit"
     assert again.train_prior_.low <= truth <= again.train_prior_.high
+
+
+def test_answers_that_contradict_labels_are_told():
+    X, y, label = draw(0, 600)
+    rows = np.concatenate([np.flatnonzero(label)[:20], np.flatnonzero(~label)[:40]])
+    wrong = y[rows].copy()
+    wrong[:3] = False
+    with pytest.warns(ContradictionWarning, match="3 labelled rows were answered as negative"):
+        clf("kernel").fit(X, label.astype(int), audits=[Audit.random(rows, wrong)])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ContradictionWarning)
+        clf("kernel").fit(X, label.astype(int), audits=[Audit.random(rows, y[rows])])
 
 
 def test_answers_about_other_rows_train_only():

@@ -24,7 +24,7 @@ from drpu.classifier.audit import (
     warn_of_missing,
 )
 from drpu.classifier.fitted import Anchor, FittedRatio, ScoredRows, score_once, with_labelled
-from drpu.classifier.notices import warn_of_other_shift
+from drpu.classifier.notices import warn_of_answered_positives, warn_of_other_shift
 from drpu.classifier.validation import Classes
 from drpu.core.audit.design import Growth, carry_share, combine_figures, negative_growth, settled_growth
 from drpu.core.audit.labelling import answer_weights, labelling_rates
@@ -355,6 +355,8 @@ def known_rows(
     if negative is not None:
         place = at[negative]
         parts.append((replace(pair.unlabeled.take(place), groups=None), np.zeros(len(place), bool), place))
+    own_rows = [one for one in answers if one.other is None]
+    warn_of_answered_positives(sum(int((labelled[a.place] & ~a.answers.positive).sum()) for a in own_rows))
     for one in answers:
         kept = ~labelled[one.place] if one.other is None else np.ones(len(one.place), bool)
         positive, weight = one.answers.positive[kept], np.ones(int(kept.sum()))

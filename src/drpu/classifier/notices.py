@@ -63,6 +63,13 @@ def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
         )
 
 
+def warn_of_answered_positives(n: int) -> None:
+    """Warn of rows that are labelled as positive and were answered as negative."""
+    if n:
+        finding = f"{n} labelled rows were answered as negative: as labelled rows they are still positive."
+        warn(ContradictionWarning(finding, advice="Correct y if the answers are right."))
+
+
 def warn_of_few_known(negatives: int, positives: int, *, split: bool) -> None:
     """Warn that known negatives are too few to be used."""
     if negatives and (min(negatives, positives) < FEWEST_KNOWN or not split):
