@@ -23,6 +23,7 @@ from itertools import product
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -390,15 +391,15 @@ def choose_apart(caches: list[Path]) -> Row:
 
     The error of a table that took no part is that of the range which the other tables choose.
     """
-    used, rows = mixture.APART, []
+    rows = []
     for cache in caches:
         for fit in read_fits(cache):
             if evidence_of(fit.tails).separation < WELL_SEPARATED:
                 continue
-            for mixture.APART in APART:
-                error = abs(adaptive(fit.tails) - fit.unlabeled_prior)
-                rows.append({"table": fit.table, "range": str(mixture.APART), "error": error})
-    mixture.APART = used
+            for ends in APART:
+                with patch.object(mixture, "APART", ends):
+                    error = abs(adaptive(fit.tails) - fit.unlabeled_prior)
+                rows.append({"table": fit.table, "range": str(ends), "error": error})
     d = pd.DataFrame(rows).pivot_table(index="table", columns="range", values="error")
     best = (d.sum() - d).idxmin(axis=1)
     return {

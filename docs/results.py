@@ -540,6 +540,23 @@ def central_choice() -> str:
     return _table(head, lines, source)
 
 
+def central_apart() -> str:
+    """Errors of the reading by the separations between which it becomes that of the plateau."""
+    source = _read("central")
+    found, used = source["choice_of_apart"], str(tuple(source["constants"]["apart"]))
+    lines = [
+        [
+            f"**{ends}**" if ends == used else ends,
+            f"{error:.4f}",
+            str(found["chosen_without_a_table"].get(ends, 0)),
+        ]
+        for ends, error in found["errors"].items()
+    ]
+    return _table(
+        ["Youden indices", "mean error over tables", "left-out tables that choose it"], lines, source
+    )
+
+
 def central_trade() -> str:
     """What other limits of the expected error would tell apart."""
     source = _read("central")
@@ -602,6 +619,7 @@ TABLES = {
     "suspects": suspects,
     "central": central,
     "central_choice": central_choice,
+    "central_apart": central_apart,
     "central_curve": central_curve,
     "central_trade": central_trade,
     "central_windows": central_windows,

@@ -67,7 +67,10 @@ def check_integer(name: str, value: Any, *, low: int) -> int:
 
 
 def check_random_state(random_state: Any) -> Any:
-    """The generator that ``random_state`` names; None is the one that NumPy shares."""
+    """The generator that ``random_state`` names; None is the one that NumPy shares.
+
+    The rule is scikit-learn's, which modules below the learners do not import.
+    """
     if random_state is None:
         return np.random.mtrand._rand
     if isinstance(random_state, (int, np.integer)) and 0 <= random_state < 2**32:

@@ -66,7 +66,7 @@ def warn_of_contradicted(answered: PriorEstimate, read: PriorEstimate) -> None:
 def warn_of_answered_positives(n: int) -> None:
     """Warn of rows that are labelled as positive and were answered as negative."""
     if n:
-        finding = f"{n} labelled rows were answered as negative: as labelled rows they are still positive."
+        finding = f"{n} labelled rows were answered as negative. They are used as positives, as y says."
         warn(ContradictionWarning(finding, advice="Correct y if the answers are right."))
 
 

@@ -253,7 +253,7 @@ def expect_mapped(
     *,
     cost: float = 0.5,
 ) -> tuple[Performance, Performance, Performance]:
-    """The same after answers; ``curves`` are shares above each cell, at a prior and at its limits."""
+    """Expected performance after answers; ``curves`` are shares above cells, at a prior and its limits."""
     cell = int(np.searchsorted(decision.reference.levels, decision.score)) + 1
     ends = itertools.cycle((prior.value, prior.low, prior.high))
     points = [

@@ -125,7 +125,7 @@ class Indicators:
 
 MANY_UNSEEN = 0.2  # increase of the share of rare and unseen levels that causes a warning
 ENOUGH_ROWS = 50  # minimum number of rows for that warning
-# Up to so many rows, columns of these types are read together, which gives the same numbers in less time.
+# Up to this number of rows, columns of these types are read together: the same numbers in less time.
 FEW_ROWS = 1000
 PLAIN = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 

@@ -70,7 +70,7 @@ _TEXTS = {
         "write them as 2026-06-30, or --drop {column}",
     ),
     "constant": ("{column!r} has one value in all rows and no effect", *_DROP),
-    "rare": ("{column!r} has no text in five rows or more, so that all are one level without effect", *_DROP),
+    "rare": ("no text in {column!r} occurs five times, so all are one level without effect", *_DROP),
     "case-control": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows: the two samples were "
         "drawn separately, as scenario case-control says",
