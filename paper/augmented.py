@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,30 +21,51 @@ from drpu.exceptions import DataError
 from drpu.networks.function import NetworkFunction
 from paper.compare import JUDGES, judged_risk, judges
 from paper.configs import CANDIDATES, FEW, Benchmark, Recipe, benchmark, case_of, recipe
-from paper.evaluate import calibrated_risk
+from paper.evaluate import Floats, calibrated_risk
 from paper.networks import make_network, residual_network
-from paper.splits import Images, Split, is_reduced, load_images, no_shift, split
+from paper.splits import Images, Split, in_folds, is_reduced, load_images, no_shift, split
 from paper.store import RESULTS, Key, read_result, read_results, versions, write_result
 
 if TYPE_CHECKING:
     from paper.run import Job, Options
 
 __all__ = [
-    "CHOICE", "FIRST", "WITH_LABELS", "Choices", "choose_candidate", "chosen_recipe", "compare_candidates",
-    "mean_risk", "most_trials", "read_choices", "run_job",
+    "CHOICE", "FIRST", "WITH_LABELS", "Choices", "choose_candidate", "chosen_recipe", "comparable",
+    "compare_candidates", "mean_risk", "read_choices", "run_job",
 ]  # fmt: skip
 
 CHOICE = "choice"  # folder of the results of the comparison
 WITH_LABELS = "risk_with_labels"
 FIRST = 100  # first trial used to choose; the tables use the trials 0 to 9
+FOLD_SEED = 1000  # between the seeds of two folds
 
 # By flavour and case, then by candidate: a line for each trial.
 Choices: TypeAlias = dict[tuple[str, str], dict[str, list[dict[str, Any]]]]
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """The networks of a trial, one for each fold, with the rows that each of them has not seen."""
+
+    functions: list[NetworkFunction]
+    splits: list[Split]
+
+    def held(self, images: Images) -> tuple[Floats, Floats]:
+        """Scores of the held-out positive and unlabeled rows, in the precision of training."""
+        pairs = list(zip(self.functions, self.splits, strict=True))
+        positive = [one.fast_score(images.train[part.positive[1]]) for one, part in pairs]
+        return np.concatenate(positive), np.concatenate(
+            [one.fast_score(images.train[part.unlabeled[1]]) for one, part in pairs]
+        )
+
+    def scores(self, rows: Any) -> Floats:
+        """Scores of other rows, with a column for each fold."""
+        return np.stack([one.fast_score(rows) for one in self.functions], axis=1)
+
+
 def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options) -> None:
     """Fit and score one model for each trial; each result is written before the next trial starts."""
-    from paper.run import finish
+    from paper.run import conclude
 
     for trial, part in zip(job.trials, splits, strict=True):
         _peak()
@@ -52,29 +73,39 @@ def run_job(job: Job, images: Images, splits: Sequence[Split], options: Options)
         model = fit(job.data, job.recipe, images, part, trial, options)
         seconds = time.perf_counter() - start
         own = replace(job, trials=(trial,))
-        content = {"best_epoch": model.best_epoch, "alpha": model.alpha, "gibibytes": _peak()}
-        finish(own, trial, images, part, model, seconds, content, options)
+        content = {
+            "best_epoch": [one.best_epoch for one in model.functions],
+            "alpha": model.functions[0].alpha,
+            "gibibytes": _peak(),
+        }
+        scores = model.scores(images.test)
+        conclude(own, trial, images, part, model.held(images), scores, seconds, content, options)
 
 
-def fit(
-    data: Benchmark, made: Recipe, images: Images, part: Split, seed: int, options: Options
-) -> NetworkFunction:
+def fit(data: Benchmark, made: Recipe, images: Images, part: Split, seed: int, options: Options) -> Model:
     """The model of one trial."""
     from paper.run import network_options
 
     settings = network_options(made, options) | {"device": options.device, "verbose": options.verbose}
-    rows = [images.train[index] for index in (*part.positive, *part.unlabeled)]
-    module: Any = None
-    if "effort" in settings:
-        pass  # the network of the library, as it is
-    elif settings.pop("network", None) == "resnet9":
-        module = residual_network(rows[2], settings.pop("hidden")[0])
-    else:
-        module = make_network(data.network)
-    learner = NetworkRatio(module, random_state=seed, **settings)
-    found = learner.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
-    assert isinstance(found, NetworkFunction)
-    return found
+    splits = in_folds(part, settings.pop("folds", 1), seed)
+    functions = []
+    for number, own in enumerate(splits):
+        rows = [images.train[index] for index in (*own.positive, *own.unlabeled)]
+        learner = _learner(data, settings, rows[2]).set_params(random_state=seed + FOLD_SEED * number)
+        found = learner.fit_ratio(rows[0], rows[2], holdout=(rows[1], rows[3]))
+        assert isinstance(found, NetworkFunction)
+        functions.append(found)
+    return Model(functions, splits)
+
+
+def _learner(data: Benchmark, settings: dict[str, Any], unlabeled: Any) -> NetworkRatio:
+    """The learner of a fold; pixels are standardised by its unlabeled rows."""
+    if "effort" in settings:  # the network of the library, as it is
+        return NetworkRatio(**settings)
+    if settings.get("network") == "resnet9":
+        others = {name: value for name, value in settings.items() if name not in ("network", "hidden")}
+        return NetworkRatio(residual_network(unlabeled, settings["hidden"][0]), **others)
+    return NetworkRatio(make_network(data.network), **settings)
 
 
 def _peak() -> float | None:
@@ -122,22 +153,27 @@ def mean_risk(tried: Sequence[dict[str, Any]], name: str = "risk") -> float | No
 
 
 def choose_candidate(tried: dict[str, list[dict[str, Any]]]) -> str:
-    """The candidate with the lowest mean risk without labels, or with them if no other was computed.
-
-    A candidate that was left out after fewer trials than the others cannot be chosen.
-    """
+    """The candidate with the lowest mean risk without labels, or with them if no other was computed."""
     for name in ("risk", WITH_LABELS):
-        own = most_trials(tried).items()
+        own = comparable(tried).items()
         means = {each: mean for each, lines in own if (mean := mean_risk(lines, name)) is not None}
         if means:
             return min(means, key=means.__getitem__)
     raise DataError("the comparison of candidates must have a risk.")
 
 
-def most_trials(tried: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
-    """The candidates that were run in as many trials as any other."""
-    most = max(len(own) for own in tried.values())
-    return {name: own for name, own in tried.items() if len(own) == most}
+def comparable(tried: dict[str, list[dict[str, Any]]]) -> dict[str, list[dict[str, Any]]]:
+    """The candidates among which the risk decides: those with the most folds and, of these, the most trials.
+
+    The risk of a candidate with folds is that of single networks, which were trained on fewer rows, so it
+    cannot be compared with that of other candidates. Folds hold out every labelled row once, so priors and
+    thresholds are better known; that is why they come first. A candidate that was left out after fewer trials
+    than the others cannot be chosen.
+    """
+    folds = {name: own[0].get("options", {}).get("folds", 1) for name, own in tried.items()}
+    kept = {name: own for name, own in tried.items() if folds[name] == max(folds.values())}
+    most = max(len(own) for own in kept.values())
+    return {name: own for name, own in kept.items() if len(own) == most}
 
 
 def compare_candidates(
@@ -171,7 +207,8 @@ def _judge(
     """Both risks of a candidate; a tenth of the unlabeled training rows is kept out of its training.
 
     The risk without labels is computed from the held-out positives and from all unlabeled rows that are not
-    in the training. The risk with labels is that of the rows kept out.
+    in the training, each scored by one network that was not trained on it. The risk with labels is that of
+    the rows kept out, scored by the mean over the folds.
     """
     judging = data.n_unlabeled[0] // JUDGES
     fewer = replace(data, n_unlabeled=(data.n_unlabeled[0] - judging, data.n_unlabeled[1]))
@@ -181,11 +218,11 @@ def _judge(
     model = fit(fewer, made, images, part, seed, options)
     took = time.perf_counter() - start
     rest, positive = judges(data, images, part.unlabeled)
-    p, u, scores = (
-        model.fast_score(images.train[index]) for index in (part.positive[1], part.unlabeled[1], rest)
-    )
+    p, u = model.held(images)
+    scores = model.scores(images.train[rest])
+    once = scores[np.arange(len(rest)), np.arange(len(rest)) % scores.shape[1]]  # by the folds in turn
     found = {
-        "risk": round(calibrated_risk(p, np.concatenate([u, scores])), 6),
+        "risk": round(calibrated_risk(p, np.concatenate([u, once])), 6),
         WITH_LABELS: round(judged_risk((p, u), scores, positive), 6),
     }
     if options.keep_scores is not None:

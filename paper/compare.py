@@ -17,7 +17,7 @@ from drpu import ScoreTails, calibrate
 from drpu.exceptions import DRPUWarning
 from drpu.networks.function import NetworkFunction
 from paper.configs import Benchmark, benchmark, recipe
-from paper.evaluate import Floats
+from paper.evaluate import Floats, mean_ratio
 from paper.run import Options, network_options
 from paper.select import FIRST, choose
 from paper.splits import Images, is_reduced, load_images, split
@@ -105,9 +105,12 @@ def judges(
 
 
 def judged_risk(held: tuple[Floats, Floats], scores: Floats, positive: npt.NDArray[np.bool_]) -> float:
-    """LSIF risk, on the rows kept for the comparison, of the ratio calibrated on holdout rows."""
+    """LSIF risk, on the rows kept for the comparison, of the ratio calibrated on holdout rows.
+
+    ``scores`` have a column for each fold if there are several.
+    """
     tails = ScoreTails(held[0]).update(held[1])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DRPUWarning)
-        ratio = calibrate(tails, tails.estimate().value)(scores)
+        ratio = mean_ratio(calibrate(tails, tails.estimate().value), scores.reshape(len(scores), -1))
     return float((ratio**2).mean() / 2 - ratio[positive].mean())

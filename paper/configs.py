@@ -251,6 +251,8 @@ _LARGE = _RESNET | {"hidden": (64,), "learning_rate": 1e-3, "epochs": 40, "refre
 _FASHION = _LARGE | {"augment": "shift-flip-cutout"}
 _COLOUR = _LARGE | {"augment": "crop-flip-cutout"}
 _DIGITS = _GREY | {"refresh": 4}
+# A student that keeps learning from the labelled rows depends less on its teachers, so one is enough.
+_FOLDS = {"folds": 3, "teachers": 1, "students": 1, "labelled_share": 0.3}
 _LONG = _COLOUR | {"teachers": 3, "epochs": 60}  # effort="high"
 
 # The candidates that `python -m paper choose` compares, by flavour and data set.
@@ -263,11 +265,16 @@ CANDIDATES: dict[str, dict[str, dict[str, dict[str, Any]]]] = {
             "refresh, twice the channels": _LARGE | {"epochs": 20, "augment": "affine"},
             "three teachers, 30 epochs": _DIGITS | {"teachers": 3, "epochs": 30},
             "five teachers, three students": _DIGITS | {"teachers": 5, "students": 3, "epochs": 30},
+            "three folds": _DIGITS | {"folds": 3, "students": 1, "epochs": 20},
+            "three folds, labelled share .3": _DIGITS | _FOLDS | {"epochs": 30},
+            "three folds, labelled share .5": _DIGITS | _FOLDS | {"epochs": 30, "labelled_share": 0.5},
         },
         "fashion_mnist": {
             "refresh": _FASHION,
             "two rounds, refresh": _FASHION | {"rounds": 2},
             "three teachers": _FASHION | {"teachers": 3},
+            "labelled share .3": _FASHION | {"labelled_share": 0.3},
+            "three folds, labelled share .3": _FASHION | _FOLDS,
         },
         "kmnist": {
             "30 epochs": _KUZUSHIJI | {"epochs": 30},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 from drpu import PriorEstimate, ScoreTails, calibrate, ratio_threshold
 from drpu.exceptions import DRPUWarning
 
-__all__ = ["Outcome", "by_margin", "by_ratio", "calibrated_risk"]
+__all__ = ["Outcome", "by_margin", "by_ratio", "calibrated_risk", "mean_ratio"]
 
 Floats = npt.NDArray[np.float64]
 
@@ -41,7 +42,7 @@ def by_ratio(
     held : pair of ndarray
         Log-ratios of the held-out positive and unlabeled rows.
     tests : dict
-        Log-ratios and true labels by test prior.
+        Log-ratios and true labels by test prior. Log-ratios have a column for each fold if there are several.
     best : bool
         True: calibrated ratios and the library's default priors. False: the ratios of the network, and
         the paper's priors, which are the smallest ratio of tails of each sample alone.
@@ -59,20 +60,27 @@ def by_ratio(
         to_ratio = calibrate(tails, train) if best else np.exp
         lines = []
         for prior, (scores, labels) in tests.items():
-            seen = tails.empty().update(scores)
+            columns = scores.reshape(len(scores), -1)
+            seen = tails.empty(copies=columns.shape[1]).update(columns.ravel())
             if known is not None:
                 found = known
             elif best:
                 found = seen.estimate(reference=tails, train_prior=base).value
             else:
                 found = seen.estimate("paper").value
-            called = to_ratio(scores) > ratio_threshold(train, found)
-            line = _line(prior, called, scores, labels, found)
+            ratio = mean_ratio(to_ratio, columns)
+            called = ratio > ratio_threshold(train, found)
+            line = _line(prior, called, columns.mean(axis=1), labels, found)
             if unchanged:
-                as_trained = to_ratio(scores) > ratio_threshold(train, train)
+                as_trained = ratio > ratio_threshold(train, train)
                 line["accuracy_as_trained"] = float((as_trained == labels).mean())
             lines.append(line)
     return Outcome(float(train), lines)
+
+
+def mean_ratio(to_ratio: Callable[[Floats], Floats], columns: Floats) -> Floats:
+    """Mean over the columns of the ratios of scores."""
+    return np.mean([to_ratio(column) for column in columns.T], axis=0)
 
 
 def by_margin(

@@ -47,7 +47,10 @@ flavours:
   with `network="resnet9"`, augmented images, teachers and students, in one call for each trial. Except on
   Kuzushiji-MNIST, students also replace the weights of the rows by their own ratio while they train. On
   CIFAR-10 the options are those of `effort="high"`. The mean output of the last students is the model, its
-  ratio is calibrated, and both priors are the library's default estimates.
+  ratio is calibrated, and both priors are the library's default estimates. On MNIST a trial has three such
+  calls: its rows are divided into three folds, each model is fitted without one of them, and the mean
+  calibrated ratio of the three is used. `DRPUClassifier` with `holdout=3` does the same, except that it stops
+  the training by other rows than those of the fold.
 """
 
 

@@ -36,6 +36,7 @@ __all__ = [
     "Job",
     "Options",
     "Watch",
+    "conclude",
     "finish",
     "labelled_tests",
     "network_options",
@@ -226,14 +227,22 @@ def finish(
 ) -> None:
     """Score the rows of a trial with its final network, and write the result."""
     rows = images.train[part.positive[1]], images.train[part.unlabeled[1]], images.test
-    if job.recipe.flavour in (
-        *AUGMENTED,
-        *LADDER,
-    ):  # each row has many views, so score in the precision of training
-        *held_out, scores = (model.fast_score(each) for each in rows)
-    else:
-        *held_out, scores = (model.log_ratio(each) for each in rows)
-    held = held_out[0], held_out[1]
+    *held, scores = (model.log_ratio(each) for each in rows)
+    conclude(job, trial, images, part, (held[0], held[1]), scores, seconds, content, options)
+
+
+def conclude(
+    job: Job,
+    trial: int,
+    images: Images,
+    part: Split,
+    held: tuple[Floats, Floats],
+    scores: Floats,
+    seconds: float,
+    content: dict[str, Any],
+    options: Options,
+) -> None:
+    """Write the result of a trial, from scores of the held-out rows and of all test images."""
     if options.keep_scores is not None:
         _keep(held, scores, options.keep_scores / f"{job.key(trial).name}.npz")
     record(job, trial, outcome_of(job, images, part, held, scores), seconds, content, options)

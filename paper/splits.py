@@ -14,7 +14,7 @@ from drpu.exceptions import DataError
 from paper.configs import TEST_PRIORS, Benchmark
 from paper.image_sets import load_image_set
 
-__all__ = ["Images", "Split", "is_reduced", "load_images", "no_shift", "split"]
+__all__ = ["Images", "Split", "in_folds", "is_reduced", "load_images", "no_shift", "split"]
 
 Index = npt.NDArray[np.int64]
 REDUCED = 7000  # of the 10,000 test images, used for training; the others are for testing
@@ -113,6 +113,25 @@ def no_shift(data: Benchmark, images: Images, trial: int, n_positive: int) -> Sp
     held = n_positive // 5
     part = split(replace(data, n_positive=(n_positive - held, held)), images, trial)
     return replace(part, tests=part.tests | {data.prior: np.arange(len(images.test))})
+
+
+def in_folds(part: Split, folds: int, trial: int) -> list[Split]:
+    """The rows of a trial divided into folds, each of which is held out once; one fold is the trial itself.
+
+    A labelled row is in the same fold as itself among the unlabeled rows.
+    """
+    if folds == 1:
+        return [part]
+    rng = np.random.default_rng([trial, folds])
+    labelled = rng.permutation(np.concatenate(part.positive))
+    others = rng.permutation(np.setdiff1d(np.concatenate(part.unlabeled), labelled))
+    positive, rest = np.array_split(labelled, folds), np.array_split(others, folds)
+    unlabeled = [np.concatenate(each) for each in zip(positive, rest, strict=True)]
+
+    def divided(parts: Sequence[Index], held: int) -> tuple[Index, Index]:
+        return np.concatenate([own for i, own in enumerate(parts) if i != held]), parts[held]
+
+    return [Split(divided(positive, i), divided(unlabeled, i), part.tests) for i in range(folds)]
 
 
 def _at_prior(is_positive: npt.NDArray[np.bool_], prior: float, n: int, rng: np.random.Generator) -> Index:

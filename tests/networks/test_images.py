@@ -245,6 +245,7 @@ def test_rows_that_are_no_images_are_refused(shape, message):
         ({"rounds": 2}, "without teachers"),
         ({"students": 2}, "without teachers"),
         ({"mixup": True}, "without teachers"),
+        ({"labelled_share": 0.3}, "without teachers"),
     ],
 )
 def test_parameters_that_cannot_be_are_refused(changes, message):

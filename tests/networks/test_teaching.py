@@ -253,3 +253,27 @@ def test_networks_before_the_last_round_train_for_fewer_epochs_with_refresh(monk
 def test_refresh_counts_epochs(refresh):
     with pytest.raises(ParameterError, match="refresh"):
         taught(2, refresh=refresh).fit_ratio(DATA.positive, DATA.unlabeled)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5])
+def test_labelled_rows_have_at_least_their_share_of_the_positive_sample(share, monkeypatch):
+    seen = []
+    real = teaching.fit_networks
+
+    def spy(options, sample, held, networks, **how):
+        seen.append((sample.positive.weight, sample.unlabeled.weight == 0))
+        return real(options, sample, held, networks, **how)
+
+    monkeypatch.setattr(teaching, "fit_networks", spy)
+    taught(1, epochs=1, labelled_share=share).fit_ratio(DATA.positive, DATA.unlabeled)
+    weight, labelled = seen[-1]  # of the student; labelled rows are not in its unlabeled sample
+    found = weight[labelled].sum() / weight.sum()
+    # 160 rows with the largest weight, about 1 / 0.4, and 800 rows with a mean weight of about 1
+    assert found == pytest.approx(max(share, 1 / 3), abs=1e-12 if share == 0.5 else 0.1)
+    assert found >= share - 1e-12
+
+
+@pytest.mark.parametrize("share", [-0.1, 1.0, "half"])
+def test_the_share_of_labelled_rows_is_checked(share):
+    with pytest.raises(ParameterError, match="labelled_share"):
+        taught(1, labelled_share=share).fit_ratio(DATA.positive, DATA.unlabeled)

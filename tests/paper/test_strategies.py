@@ -21,7 +21,7 @@ from paper import configs, strategies
 from paper.configs import CANDIDATES, TEST_PRIORS, recipe
 from paper.evaluate import by_ratio
 from paper.run import Job, Options, run_job
-from paper.splits import Images, split
+from paper.splits import Images, in_folds, split
 from paper.store import RESULTS, read_results
 from paper.strategies import Strategy
 from paper.timing import measured_seconds
@@ -151,6 +151,44 @@ def test_augmented_flavours_give_the_same_kind_of_result(flavour, tmp_path):
     assert [line["test_prior"] for line in result["tests"]] == list(TEST_PRIORS)
 
 
+def test_every_row_is_held_out_in_one_fold():
+    data, images = small(), fake_images()
+    part = split(data, images, 0)
+    assert in_folds(part, 1, 0) == [part]
+    folds = in_folds(part, 3, 0)
+    for name in ("positive", "unlabeled"):
+        rows = np.sort(np.concatenate(getattr(part, name)))
+        pairs = [getattr(fold, name) for fold in folds]
+        assert_array_equal(np.sort(np.concatenate([held for _, held in pairs])), rows)
+        for pair in pairs:
+            assert_array_equal(np.sort(np.concatenate(pair)), rows)
+    for fold in folds:  # a labelled row is never trained on as an unlabeled one where it is held out
+        assert np.isin(fold.positive[1], fold.unlabeled[1]).all()
+        assert np.isin(fold.positive[0], fold.unlabeled[0]).all()
+
+
+def test_folds_are_scored_each_by_its_own_network_and_read_again_from_kept_scores(tmp_path, monkeypatch):
+    from paper import rescore
+
+    images, kept = bytes_of(fake_images()), tmp_path / "scores"
+    made = augmented("beyond")
+    made = replace(made, recipe=replace(made.recipe, options=made.recipe.options | {"folds": 3}))
+    run_job(made, images, Options(out=tmp_path, device="cpu", keep_scores=kept))
+    (path,) = kept.iterdir()
+    with np.load(path) as scores:
+        assert scores["held_positive"].shape == (80,)
+        assert scores["held_unlabeled"].shape == (700,)
+        assert scores["test"].shape == (400, 3)
+    (before,) = read_results(tmp_path)
+    assert len(before["best_epoch"]) == 3
+    monkeypatch.setattr(rescore, "benchmark", lambda *_, **__: small())
+    monkeypatch.setattr(rescore, "load_images", lambda *_, **__: images)
+    rescore.rescore(kept, tmp_path, None)
+    (after,) = read_results(tmp_path)
+    for old, new in zip(before["tests"], after["tests"], strict=True):
+        assert new["auc"] == pytest.approx(old["auc"], abs=0.01)  # scores are kept as float32
+
+
 def test_few_labels_without_shift_are_tested_on_all_images(tmp_path):
     images = bytes_of(fake_images())
     made = augmented("beyond", "no_shift", 50)
@@ -206,6 +244,8 @@ def test_the_risk_without_labels_chooses_among_candidates_with_all_trials():
     tried = {"a": [line(-1, -3), line(-1, -3)], "b": [line(-2, -1), line(-1, -1)], "c": [line(-9, -9)]}
     assert choose_candidate(tried) == "b"
     assert choose_candidate({"a": [line(None, -3)], "b": [line(None, -1)]}) == "a"
+    folds = {"d": [line(-0.5, -1) | {"options": {"folds": 3}}]}
+    assert choose_candidate(tried | folds) == "d"  # its risk is that of models trained on fewer rows
 
 
 @pytest.mark.parametrize("level", configs.LADDER[::2])  # the lowest and the highest

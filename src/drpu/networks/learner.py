@@ -107,6 +107,9 @@ class NetworkRatio(RatioLearner):
         epochs, or 1,500 steps if these are more.
     mixup : bool, default=False
         Train students on random averages of two rows and of their weights.
+    labelled_share : float, default=0.0
+        Least share of the labelled rows in the positive sample of a student, in [0, 1). The rest are
+        unlabeled rows with their weights.
     accumulate_gradients : bool, default=False
         Never zero the gradients. For the reproduction of published runs only.
     device : "auto" or torch device, default="auto"
@@ -168,6 +171,7 @@ class NetworkRatio(RatioLearner):
     students: int = 1
     refresh: int = 0
     mixup: bool = False
+    labelled_share: float = 0.0
     accumulate_gradients: bool = False
     device: Any = "auto"
     dtype: str = "float32"
@@ -186,10 +190,11 @@ class NetworkRatio(RatioLearner):
         options = check_options(self, pair.positive.rows.shape[1:], len(pair.unlabeled))
         if check_integer("teachers", self.teachers, low=0):
             return fit_in_rounds(self, pair, holdout)
-        if (self.rounds, self.students, self.refresh, bool(self.mixup)) != (1, 1, 0, False):
+        of_students = self.rounds, self.students, self.refresh, bool(self.mixup), self.labelled_share
+        if of_students != (1, 1, 0, False, 0):
             raise ParameterError(
-                "rounds, students, refresh and mixup must be left at their defaults without teachers, as "
-                "they apply to students: set teachers=3, for example."
+                "rounds, students, refresh, mixup and labelled_share must be left at their defaults without "
+                "teachers, as they apply to students: set teachers=3, for example."
             )
         return fit_ratio(options, pair, holdout)
 
@@ -212,6 +217,7 @@ class NetworkScore(NetworkRatio, ScoreLearner):
 
 _RATIO_ONLY = (
     "alpha", "effort", "generator", "head", "teachers", "rounds", "students", "refresh", "mixup",
+    "labelled_share",
 )  # fmt: skip
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from sklearn.base import clone
 
-from drpu._checks import check_integer, check_random_state
+from drpu._checks import check_integer, check_random_state, check_real
 from drpu._progress import part, progress_bar
 from drpu._samples import Sample, SamplePair
 from drpu._typing import FloatArray
@@ -43,6 +43,7 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     rounds = check_integer("rounds", learner.rounds, low=1)
     students = check_integer("students", learner.students, low=1)
     check_integer("refresh", learner.refresh, low=0)
+    check_real("labelled_share", learner.labelled_share, low=0, high=np.nextafter(1, 0))
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
@@ -88,7 +89,11 @@ class _Rounds:
 
     def _as_positive(self, scores: Sequence[FloatArray]) -> FloatArray:
         """Weights of all training rows as positives."""
-        return np.asarray(self.weight * np.concatenate(student_weights(self.split, *scores)))
+        found = np.asarray(self.weight * np.concatenate(student_weights(self.split, *scores)))
+        own, share = found[self.labelled], self.learner.labelled_share
+        least = share / (1 - share) * found[~self.labelled].sum()
+        found[self.labelled] = own * max(1.0, least / own.sum())
+        return found
 
     def score(self, networks: Iterable[NetworkFunction]) -> list[FloatArray]:
         """Log of the mean ratio of networks, for the unlabeled rows and for both kinds of held-out rows."""
