@@ -272,6 +272,48 @@ def test_wrong_usage_is_exit_code_two(run, line):
     assert "Traceback" not in err
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("inspect toy.drpu --trusted", "No such option: --trusted"),  # inspect reads no estimators
+        ("adapt toy.drpu june.csv --audit-label y", "--audit-label is a column of a file with answers"),
+        ("adapt toy.drpu june.csv --column-values hash", "--column-values is about the file that is written"),
+        ("adapt toy.drpu june.csv --rare-values 0", "--rare-values is about the file that is written"),
+        ("adapt toy.drpu june.parquet --sep ;", "--sep is about files that end in .csv"),
+        ("prior toy.drpu june.parquet june.arrow --decimal ,", "--decimal is about files that end in .csv"),
+        ("predict toy.drpu june.parquet --encoding utf-8", "--encoding is about files that end in .csv"),
+        ("predict toy.drpu june.csv --level 0.9", "--level is that of an estimated share"),
+        ("predict toy.drpu train.npz --keep id", "--keep works on tables"),
+        ("fit train.npz --label y --drop id --out x.drpu", "--drop works on tables"),
+        ("fit train.csv --unlabeled june.csv --pos-label 1 --out x.drpu", "--pos-label needs a column"),
+        ("report toy.drpu --level 0.9", "--level is that of the share in new rows"),
+        ("report toy.drpu --drop id", "--drop needs a file of rows"),
+        ("verify toy.drpu --signature toy.sig", "--public-key must be given"),
+    ],
+)
+def test_an_option_without_effect_is_refused(run, line, said):
+    code, out, err = run(line)
+    assert code in (1, 2)
+    assert out == ""
+    assert said in err
+
+
+def test_a_text_option_is_accepted_if_one_of_the_files_is_a_text(run, folder):
+    table = pa.parquet.read_table(folder / "train.parquet").drop_columns(["id"])
+    parts = [table.filter(pa.compute.equal(table["y"], label)).select(["a", "b"]) for label in (1, 0)]
+    pa.csv.write_csv(parts[0], folder / "confirmed.csv", pa.csv.WriteOptions(delimiter=";"))
+    pa.parquet.write_table(parts[1], folder / "others.parquet")
+    words = "fit confirmed.csv --unlabeled others.parquet --sep ; --model kernel --out mixed.drpu"
+    assert run(words)[0] == 0
+
+
+def test_kept_columns_are_in_json_too(run):
+    assert "kept" not in answer(run("predict toy.drpu june.csv --json"))
+    assert answer(run("predict toy.drpu june.csv --keep id --json"))["kept"] == {"id": [*range(500)]}
+    found = answer(run("suspects toy.drpu train.csv --label y --drop id --n 3 --keep id --json"))
+    assert found["kept"] == {"id": found["suspects"]["row"]}
+
+
 def test_free_text_is_accepted(run, folder):
     lines = "".join(f"{k % 7},claim number {k} was late,{k % 3 == 0:d}\n" for k in range(60))
     (folder / "text.csv").write_text("a,story,y\n" + lines)
