@@ -156,6 +156,14 @@ def test_a_pipe_carries_rows_in_and_answers_out(run, folder, monkeypatch):
     assert "\x1b" not in out + err  # no colours in a pipe
 
 
+def test_a_file_without_rows_is_named(run, folder):
+    (folder / "names.csv").write_text("a,b,y\n")
+    for line in ("fit names.csv --label y --out x.drpu", "adapt toy.drpu names.csv"):
+        code, _, err = run(line)
+        assert code == 1
+        assert err == "error: names.csv: the file has the names of columns, but no rows.\n"
+
+
 def test_an_empty_pipe_is_an_error(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     code, _, err = run("adapt toy.drpu -")
@@ -289,6 +297,8 @@ def test_wrong_usage_is_exit_code_two(run, line):
         ("report toy.drpu --level 0.9", "--level is that of the share in new rows"),
         ("report toy.drpu --drop id", "--drop needs a file of rows"),
         ("verify toy.drpu --signature toy.sig", "--public-key must be given"),
+        ("fit train.csv --unlabeled ./train.csv --out x.drpu", "--unlabeled must be another file"),
+        ("predict toy.drpu june.csv --budget 5000", "--budget must not exceed the number of all rows"),
     ],
 )
 def test_an_option_without_effect_is_refused(run, line, said):

@@ -283,6 +283,8 @@ class Loaded:
         names = [name for name in (columns or self.names) if name not in (*drop, *aside)]
         if not names:
             raise DataError(f"{self.path}: no column is left to learn from: drop fewer columns.")
+        if not self.table.num_rows:
+            raise DataError(f"{self.path}: the file has the names of columns, but no rows.")
         pa = require("pyarrow", extra="cli", for_="reading tables")
         self._check_kinds(pa, names)
         return self.table.select(names)

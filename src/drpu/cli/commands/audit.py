@@ -200,7 +200,8 @@ def suspects(
     values = {"expected": found.expected, "labelled": len(found.positions), "copies": len(found.copies)}
     rows = None if kept is None else kept.take(columns["row"])
     if out == PIPE and output.json:
-        return Result(values | {"suspects": columns} | ({} if keep is None else {"kept": rows.to_pydict()}))
+        values |= {"suspects": columns}
+        return Result(values if rows is None or keep is None else values | {"kept": rows.to_pydict()})
     answers = {f"drpu_{name}": column for name, column in columns.items()}
     write_table(out, beside(rows, answers))
     lines = [str(found)] if out == PIPE else [str(found), f"{len(columns['row']):,} rows written to {out}"]

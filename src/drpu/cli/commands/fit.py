@@ -73,6 +73,8 @@ def fit(
         refuse(given | {"--label-delay": label_delay}, "needs a column of labels, --label y.")
     if period is None:
         refuse({"--label-delay": label_delay}, "counts periods: give their column, --period month.")
+    if unlabeled is not None and Path(unlabeled).resolve() == Path(train).resolve():
+        raise typer.BadParameter(f"--unlabeled must be another file than that of the positives, {train}.")
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
     from drpu import DRPUClassifier
@@ -177,8 +179,7 @@ def _fitted(fit: Any, *rows: Any, **weights: Any) -> None:
         fit(*rows, **weights)
     except MissingValuesError as error:
         raise MissingValuesError(
-            "this model does not accept missing values: use --model auto or boosted, fill them, or leave the "
-            "columns out with --drop."
+            f"{error} On the command line: use --model auto or boosted, or leave the columns out with --drop."
         ) from error
     except DataTypeError as error:
         raise DataTypeError(f"{error} On the command line: leave such columns out with --drop.") from error
