@@ -112,8 +112,9 @@ def check_weights(name: str, values: Any, n: int, *, allow_zero: bool = False) -
     if weight.shape != (n,):
         raise DataError(f"{name} must have shape ({n},), one weight per row, got {weight.shape}.")
     refuse_mask(name, values)
-    if not np.isfinite(weight).all() or (weight < 0).any():
-        raise DataError(f"{name} must be finite and not negative.")
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        raise DataError(f"{name} must be finite and not negative, got {weight[wrong][0].item()!r}.")
     check_size(name, weight)
     if n and not allow_zero and weight.sum() <= 0:
         raise DataError(f"{name} must not be zero for every row.")

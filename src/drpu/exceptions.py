@@ -30,8 +30,8 @@ __all__ = [
     "AlphaWarning", "ArtifactError", "BacktestWarning", "ClusterError", "CollectedWarning",
     "ContradictionWarning", "CopiedPositivesWarning", "DRPUError", "DRPUWarning", "DataError",
     "DataTypeError", "ExtraColumnsWarning", "FewNegativesWarning", "FewPositivesWarning",
-    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "KeptValuesWarning", "LabelError",
-    "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning", "MissingExtraError",
+    "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning", "KeptValuesWarning",
+    "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning", "MissingExtraError",
     "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning", "OutputError", "ParameterError",
     "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError", "SeenPositivesWarning",
     "SeparationWarning", "ShiftWarning", "TrainingTableWarning", "UnseenLevelsWarning",
@@ -242,6 +242,10 @@ class PositiveLabelWarning(DRPUWarning, code="positive-label", assumption=False)
 
 class MorePositivesWarning(DRPUWarning, code="more-positives"):
     """There are more labelled positives than unlabeled rows, so the labels may be exchanged."""
+
+
+class IndexWarning(DRPUWarning, code="index-order", assumption=False):
+    """Rows and labels of pandas have one index in two orders; they are matched by position."""
 
 
 class IdColumnWarning(DRPUWarning, code="id-column", assumption=False):

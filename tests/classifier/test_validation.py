@@ -15,6 +15,7 @@ from drpu.exceptions import (
     ExtraColumnsWarning,
     FewPositivesWarning,
     ImputationWarning,
+    IndexWarning,
     LabelError,
     MorePositivesWarning,
     PositiveLabelWarning,
@@ -167,6 +168,41 @@ def test_positives_that_outnumber_the_unlabeled_rows_are_warned_of(toy):
         light().fit(X, 1 - y)
     with pytest.warns(MorePositivesWarning):
         light().fit_pu(toy.unlabeled, toy.positive)
+
+
+def test_rows_and_labels_with_one_index_in_two_orders_are_warned_of(toy):
+    X, y = as_pandas(toy.X_y()[0]), pd.Series(toy.X_y()[1])
+    with pytest.warns(IndexWarning, match=r"pass y.loc\[X.index\]"):
+        clf = light().fit(X, y[::-1])
+    assert clf.prior_ == light().fit(X, y[::-1].to_numpy()).prior_  # by position, as in scikit-learn
+    light().fit(X, y.set_axis(y.index + 1))  # another index says nothing about the order
+    light().fit(X[::-1], y[::-1])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda X, y: (X, "y"), r"y must have one label per row, got the text 'y': pass the column itself"),
+        (lambda X, y: (X, 0.3 * y), r"Unknown label type: y must hold two labels, .* got 0.3. Mark labelled"),
+        (lambda X, y: (None, y), "X must be rows, as an array or a data frame, got None"),
+        (
+            lambda X, y: (as_pandas(np.where(X > 1, np.nan, X)), y),
+            r"X contains NaN, .* choose a model that accepts them .* with such values: 'left', 'right'",
+        ),
+        (
+            lambda X, y: (as_pandas(X).assign(right=np.inf), y),
+            "infinity .* Columns with such values: 'right'",
+        ),
+        (lambda X, y: (as_pandas(X).assign(left=1e200), y), "at most 1e.100.* such values: 'left'"),
+        (
+            lambda X, y: (pd.DataFrame(X, columns=["a", "a"]), y),
+            "'a' 2 times: give each column a name of its own",
+        ),
+    ],
+)
+def test_data_that_cannot_be_used_are_refused_with_the_way_out(toy, change, words):
+    with pytest.raises(DRPUError, match=words):
+        light().fit(*change(*toy.X_y()))
 
 
 @pytest.mark.parametrize(

@@ -153,12 +153,9 @@ def test_the_page_shows_answers_by_period_and_suspicious_labels(run, folder):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            "fit one.csv --label truth --scenario single-sample --label-delay 1 --out x.drpu",
-            "without periods",
-        ),
+        ("fit one.csv --label truth --label-delay 1 --out x.drpu", "--label-delay counts periods"),
         ("fit one.csv --unlabeled new.csv --period month --out x.drpu", "--period needs a column of labels"),
-        ("adapt toy.drpu new.csv --label-delay 1", "label_delay must be 0 without y"),
+        ("adapt toy.drpu new.csv --label-delay 1", "--label-delay is about labels that have arrived"),
         ("audit toy.drpu new.csv --by month --n 5 --population training --out x.csv", "without --by"),
     ],
 )

@@ -165,7 +165,7 @@ def test_advice_names_options_of_the_command(run):
     words = "fit claims.csv --label status --pos-label fraud"
     code, out, err = run(f"{words} --model kernel --out x.drpu")
     assert (code, out) == (1, "")
-    assert "missing values: use --model auto or boosted" in err
+    assert "Columns with such values: 'amount'. On the command line: use --model auto or boosted" in err
     code, _, err = run(f"{words} --model boosted --out x.drpu")
     assert code == 0
     assert "name it in --drop" in err

@@ -156,6 +156,14 @@ def test_a_pipe_carries_rows_in_and_answers_out(run, folder, monkeypatch):
     assert "\x1b" not in out + err  # no colours in a pipe
 
 
+def test_a_file_without_rows_is_named(run, folder):
+    (folder / "names.csv").write_text("a,b,y\n")
+    for line in ("fit names.csv --label y --out x.drpu", "adapt toy.drpu names.csv"):
+        code, _, err = run(line)
+        assert code == 1
+        assert err == "error: names.csv: the file has the names of columns, but no rows.\n"
+
+
 def test_an_empty_pipe_is_an_error(run, monkeypatch):
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
     code, _, err = run("adapt toy.drpu -")
@@ -270,6 +278,50 @@ def test_wrong_usage_is_exit_code_two(run, line):
     assert code == 2
     assert out == ""
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("inspect toy.drpu --trusted", "No such option: --trusted"),  # inspect reads no estimators
+        ("adapt toy.drpu june.csv --audit-label y", "--audit-label is a column of a file with answers"),
+        ("adapt toy.drpu june.csv --column-values hash", "--column-values is about the file that is written"),
+        ("adapt toy.drpu june.csv --rare-values 0", "--rare-values is about the file that is written"),
+        ("adapt toy.drpu june.parquet --sep ;", "--sep is about files that end in .csv"),
+        ("prior toy.drpu june.parquet june.arrow --decimal ,", "--decimal is about files that end in .csv"),
+        ("predict toy.drpu june.parquet --encoding utf-8", "--encoding is about files that end in .csv"),
+        ("predict toy.drpu june.csv --level 0.9", "--level is that of an estimated share"),
+        ("predict toy.drpu train.npz --keep id", "--keep works on tables"),
+        ("fit train.npz --label y --drop id --out x.drpu", "--drop works on tables"),
+        ("fit train.csv --unlabeled june.csv --pos-label 1 --out x.drpu", "--pos-label needs a column"),
+        ("report toy.drpu --level 0.9", "--level is that of the share in new rows"),
+        ("report toy.drpu --drop id", "--drop needs a file of rows"),
+        ("verify toy.drpu --signature toy.sig", "--public-key must be given"),
+        ("fit train.csv --unlabeled ./train.csv --out x.drpu", "--unlabeled must be another file"),
+        ("predict toy.drpu june.csv --budget 5000", "--budget must not exceed the number of all rows"),
+    ],
+)
+def test_an_option_without_effect_is_refused(run, line, said):
+    code, out, err = run(line)
+    assert code in (1, 2)
+    assert out == ""
+    assert said in err
+
+
+def test_a_text_option_is_accepted_if_one_of_the_files_is_a_text(run, folder):
+    table = pa.parquet.read_table(folder / "train.parquet").drop_columns(["id"])
+    parts = [table.filter(pa.compute.equal(table["y"], label)).select(["a", "b"]) for label in (1, 0)]
+    pa.csv.write_csv(parts[0], folder / "confirmed.csv", pa.csv.WriteOptions(delimiter=";"))
+    pa.parquet.write_table(parts[1], folder / "others.parquet")
+    words = "fit confirmed.csv --unlabeled others.parquet --sep ; --model kernel --out mixed.drpu"
+    assert run(words)[0] == 0
+
+
+def test_kept_columns_are_in_json_too(run):
+    assert "kept" not in answer(run("predict toy.drpu june.csv --json"))
+    assert answer(run("predict toy.drpu june.csv --keep id --json"))["kept"] == {"id": [*range(500)]}
+    found = answer(run("suspects toy.drpu train.csv --label y --drop id --n 3 --keep id --json"))
+    assert found["kept"] == {"id": found["suspects"]["row"]}
 
 
 def test_free_text_is_accepted(run, folder):

@@ -49,7 +49,8 @@ def test_nothing_is_fetched(page):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"by": ["a"]}, "by, audit and beside are about new rows"),
+        ({"by": ["a"]}, "by, audit, beside and level are about new rows"),
+        ({"level": 0.9}, "by, audit, beside and level are about new rows"),
         ({"budget": 0}, "budget must be at least 1"),
         ({"budget": 2.5}, "budget must be an integer, got 2.5"),
         ({"budget": -0.5}, "share must lie between 0 and 1"),

@@ -127,7 +127,8 @@ def _depth(rows: Any, share: Any, n: Any) -> tuple[int | None, float]:
     wanted = check_integer("rows", rows, low=1)
     total = check_integer("of", n, low=1)
     if wanted > total:
-        raise ParameterError(f"rows must not exceed the number of all rows, got {wanted} of {total}.")
+        rule = f"must not exceed the number of all rows, got {wanted} of {total}."
+        raise ParameterError(f"rows {rule}", command=f"--budget {rule}")
     return wanted, wanted / total
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+from narwhals.exceptions import NarwhalsError
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
@@ -20,6 +21,7 @@ from drpu.exceptions import (
     CopiedPositivesWarning,
     DataError,
     FewNegativesWarning,
+    IndexWarning,
     LabelError,
     MorePositivesWarning,
     ParameterError,
@@ -55,6 +57,12 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
         check_classification_targets(labels)
         values = np.unique(labels)
     except (TypeError, ValueError) as error:
+        if labels.dtype.kind == "f":
+            part = labels[labels % 1 != 0][0].item()
+            raise LabelError(
+                f"Unknown label type: y must hold two labels, names or whole numbers, got {part!r}. "
+                "Mark labelled positives with 1 and every other row with 0."
+            ) from error
         raise LabelError(f"y must hold two labels of one type: {one_line(error)}") from error
     if len(values) != 2:
         raise LabelError(_wrong_number_of_labels(values))
@@ -83,6 +91,11 @@ def warn_of_more_positives(positive: int, unlabeled: int) -> None:
 
 def _flat(y: Any) -> np.ndarray[Any, Any]:
     refuse_mask("y", y)
+    if isinstance(y, str):
+        raise LabelError(
+            f"y must have one label per row, got the text {y!r}: pass the column itself, as in "
+            f"fit(X.drop(columns={y!r}), X[{y!r}])."
+        )
     try:
         labels: np.ndarray[Any, Any] = column_or_1d(as_numpy(y), warn=True)
     except ValueError as error:
@@ -176,7 +189,21 @@ def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: 
         matrices = np.split(matrix, np.cumsum([len(frame) for frame in frames])[:-1])
     else:
         matrices = [estimator.table_.transform(frame) for frame in frames]
-    return [as_rows(model, "X", matrix, estimator=estimator, input_name="X") for matrix in matrices]
+    return [_encoded_rows(estimator, matrix, model) for matrix in matrices]
+
+
+def _encoded_rows(estimator: Any, matrix: FloatArray, model: Accepts) -> Rows:
+    """The rows of an encoded table; an error names the columns with values that are refused."""
+    try:
+        return as_rows(model, "X", matrix, estimator=estimator, input_name="X")
+    except DataError as error:
+        refused = np.abs(matrix) > LARGEST if model.accepts_nan else ~(np.abs(matrix) <= LARGEST)
+        pairs = zip(estimator.table_.sources, np.asarray(refused.any(axis=0)), strict=True)
+        names = list(dict.fromkeys(repr(plan.name) for plan, found in pairs if found))
+        if not names:
+            raise
+        shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
+        raise type(error)(f"{error} Columns with such values: {shown}.") from error
 
 
 def accepts(model: Any, rows: str) -> bool:
@@ -231,10 +258,12 @@ def split_pu(
             "y should be a 1d array of labels, got None: mark labelled positives with 1 and unlabeled rows "
             "with 0."
         )
+    indexes = _index_of(X), _index_of(y)
     X = check_rows(estimator, X, model=model, reset=True)
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
     if len(positive) != n_rows(X):
         raise DataError(f"X and y must have the same number of rows, got {n_rows(X)} and {len(positive)}.")
+    _warn_of_index(*indexes)
     warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
     weight = None
     if sample_weight is not None:
@@ -242,6 +271,28 @@ def split_pu(
     codes = None if groups is None else read_groups("groups", groups, n_rows(X))
     whole = Sample(X, weight, codes)
     return SamplePair(_some(whole, positive), _some(whole, ~positive)), classes
+
+
+def _index_of(values: Any) -> Any:
+    """The index of a frame or series of pandas; None for others."""
+    try:
+        found = nw.from_native(values, allow_series=True, pass_through=True)
+    except NarwhalsError:  # a frame that check_rows refuses
+        return None
+    return nw.maybe_get_index(found) if isinstance(found, (nw.DataFrame, nw.Series)) else None
+
+
+def _warn_of_index(rows: Any, labels: Any) -> None:
+    """Warn if rows and labels have the same index in two orders, as after one of them was sorted."""
+    if rows is None or labels is None or rows.equals(labels):
+        return
+    if rows.is_unique and len(rows) == len(labels) and rows.isin(labels).all():
+        warn(
+            IndexWarning(
+                "X and y have the same index in two orders, and are matched by position, not by the index: "
+                "pass y.loc[X.index] to match them by it, or y.to_numpy() if the positions are right."
+            )
+        )
 
 
 def pair_pu(

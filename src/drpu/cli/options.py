@@ -7,7 +7,7 @@ option that more than one command needs is declared here once.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -28,6 +28,12 @@ def option(*flags: str, **settings: Any) -> Any:
     return typer.Option(*flags, show_default=False, **settings)
 
 
+def refuse(given: Mapping[str, Any], reason: str) -> None:
+    """Raise if one of these options was given, because it would have no effect."""
+    for name in (name for name, value in given.items() if value):
+        raise typer.BadParameter(f"{name} {reason}")
+
+
 Data = Annotated[
     str,
     typer.Argument(
@@ -38,6 +44,9 @@ Data = Annotated[
 By = Annotated[str | None, option(help="Column to group the rows by, such as month: each group by itself.")]
 Keep = Annotated[str | None, option(help="Input columns to keep in the output: id,date; default all.")]
 Level = Annotated[float, typer.Option(help="Confidence level of the interval.")]
+LevelOfNew = Annotated[
+    float | None, option(help="Confidence level of the interval of an estimated share, 0.95 if left out.")
+]
 Prior = Annotated[float | None, option(help="The share of positives, if you know it.")]
 Seed = Annotated[int, typer.Option(help="Seed: the same rows give the same result.", min=0, max=2**32 - 1)]
 
@@ -60,19 +69,11 @@ Formulas = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Saved:
-    """A saved classifier."""
+class Artifact:
+    """The file of a saved classifier."""
 
     artifact: Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
     sha256: Annotated[str | None, option(help="SHA-256 digest that the artifact must have.")] = None
-    trusted: Annotated[bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")] = False
-
-    def load(self) -> Any:
-        """The classifier, if it is one that can be moved to another prior."""
-        from drpu import load
-
-        with about(self.artifact):
-            return self.check_kind(load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256))
 
     def check_kind(self, classifier: Any) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
@@ -89,6 +90,20 @@ class Saved:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Saved(Artifact):
+    """A saved classifier, which is loaded."""
+
+    trusted: Annotated[bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")] = False
+
+    def load(self) -> Any:
+        """The classifier, if it is one that can be moved to another prior."""
+        from drpu import load
+
+        with about(self.artifact):
+            return self.check_kind(load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256))
+
+
+@dataclass(frozen=True, kw_only=True)
 class Saving:
     """What a written artifact may contain of the data."""
 
@@ -97,9 +112,13 @@ class Saving:
     )
     rare_values: Annotated[int | None, option(help="Leave out levels of fewer rows than this.")] = None
 
-    def check(self) -> None:
-        """Raise if an option violates its rule, before a fit that takes a while."""
+    def check(self, out: Path | None) -> None:
+        """Raise if an option violates its rule or nothing is written, before work that takes a while."""
         from drpu.classifier.record import Reduction
+
+        if out is None:
+            given = {"--column-values": self.column_values, "--rare-values": self.rare_values is not None}
+            refuse(given, "is about the file that is written: give --out, too.")
 
         Reduction(self.column_values, self.rare_values)
 
@@ -187,14 +206,20 @@ class Answers:
     audit: Annotated[
         str | None, option(help="File that drpu audit wrote for these rows, filled in: yes or no, 1 or 0.")
     ] = None
-    audit_label: Annotated[str, typer.Option(help="Column of that file with the answers.")] = "drpu_label"
+    audit_label: Annotated[
+        str | None, option(help="Column of that file with the answers, drpu_label if left out.")
+    ] = None
+
+    def __post_init__(self) -> None:
+        if self.audit is None:
+            refuse({"--audit-label": self.audit_label}, "is a column of a file with answers: give --audit.")
 
     def read(self, classifier: Any, X: Any, by: Any = None, *, either: bool = False) -> Any:
         """The audit in the filled-in file, or that of each group, if a file was given.
 
         With ``either``, a file without groups is read as one audit.
         """
-        from drpu.classifier.audit import GROUP
+        from drpu.classifier.audit import GROUP, LABEL
         from drpu.classifier.audit_file import audit_from_columns
         from drpu.cli.tables import read_own
 
@@ -206,7 +231,7 @@ class Answers:
                 raise DataError("an audit is a table, not a NumPy archive.")
             columns = {name: loaded.column(name) for name in loaded.names}
             groups = None if either and GROUP not in columns else by
-            return audit_from_columns(classifier, X, columns, by=groups, label=self.audit_label)
+            return audit_from_columns(classifier, X, columns, by=groups, label=self.audit_label or LABEL)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +250,16 @@ class Reading:
     decimal: Annotated[str | None, option(help="Decimal mark of text files: . or , A point if left out.")] = (
         None
     )
+
+    def check(self, *paths: str | None) -> None:
+        """Raise if an option has no effect on any of the files that a command reads."""
+        from drpu.cli.tables import TextFormat
+
+        read = [path for path in paths if path is not None]
+        if not read:
+            form = {"--sep": self.sep, "--encoding": self.encoding, "--decimal": self.decimal}
+            refuse(form | {"--columns": self.columns, "--drop": self.drop}, "needs a file of rows: give one.")
+        TextFormat(self.sep, self.encoding, self.decimal).check(read)
 
     def read(self, path: str, classifier: Any = None, texts: Sequence[str] = ()) -> Loaded:
         """The content of a file; columns that ``classifier`` learnt as texts, or ``texts``, stay texts."""
@@ -245,7 +280,7 @@ class Reading:
         """Rows and weights; the columns of labels and weights are not among the rows."""
         aside = [name for name in (without, weight) if name is not None]
         chosen = [name for name in names(self.columns) if name not in aside]
-        X = loaded.rows(columns=chosen, drop=[*names(self.drop), *aside])
+        X = loaded.rows(columns=chosen, drop=names(self.drop), aside=aside)
         return X, None if weight is None else loaded.numbers(weight, "weights")
 
     def rows(

@@ -67,6 +67,17 @@ class TextFormat:
                     f"got {self.encoding!r}."
                 ) from error
 
+    def check(self, paths: Sequence[str]) -> None:
+        """Raise if one of the options has no effect on any of these files."""
+        endings = {".csv" if path == PIPE else ending_of(path) for path in paths}
+        for name in ("sep", "decimal", "encoding"):
+            kinds = (*SEPARATED, *JSON_LINES) if name == "encoding" else SEPARATED
+            if getattr(self, name) is not None and not endings.intersection(kinds):
+                raise ParameterError(
+                    f"--{name} is about files that end in {', '.join(kinds)}, and {', '.join(paths)} does "
+                    "not: leave it out."
+                )
+
     @property
     def separator(self) -> str:
         """The separator as a character, or None if it was left out."""
@@ -252,19 +263,28 @@ class Loaded:
 
     def kept(self, keep: str | None) -> Any:
         """The columns that are copied to the output; None if the file has no columns."""
-        if self.table is None or keep is None:
+        if keep is None:
             return self.table
+        if self.table is None:
+            raise DataError(f"{self.path}: --keep works on tables, not on NumPy archives.")
         self.check_names(names(keep))
         return self.table.select(names(keep))
 
-    def rows(self, *, columns: Sequence[str] = (), drop: Sequence[str] = ()) -> Any:
-        """The rows to learn from or to score: named columns, or all but the dropped ones."""
+    def rows(
+        self, *, columns: Sequence[str] = (), drop: Sequence[str] = (), aside: Sequence[str] = ()
+    ) -> Any:
+        """The rows to learn from or to score: named columns, or all but the dropped ones.
+
+        ``aside``: Columns of labels and weights, which are not among them either.
+        """
         if self.arrays is not None:
-            return self._array_rows(columns, drop)
+            return self._array_rows(columns, drop, aside)
         self.check_names([*columns, *drop])
-        names = [name for name in (columns or self.names) if name not in drop]
+        names = [name for name in (columns or self.names) if name not in (*drop, *aside)]
         if not names:
             raise DataError(f"{self.path}: no column is left to learn from: drop fewer columns.")
+        if not self.table.num_rows:
+            raise DataError(f"{self.path}: the file has the names of columns, but no rows.")
         pa = require("pyarrow", extra="cli", for_="reading tables")
         self._check_kinds(pa, names)
         return self.table.select(names)
@@ -288,13 +308,13 @@ class Loaded:
                 f"--drop {','.join(endless)}."
             )
 
-    def _array_rows(self, columns: Sequence[str], drop: Sequence[str]) -> Any:
+    def _array_rows(self, columns: Sequence[str], drop: Sequence[str], aside: Sequence[str]) -> Any:
         assert self.arrays is not None
-        if columns:
-            raise DataError(f"{self.path}: --columns works on tables; a NumPy archive holds its rows in 'X'.")
+        for option in (["--columns"] if columns else []) + (["--drop"] if drop else []):
+            raise DataError(f"{self.path}: {option} works on tables; a NumPy archive holds its rows in 'X'.")
         if "X" in self.arrays:
             return self.arrays["X"]
-        tables = {k: v for k, v in self.arrays.items() if k not in drop and v.ndim > 1}
+        tables = {k: v for k, v in self.arrays.items() if k not in aside and v.ndim > 1}
         if len(tables) != 1:
             raise DataError(
                 f"{self.path}: the rows must be an array called 'X', got {', '.join(map(repr, self.arrays))}."

@@ -91,7 +91,8 @@ def check_signature(
     """Raise ``ArtifactError`` unless ``signature`` is a signature of ``content`` for ``public_key``."""
     if public_key is None:
         raise ParameterError(
-            "public_key must be given to check a signature: the public key of the expected signer."
+            "public_key must be given to check a signature: the public key of the expected signer.",
+            command="--public-key must be given to check a signature: the public key of the expected signer.",
         )
     key = _read_key(public_key, private=False)
     text = _read_small(signature, "signature")

@@ -197,6 +197,8 @@ def as_rows(
     ``check`` is scikit-learn's function that checks an array, with ``more`` options of it; ``advice`` is for
     arrays that hold something else than numbers.
     """
+    if X is None:
+        raise DataTypeError(f"{name} must be rows, as an array or a data frame, got None.")
     if sparse.issparse(X) and not taker.accepts_sparse:
         raise DataTypeError(
             f"{name} is sparse, which {type(taker).__name__} does not support: pass {name}.toarray(), "
@@ -217,10 +219,15 @@ def as_rows(
             **more,
         )
     except (TypeError, ValueError, OverflowError) as error:
-        text = one_line(error)
+        text, kind = one_line(error), _kind(taker, X, error)
+        if kind is MissingValuesError:  # scikit-learn would recommend other estimators
+            text = (
+                f"{name} contains NaN, and this model does not accept missing values: fill them, or choose a "
+                "model that accepts them (auto, boosted)."
+            )
         if any(words in text for words in ("could not convert", "argument must be", "Cannot cast")):
             text += f". {advice}"
-        raise _kind(taker, X, error)(text if name in text else f"{name}: {text}") from error
+        raise kind(text if name in text else f"{name}: {text}") from error
     check_size(name, found)
     return without_repeats(found)
 

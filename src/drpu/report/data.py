@@ -186,7 +186,7 @@ def collect(
     X: Rows | None,
     *,
     cost: float | None = None,
-    level: float = 0.95,
+    level: float | None = None,
     by: Any = None,
     audit: Any = None,
     budget: float | None = None,
@@ -195,11 +195,12 @@ def collect(
     """The data of a report on a classifier and on new rows, if there are any; each row is scored once."""
     fitted_of(classifier)
     if X is None:
-        if by is not None or audit is not None or beside is not None:
-            raise ParameterError("by, audit and beside are about new rows: pass them as X.")
+        if any(option is not None for option in (by, audit, beside, level)):
+            raise ParameterError("by, audit, beside and level are about new rows: pass them as X.")
         current = classifier if cost is None else classifier.at_prior(classifier.test_prior_, cost=cost)
         return ReportData(current, within_budget=_with_budget(current, budget, ROWS))
     groups, member = None, None
+    level = 0.95 if level is None else level
     with heard() as caught:
         values, X = (None, X) if by is None else group_values(classifier, X, by)
         scored = score_once(classifier, X)

@@ -29,7 +29,7 @@ class ReportOptions(TypedDict, total=False):
     """Options of a report; see :func:`render_report`."""
 
     cost: float | None
-    level: float
+    level: float | None
     title: str
     by: Any
     by_name: str | None
@@ -67,8 +67,8 @@ def render_report(classifier: Any, X: Rows | None = None, **options: Unpack[Repo
         New unlabeled rows. The classifier is adapted to them first.
     cost : float or Costs, optional
         False-positive cost; that of the classifier when left out.
-    level : float, default=0.95
-        Confidence level of the interval of the new prior.
+    level : float, optional
+        Confidence level of the interval of the new prior, 0.95 when left out.
     title : str, default="drpu report"
         Heading of the page.
     by : str or array-like, optional

@@ -100,7 +100,9 @@ def _read(plan: ColumnPlan, series: nw.Series[Any]) -> FloatArray:
     except DataTypeError:
         raise
     except (TypeError, ValueError) as error:
-        raise DataError(f"column {plan.name!r} had {kind}s in training; here {error}") from error
+        raise DataError(
+            f"column {plan.name!r} had {kind}s in training; here {error} Correct it, or make it missing."
+        ) from error
 
 
 @kept("number-column")

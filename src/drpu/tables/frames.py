@@ -108,7 +108,8 @@ def read_frame(X: Any) -> Frame:
     try:
         frame = nw.from_native(collected(X))
     except NarwhalsError as error:
-        raise DataError(f"X cannot be read as a table: {one_line(error)}") from error
+        advice = ": give each column a name of its own." if "unique" in str(error) else ""
+        raise DataError(f"X cannot be read as a table: {one_line(error)}{advice}") from error
     texts = [isinstance(name, str) for name in frame.columns]
     if any(texts) and not all(texts):
         raise DataError(

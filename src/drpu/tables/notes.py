@@ -69,7 +69,7 @@ _TEXTS = {
         "convert it to dates, or drop it",
         "write them as 2026-06-30, or --drop {column}",
     ),
-    "constant": ("{column!r} has one value in all rows and no effect", *_DROP),
+    "constant": ("{column!r} has at most one value in all rows and no effect", *_DROP),
     "rare": ("no text in {column!r} occurs five times, so all are one level without effect", *_DROP),
     "case-control": (
         "{number:.0%} of the labelled positives are also among the unlabeled rows: the two samples were "

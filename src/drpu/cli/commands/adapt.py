@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, Saving
+from drpu.cli.options import Answers, By, Data, Decision, Level, Reading, Saved, Saving, refuse
 from drpu.cli.show import Result, about, by_group, decision_lines, standing
 from drpu.report.texts import SHIFTS, prior_text
 
@@ -45,9 +45,13 @@ def adapt(
     """
     if by is not None and out is not None:
         raise typer.BadParameter("--out writes one classifier, and --by makes several: give one of them.")
+    if label is None:
+        refuse({"--label-delay": label_delay}, "is about labels that have arrived: give --label, too.")
     from drpu.cli.tables import check_out
 
     check_out(out, [saved.artifact, data, answers.audit])
+    saving.check(out)
+    reading.check(data)
     cost, budget = decision.stated, decision.checked
     classifier = saved.load()
     options = {"cost": cost, "level": level, "shift": shift, "label_delay": label_delay}

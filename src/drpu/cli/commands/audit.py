@@ -70,6 +70,7 @@ def audit(
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
+    reading.check(data)
     classifier = saved.load()
     loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[by])
@@ -86,8 +87,11 @@ def audit(
         facts = {name: getattr(plan, name) for name in names}
         how = f"the interval of the prior is expected to be {share(plan.expected_width)} wide"
     else:
+        widths = {str(name): own.expected_width for name, own in plan.items()}
         facts = {"n": plan.n, "rows": plan.rows, "groups": {str(name): own.n for name, own in plan.items()}}
-        how = f"{len(plan)} groups of {by}"
+        facts |= {"expected_widths": widths, "level": level}
+        how = f"{len(plan)} groups of {by}, whose intervals are expected to be at most "
+        how += f"{share(max(widths.values()))} wide"
     grouped = [] if by is None else ["--by", by]
     then = ["drpu", "adapt", str(saved.artifact), data, *grouped, *reading.words]
     return Result(
@@ -130,6 +134,7 @@ def evaluate(
         raise typer.BadParameter(
             "give the true labels: a column (--label y) or an audit (--audit to-label.csv)."
         )
+    reading.check(data)
     classifier = saved.load()
     loaded = reading.read(data, classifier)
     X = reading.rows(classifier, loaded, used=[label, by])
@@ -184,6 +189,7 @@ def suspects(
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
+    reading.check(data)
     classifier = saved.load()
     loaded = reading.read(data, classifier)
     kept, X = loaded.kept(keep), reading.rows(classifier, loaded, used=[label])
@@ -192,9 +198,10 @@ def suspects(
         found = find(classifier, X, y, level=level, verbose=int(not output.json))
     columns = found.to_columns(n)
     values = {"expected": found.expected, "labelled": len(found.positions), "copies": len(found.copies)}
-    if out == PIPE and output.json:
-        return Result(values | {"suspects": columns})
     rows = None if kept is None else kept.take(columns["row"])
+    if out == PIPE and output.json:
+        values |= {"suspects": columns}
+        return Result(values if rows is None or keep is None else values | {"kept": rows.to_pydict()})
     answers = {f"drpu_{name}": column for name, column in columns.items()}
     write_table(out, beside(rows, answers))
     lines = [str(found)] if out == PIPE else [str(found), f"{len(columns['row']):,} rows written to {out}"]

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text, option
+from drpu.cli.options import Costs, Data, Output, Reading, Saving, Seed, number_or_text, option, refuse
 from drpu.cli.show import Result, about, decision_lines, learnt, size, standing, table_lines
 from drpu.exceptions import DataTypeError, LabelError, MissingValuesError, PositiveLabelWarning, heard
 from drpu.report.texts import prior_text, scenario_text
@@ -68,16 +68,21 @@ def fit(
     """
     if (label is None) == (unlabeled is None):
         raise typer.BadParameter("give a column of labels (--label y) or a second file (--unlabeled u.csv).")
-    alone = {"--period": period, "--label-delay": label_delay, "--negative-label": negative_label}
-    for name in (name for name, given in alone.items() if given and label is None):
-        raise typer.BadParameter(f"{name} needs a column of labels, --label y.")
+    if label is None:
+        given = {"--pos-label": pos_label, "--negative-label": negative_label, "--period": period}
+        refuse(given | {"--label-delay": label_delay}, "needs a column of labels, --label y.")
+    if period is None:
+        refuse({"--label-delay": label_delay}, "counts periods: give their column, --period month.")
+    if unlabeled is not None and Path(unlabeled).resolve() == Path(train).resolve():
+        raise typer.BadParameter(f"--unlabeled must be another file than that of the positives, {train}.")
     if jobs == 0:
         raise typer.BadParameter("--jobs must be a number of processes, or -1 for all cores, got 0.")
     from drpu import DRPUClassifier
     from drpu.cli.tables import PIPE, check_out
 
     check_out(out, [train, unlabeled])
-    saving.check()
+    saving.check(out)
+    reading.check(train, unlabeled)
     cost = costs.stated
     classifier = DRPUClassifier(
         model, prior=number_or_text(prior), cost=0.5 if cost is None else cost,
@@ -174,8 +179,7 @@ def _fitted(fit: Any, *rows: Any, **weights: Any) -> None:
         fit(*rows, **weights)
     except MissingValuesError as error:
         raise MissingValuesError(
-            "this model does not accept missing values: use --model auto or boosted, fill them, or leave the "
-            "columns out with --drop."
+            f"{error} On the command line: use --model auto or boosted, or leave the columns out with --drop."
         ) from error
     except DataTypeError as error:
         raise DataTypeError(f"{error} On the command line: leave such columns out with --drop.") from error

@@ -7,13 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Saved, option
+from drpu.cli.options import Artifact, Saved, option
 from drpu.cli.show import Result, about, decision_lines, learnt, position, size, standing, table_lines
 from drpu.report.texts import prior_text, scenario_text
 
 
 def inspect(
-    saved: Saved,
+    saved: Artifact,
     expected: Annotated[bool, typer.Option("--expected", help="Also show the expected performance.")] = False,
 ) -> Result:
     """Describe a saved classifier, without any data and without reading estimators of scikit-learn.

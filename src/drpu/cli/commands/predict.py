@@ -6,7 +6,19 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import By, Data, Decision, Formulas, Keep, Level, Output, Prior, Reading, Saved
+from drpu.cli.options import (
+    By,
+    Data,
+    Decision,
+    Formulas,
+    Keep,
+    LevelOfNew,
+    Output,
+    Prior,
+    Reading,
+    Saved,
+    refuse,
+)
 from drpu.cli.show import Result, about, by_group, standing
 from drpu.report.texts import prior_text, share
 
@@ -32,7 +44,7 @@ def predict(
         ),
     ] = 0,
     formulas: Formulas = False,
-    level: Level = 0.95,
+    level: LevelOfNew = None,
     decision: Decision,
     reading: Reading,
     output: Output,
@@ -49,10 +61,14 @@ def predict(
     """
     if (adapt or by is not None) and prior is not None:
         raise typer.BadParameter("--adapt and --by estimate the prior and --prior sets it: give one of them.")
+    if not adapt and by is None:
+        refuse({"--level": level is not None}, "is that of an estimated share: give --adapt, or --by month.")
+    level = 0.95 if level is None else level
     from drpu.classifier.groups import outputs_by
     from drpu.cli.tables import PIPE, beside, check_out, write_table
 
     check_out(out, [saved.artifact, data], table=True)
+    reading.check(data)
     cost, table = decision.stated, None
     facts: dict[str, Any] = {}
     classifier = saved.load()
@@ -77,7 +93,7 @@ def predict(
     n, flagged = len(positive), int(positive.sum())
     values = (facts or standing(classifier)) | {"rows": n, "flagged": flagged, "out": out}
     if out == PIPE and output.json:
-        return Result(values | {"answers": answers})
+        return Result(values | {"answers": answers} | ({} if keep is None else {"kept": kept.to_pydict()}))
     write_table(out, beside(kept, answers), formulas=formulas)
     line = f"{flagged:,} of {n:,} rows flagged ({share(flagged / max(n, 1))})"
     if by is None:

@@ -34,6 +34,7 @@ def prior(
     """
     if answers.audit is not None and (by is None or len(data) > 1):
         raise typer.BadParameter("--audit needs one file and the column of its groups (--by month).")
+    reading.check(*data)
     classifier = saved.load()
     found: list[dict[str, Any]] = []
     train = classifier.train_prior_

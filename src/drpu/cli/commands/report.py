@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from drpu.cli.options import Answers, By, Decision, Level, Reading, Saved, names, option
+from drpu.cli.options import Answers, By, Decision, LevelOfNew, Reading, Saved, names, option, refuse
 from drpu.cli.show import Result, about, size, standing
 
 
@@ -22,7 +22,7 @@ def report(
     ] = None,
     suspects: Annotated[str | None, option(help="File that drpu suspects wrote, for the page.")] = None,
     *,
-    level: Level = 0.95,
+    level: LevelOfNew = None,
     decision: Decision,
     answers: Answers,
     reading: Reading,
@@ -41,7 +41,10 @@ def report(
 
     if data is None and not (by is None and answers.audit is None and beside is None):
         raise typer.BadParameter("--by, --audit and --beside need new rows: give a file with them.")
+    if data is None:
+        refuse({"--level": level is not None}, "is that of the share in new rows: give a file with them.")
     check_out(out, [saved.artifact, data, answers.audit, suspects])
+    reading.check(data)
     cost = decision.stated
     classifier, X, groups, audit, columns = saved.load(), None, None, None, None
     if data is not None:
