@@ -30,7 +30,16 @@ from drpu.functions.features import Scaling
 from drpu.networks.augment import Augment, make_augment
 from drpu.networks.device import PRECISIONS, pick_device, weight_dtype
 from drpu.networks.function import NetworkFunction
-from drpu.networks.loop import Outcome, Pool, Settings, Stack, Training, TrainingRows, count_steps
+from drpu.networks.loop import (
+    Outcome,
+    Pool,
+    Settings,
+    Stack,
+    Training,
+    TrainingRows,
+    as_tensor,
+    count_steps,
+)
 from drpu.networks.modules import MakesModule, ResNet9, make_module, make_network
 from drpu.networks.objectives import START, Aim, RatioObjective, on_outputs, score_aim
 from drpu.ratios.splits import hold_out
@@ -264,7 +273,7 @@ def _pools(
 
     def load(sample: Sample, chosen: IntArray) -> Tensor:
         own = sample.rows if len(chosen) == len(sample) else sample.rows[chosen]
-        found = torch.as_tensor(own if scaling is None else scaling.softly_clipped(own))
+        found = as_tensor(own if scaling is None else scaling.softly_clipped(own))
         return found.to(device) if found.dtype == torch.uint8 else found.to(device=device, dtype=dtype)
 
     def pool(sample: Sample, chosen: IntArray, loaded: Tensor | None = None) -> Pool:
@@ -311,7 +320,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         device=learner.device,
         seed=network_seed(learner.random_state),
         epochs=EPOCHS if auto else check_integer("epochs", learner.epochs, low=1),
-        batch_size=min(max(n_unlabeled // BATCHES, SMALL_BATCH), LARGE_BATCH)
+        batch_size=_batch(n_unlabeled // BATCHES, name, shape)
         if is_auto("batch_size", learner.batch_size)
         else check_integer("batch_size", learner.batch_size, low=1),
         learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
@@ -336,9 +345,8 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
             f"effort must be None except for network='resnet9', got {effort!r}: it sets the options of that "
             "network. For other networks set epochs, teachers and hidden."
         )
-    batch = min(max(n_unlabeled // STEPS_AN_EPOCH, SMALL_BATCH), LARGE_BATCH)
-    at_once = max(16, min(batch, BATCH_PIXELS // math.prod(shape[-2:])))
-    wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": at_once}
+    batch = _batch(n_unlabeled // STEPS_AN_EPOCH, "resnet9", shape)
+    wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": batch}
     wanted["learning_rate"] = RATES[wanted["hidden"][0]]
     wanted["average_views"] = effort != "low" and isinstance(learner.augment, str)
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
@@ -346,6 +354,12 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
     changes = {name: value for name, value in wanted.items() if getattr(learner, name) == plain[name]}
     made: NetworkRatio = clone(learner).set_params(effort=None, **changes)
     return made
+
+
+def _batch(wanted: int, network: str, shape: Sequence[int]) -> int:
+    """Rows of a batch, within limits; fewer of large images, because all layers are kept for the gradient."""
+    batch = min(max(wanted, SMALL_BATCH), LARGE_BATCH)
+    return batch if network != "resnet9" else max(16, min(batch, BATCH_PIXELS // math.prod(shape[-2:])))
 
 
 def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int) -> Options:

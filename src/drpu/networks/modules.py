@@ -18,7 +18,7 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.functions.features import Scaling
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import precision, private_random
-from drpu.networks.loop import as_floats, rows_at_once
+from drpu.networks.loop import as_floats, as_tensor, rows_at_once
 
 MakesModule: TypeAlias = nn.Module | Callable[[], nn.Module]
 
@@ -84,7 +84,7 @@ class ResNet9(nn.Module):
     def standardise(self, rows: Any) -> None:
         """Set mean and spread of each channel from rows that the network will receive."""
         every = -(-len(rows) // SAMPLED)  # evenly spaced rows, because they may be sorted by class
-        images = as_floats(torch.as_tensor(rows[::every]), torch.float32).reshape(
+        images = as_floats(as_tensor(rows[::every]), torch.float32).reshape(
             -1, self.channels, *rows.shape[-2:]
         )
         self.mean.copy_(images.mean((0, 2, 3)))
@@ -169,7 +169,7 @@ def outputs(
     with precision(dtype, weight.device):
         for start in range(0, X.shape[0], at_once):
             rows = X[start : start + at_once]
-            batch = torch.as_tensor(rows if scaling is None else scaling.softly_clipped(rows))
+            batch = as_tensor(rows if scaling is None else scaling.softly_clipped(rows))
             batch = as_floats(batch.to(weight.device), weight.dtype)
             scores = [module(view(batch)).reshape(-1).double() for view in views_of(views)]
             parts.append(torch.stack(scores).mean(0).cpu())
