@@ -52,6 +52,13 @@ class Function(Kept, Accepts, ABC):
     Scores are float64: near a posterior of 1, where priors are estimated, ratios in float32 would be tied.
     """
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.__repr__ = Function.__repr__  # type: ignore[method-assign]  # a dataclass would print all arrays
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()!r}, row_shape={self.row_shape})"
+
     @property
     @abstractmethod
     def n_columns(self) -> int:
