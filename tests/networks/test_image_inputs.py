@@ -12,7 +12,8 @@ pytest.importorskip("torch")
 import torch
 from numpy.testing import assert_array_equal
 
-from drpu import DRPUClassifier, NetworkRatio
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier
+from drpu.exceptions import DataError
 from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
 from drpu.networks.loop import CPU_PIXELS, rows_at_once
 
@@ -40,6 +41,76 @@ def as_unit(images):
 
 def as_floats(images):
     return images.astype(np.float32)
+
+
+# -- shapes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "way_out"),
+    [
+        (lambda X: X[:, :, :, :16], r"got \(3, 16, 16\)\.$"),
+        (lambda X: X[:, :, :12], r"got \(3, 12, 18\)\.$"),
+        (lambda X: list(X[:, :, :, :16]), r"got \(3, 16, 16\)\.$"),
+        (lambda X: np.moveaxis(X, 1, -1), r"pass numpy\.moveaxis\(X, -1, 1\)"),
+        (lambda X: X.reshape(len(X), -1), r"pass X\.reshape\(-1, 3, 16, 18\)"),
+        (lambda X: X[0], r"pass X\[None\]"),
+        (lambda X: X.transpose(0, 1, 3, 2), r"got \(3, 18, 16\)\.$"),
+    ],
+)
+def test_images_of_another_shape_are_refused_with_a_way_out(classifier, change, way_out):
+    for use in (classifier.predict, classifier.adapt, classifier.at_prior(0.2).predict_proba):
+        with pytest.raises(DataError, match=rf"X must have rows of shape \(3, 16, 18\).*{way_out}"):
+            use(change(TEST))
+
+
+def test_other_methods_refuse_them_as_well():
+    options = {name: value for name, value in SMALL.items() if name != "alpha"}
+    clf = NNPUClassifier(NetworkRatio(**options), prior=0.4).fit_pu(POSITIVE, UNLABELED)
+    with pytest.raises(DataError, match=r"rows of shape \(3, 16, 18\)"):
+        clf.predict(TEST[:, :, :, :16])
+    with pytest.raises(DataError, match="X_test must have rows of shape"):
+        PUaClassifier(NetworkRatio(**options), prior=0.4).fit_pu(POSITIVE, UNLABELED, X_test=TEST[:, :, :12])
+
+
+@pytest.mark.parametrize("shape", [(256,), (1, 16, 16)])
+def test_a_dimension_of_length_one_can_be_added_by_reshape(shape):
+    rows = [images[:, 0, :, :16].reshape(-1, *shape) for images in (POSITIVE, UNLABELED)]
+    ratio = NetworkRatio(**SMALL).fit_ratio(*rows)
+    with pytest.raises(DataError, match=rf"pass X\.reshape\({', '.join(map(str, (-1, *shape)))}\)"):
+        ratio.log_ratio(TEST[:, 0, :, :16])
+
+
+@pytest.mark.parametrize("name", ["unlabeled", "negative"])
+def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
+    clf = DRPUClassifier(NetworkRatio(**SMALL), holdout=0.3)
+    samples = {"positive": POSITIVE, "unlabeled": UNLABELED, "negative": UNLABELED[:30]}
+    with pytest.raises(DataError, match=rf"{name} must have rows of shape \(3, 16, 18\)"):
+        clf.fit_pu(**samples | {name: samples[name][:, :, :, :16]})
+    with pytest.raises(DataError, match=f"{name} must have pixels of the type of the other images, uint8"):
+        clf.fit_pu(**samples | {name: as_unit(samples[name])})
+    with pytest.raises(DataError, match="unlabeled must have pixels of the type"):
+        NetworkRatio(**SMALL).fit_ratio(POSITIVE, as_unit(UNLABELED))
+
+
+@pytest.mark.parametrize("model", ["auto", "kernel", "boosted"])
+def test_models_of_tables_name_the_network_for_images(model):
+    with pytest.raises(DataError, match=r"got shape \(40, 3, 16, 18\): for images use a network"):
+        DRPUClassifier(model).fit_pu(POSITIVE, UNLABELED)
+
+
+@pytest.mark.parametrize("collection", [list, lambda rows: np.array([*rows, None], dtype=object)[:-1]])
+def test_arrays_of_arrays_are_to_be_stacked(collection):
+    ragged = [*POSITIVE[:-1], POSITIVE[-1, :, :12]]
+    with pytest.raises(DataError, match=r"positive must be one array.*numpy\.stack"):
+        DRPUClassifier(NetworkRatio(**SMALL)).fit_pu(collection(ragged), UNLABELED)
+
+
+def test_columns_of_images_have_no_labelling_rates():
+    with pytest.raises(DataError, match="labelled_by needs columns"):
+        DRPUClassifier(NetworkRatio(**SMALL), scenario="single-sample").fit(
+            UNLABELED, np.arange(120) < 40, labelled_by=0
+        )
 
 
 # -- memory --------------------------------------------------------------------------------------------
