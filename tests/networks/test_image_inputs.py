@@ -11,9 +11,10 @@ pytest.importorskip("torch")
 
 import torch
 from numpy.testing import assert_array_equal
+from torch import nn
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier
-from drpu.exceptions import DataError
+from drpu.exceptions import DataError, ParameterError
 from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
 from drpu.networks.loop import CPU_PIXELS, rows_at_once
 
@@ -111,6 +112,54 @@ def test_columns_of_images_have_no_labelling_rates():
         DRPUClassifier(NetworkRatio(**SMALL), scenario="single-sample").fit(
             UNLABELED, np.arange(120) < 40, labelled_by=0
         )
+
+
+# -- options -------------------------------------------------------------------------------------------
+
+
+def test_channels_that_come_last_are_not_taken_for_other_rows():
+    images = [np.moveaxis(rows, 1, -1) for rows in (POSITIVE, UNLABELED)]
+    for changes in ({}, {"effort": "low"}):
+        with pytest.raises(DataError, match=r"channels come last: pass numpy\.moveaxis\(X, -1, 1\)"):
+            NetworkRatio(**SMALL | changes).fit_ratio(*images)
+    assert NetworkRatio(**SMALL, network="perceptron").fit_ratio(*images).network == "perceptron"
+
+
+def test_pixels_in_columns_are_to_be_reshaped():
+    flat = [rows.reshape(len(rows), -1) for rows in (POSITIVE, UNLABELED)]
+    with pytest.raises(DataError, match=r"pass X\.reshape\(-1, height, width\)"):
+        NetworkRatio(**SMALL, network="resnet9").fit_ratio(*flat)
+    with pytest.raises(ParameterError, match=r"for rows of shape \(864,\).*images of shape"):
+        NetworkRatio(**SMALL, effort="low").fit_ratio(*flat)
+
+
+def test_views_are_averaged_only_if_there_are_any():
+    with pytest.raises(ParameterError, match="average_views must be False with augment='cutout'"):
+        NetworkRatio(**SMALL, augment="cutout", average_views=True).fit_ratio(POSITIVE, UNLABELED)
+    for augment, views in (("cutout", False), ("cutout-flip", True), (None, False)):
+        made = with_effort(NetworkRatio(effort="medium", augment=augment, device="cpu"), (16, 16), 120)
+        assert made.average_views is views
+
+
+@pytest.mark.parametrize("hidden", [8, "8"])
+def test_hidden_is_a_tuple(hidden):
+    with pytest.raises(ParameterError, match=r"hidden must be a tuple of integers, as in \(8,\)"):
+        NetworkRatio(**SMALL | {"hidden": hidden}).fit_ratio(POSITIVE, UNLABELED)
+
+
+def test_a_network_of_the_user_that_does_not_fit_is_named():
+    options = SMALL | {"hidden": None}
+    grey = POSITIVE[:, 0], UNLABELED[:, 0]
+    with pytest.raises(ParameterError, match=r"rows of shape \(16, 18\).*pass X\[:, None\]"):
+        NetworkRatio(
+            lambda: nn.Sequential(nn.Conv2d(1, 1, 16), nn.Flatten(), nn.Linear(3, 1)), **options
+        ).fit_ratio(*grey)
+    with pytest.raises(ParameterError, match="module must accept a batch of rows"):
+        NetworkRatio(lambda: nn.Sequential(nn.Flatten(), nn.Linear(5, 1)), **options).fit_ratio(*grey)
+
+
+def test_a_fitted_model_prints_a_line(classifier):
+    assert repr(classifier.model_) == "Folds('resnet9 2', row_shape=(3, 16, 18))"
 
 
 # -- memory --------------------------------------------------------------------------------------------

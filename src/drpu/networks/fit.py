@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,15 +21,17 @@ from drpu._checks import (
     check_random_state,
     check_real,
     is_auto,
+    one_line,
 )
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
 from drpu.core.bregman import GENERATORS, get_generator
 from drpu.core.risks import PUObjective
-from drpu.exceptions import ParameterError
+from drpu.exceptions import DataError, ParameterError
 from drpu.functions.features import Scaling
 from drpu.networks.augment import Augment, make_augment
-from drpu.networks.device import PRECISIONS, pick_device, weight_dtype
+from drpu.networks.augment import test_views as views_of
+from drpu.networks.device import PRECISIONS, pick_device, private_random, weight_dtype
 from drpu.networks.function import NetworkFunction
 from drpu.networks.loop import (
     Outcome,
@@ -37,10 +40,11 @@ from drpu.networks.loop import (
     Stack,
     Training,
     TrainingRows,
+    as_floats,
     as_tensor,
     count_steps,
 )
-from drpu.networks.modules import MakesModule, ResNet9, make_module, make_network
+from drpu.networks.modules import MOST_CHANNELS, MakesModule, ResNet9, make_module, make_network
 from drpu.networks.objectives import START, Aim, RatioObjective, on_outputs, score_aim
 from drpu.ratios.splits import hold_out
 
@@ -242,6 +246,8 @@ def _train(
     scaling = Scaling.of(unlabeled.rows, unlabeled.weight) if options.network == "perceptron" else None
     seeds = [network.seed for network in networks]
     made = {seed: options.start(seed, unlabeled.rows) for seed in dict.fromkeys(seeds)}
+    if options.module is not None:
+        _try_module(options, made[seeds[0]], unlabeled.rows[:2])
     steps = count_steps(rows.unlabeled.size, options.batch_size)
     epochs = max(options.epochs, -(-options.least_steps // steps))
 
@@ -263,6 +269,20 @@ def _train(
         make_function(options, outcome, i, network.alpha, scaling) if outcome.converged(i) else None
         for i, network in enumerate(networks)
     ]
+
+
+def _try_module(options: Options, module: nn.Module, rows: Rows) -> None:
+    """Raise if a network of the user does not accept rows."""
+    device, dtype = options.place
+    tried = deepcopy(module).to(device=device, dtype=dtype).eval()
+    try:
+        with torch.no_grad(), private_random(0, device):
+            tried(as_floats(as_tensor(rows).to(device), dtype))
+    except RuntimeError as error:
+        raise ParameterError(
+            f"module must accept a batch of rows of shape {options.shape}, got the error: {one_line(error)}."
+            + (" If it needs a dimension of channels, pass X[:, None]." if len(options.shape) == 2 else "")
+        ) from error
 
 
 def _pools(
@@ -342,13 +362,14 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
     effort = check_choice("effort", learner.effort, EFFORTS)
     if _network(learner, shape) != "resnet9":
         raise ParameterError(
-            f"effort must be None except for network='resnet9', got {effort!r}: it sets the options of that "
-            "network. For other networks set epochs, teachers and hidden."
+            f"effort must be None except for network='resnet9', got {effort!r} for rows of shape "
+            f"{tuple(shape)}: it sets the options of that network, for images of shape (height, width) or "
+            "(channels, height, width). For other networks set epochs, teachers and hidden."
         )
     batch = _batch(n_unlabeled // STEPS_AN_EPOCH, "resnet9", shape)
     wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": batch}
     wanted["learning_rate"] = RATES[wanted["hidden"][0]]
-    wanted["average_views"] = effort != "low" and isinstance(learner.augment, str)
+    wanted["average_views"] = effort != "low" and len(views_of(learner.augment)) > 1
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
     plain = type(learner)().get_params(deep=False)
     changes = {name: value for name, value in wanted.items() if getattr(learner, name) == plain[name]}
@@ -383,6 +404,11 @@ def _views(learner: NetworkRatio) -> str | None:
             f"average_views must be False with augment={learner.augment!r}: scores are averaged over the "
             "kinds of changes that augment names."
         )
+    if len(views_of(learner.augment)) == 1:
+        raise ParameterError(
+            f"average_views must be False with augment={learner.augment!r}: scores can be averaged over "
+            "shift, crop, affine and flip."
+        )
     return learner.augment
 
 
@@ -401,9 +427,16 @@ def _network(learner: NetworkRatio, shape: Sequence[int]) -> str:
         if name != "auto":
             raise ParameterError(f"network must be 'auto' with a module of your own, got {name!r}.")
         return "module"
-    if name == "auto":
-        return "resnet9" if len(shape) in (2, 3) and min(shape[-2:]) >= IMAGE_SIDE else "perceptron"
-    return name
+    if name != "auto":
+        return name
+    if len(shape) in (2, 3) and min(shape[-2:]) >= IMAGE_SIDE:
+        return "resnet9"
+    if len(shape) == 3 and min(shape[:2]) >= IMAGE_SIDE and shape[2] <= MOST_CHANNELS:
+        raise DataError(
+            f"rows of shape {tuple(shape)} look like images whose channels come last: pass "
+            "numpy.moveaxis(X, -1, 1), or network='perceptron', which does not use the order of the axes."
+        )
+    return "perceptron"
 
 
 def _widths(learner: NetworkRatio, network: str) -> tuple[int, ...]:
@@ -412,6 +445,8 @@ def _widths(learner: NetworkRatio, network: str) -> tuple[int, ...]:
         return ()
     default = HIDDEN if network != "resnet9" else AUTO_CHANNELS if learner.network == "auto" else CHANNELS
     widths = default if learner.hidden is None else learner.hidden
+    if isinstance(widths, str) or not hasattr(widths, "__len__"):
+        raise ParameterError(f"hidden must be a tuple of integers, as in (8,), got {widths!r}.")
     if network == "resnet9" and len(widths) != 1:
         raise ParameterError(
             "hidden must hold one number for network='resnet9', the channels of its first layer, "

@@ -38,6 +38,7 @@ WIDTH = 64  # channels of the first layer; 6.6 million weights
 SAMPLED = 8192  # rows that the mean and spread of pixels are computed from
 LEAST_SIDE = 8  # smallest side, of which one pixel is left after three poolings
 MOST_CHANNELS = 16  # a larger first axis is probably a side of an image with channels last
+_FLAT = " If the pixels were put into columns, pass X.reshape(-1, height, width)."
 _LAST = " If the channels come last, pass numpy.moveaxis(X, -1, 1)."
 
 
@@ -49,6 +50,7 @@ def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
             f"network='resnet9' needs images of shape (height, width) or (channels, height, width), with "
             f"sides of at least {LEAST_SIDE} pixels, got rows of shape {tuple(shape)}."
             + (_LAST if len(found) == 3 and found[2] <= MOST_CHANNELS else "")
+            + (_FLAT if len(shape) == 1 else "")
         )
     return found[0], found[1], found[2]
 
