@@ -10,11 +10,11 @@ import pytest
 pytest.importorskip("torch")
 
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from torch import nn
 
-from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier
-from drpu.exceptions import DataError, ParameterError
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, load, save
+from drpu.exceptions import DataError, ParameterError, PixelScaleWarning
 from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
 from drpu.networks.loop import CPU_PIXELS, rows_at_once
 
@@ -112,6 +112,41 @@ def test_columns_of_images_have_no_labelling_rates():
         DRPUClassifier(NetworkRatio(**SMALL), scenario="single-sample").fit(
             UNLABELED, np.arange(120) < 40, labelled_by=0
         )
+
+
+# -- scales of pixels ----------------------------------------------------------------------------------
+
+
+def test_eight_bits_and_unit_floats_are_one_scale(classifier):
+    assert_allclose(classifier.ratio(as_unit(TEST)), classifier.ratio(TEST), rtol=1e-5)
+    other = fitted(as_unit)
+    assert_allclose(other.ratio(as_unit(TEST)), other.ratio(TEST), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scale", "new"), [(lambda images: images, as_floats), (as_unit, as_floats), (as_floats, as_unit)]
+)
+def test_pixels_on_another_scale_cause_a_warning(scale, new, tmp_path):
+    clf = fitted(scale)
+    save(clf, tmp_path / "images.drpu")
+    for one in (clf, load(tmp_path / "images.drpu"), clf.at_prior(0.2)):
+        with pytest.warns(PixelScaleWarning, match="X has values of up to"):
+            one.predict(new(TEST))
+        one.predict(scale(TEST))
+        one.predict(0 * scale(TEST))  # black images are on every scale
+
+
+@pytest.mark.parametrize("scale", [as_floats, lambda images: images / 127.5 - 1])
+def test_eight_bits_are_refused_by_a_network_of_other_floats(scale):
+    with pytest.raises(DataError, match="X must be floats on the scale of the training images"):
+        fitted(scale).predict(TEST)
+
+
+def test_a_perceptron_sees_the_scale_of_images_too():
+    clf = fitted(network="perceptron")
+    with pytest.warns(PixelScaleWarning):
+        clf.predict(as_unit(TEST))
+    assert_array_equal(clf.predict(as_floats(TEST)), clf.predict(TEST))
 
 
 # -- options -------------------------------------------------------------------------------------------

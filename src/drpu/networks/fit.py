@@ -32,7 +32,7 @@ from drpu.functions.features import Scaling
 from drpu.networks.augment import Augment, make_augment
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import PRECISIONS, pick_device, private_random, weight_dtype
-from drpu.networks.function import NetworkFunction
+from drpu.networks.function import NetworkFunction, pixel_range
 from drpu.networks.loop import (
     Outcome,
     Pool,
@@ -167,7 +167,12 @@ def ratio_aim(options: Options, networks: Sequence[Network]) -> Aim:
 
 
 def make_function(
-    options: Options, outcome: Outcome, network: int, alpha: float, scaling: Scaling | None = None
+    options: Options,
+    outcome: Outcome,
+    network: int,
+    alpha: float,
+    scaling: Scaling | None = None,
+    pixels: tuple[float, float] | None = None,
 ) -> NetworkFunction:
     """One network of a run as a function."""
     state = outcome.module(network).state_dict()
@@ -186,6 +191,7 @@ def make_function(
         alpha=None if options.head == "score" else alpha,
         best_epoch=int(outcome.best_epoch[network]),
         history=outcome.history(network),
+        pixels=pixels,
         device=options.device,
         module=options.module,
     )
@@ -265,8 +271,9 @@ def _train(
     if on_epoch is not None:
         training.on_epoch = partial(on_epoch, training)
     outcome = training.run()
+    pixels = pixel_range(unlabeled.rows, options.network) if len(options.shape) > 1 else None
     return [
-        make_function(options, outcome, i, network.alpha, scaling) if outcome.converged(i) else None
+        make_function(options, outcome, i, network.alpha, scaling, pixels) if outcome.converged(i) else None
         for i, network in enumerate(networks)
     ]
 

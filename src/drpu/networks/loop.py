@@ -21,8 +21,8 @@ from drpu.core.bregman import Risk
 from drpu.exceptions import ParameterError
 from drpu.networks.augment import Augment
 from drpu.networks.device import Recorded, precision, private_random
+from drpu.networks.function import BRIGHTEST
 
-BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
 HALVE_EVERY = 20  # epochs between two halvings under decay="step", as in the paper
 ALIGNED = 64  # on a GPU, parameters start at multiples of 256 bytes, which kernels require
 SCORING_ROWS = 16_384  # rows times networks in one scoring call
