@@ -96,7 +96,7 @@ def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
 
 @pytest.mark.parametrize("model", ["auto", "kernel", "boosted"])
 def test_models_of_tables_name_the_network_for_images(model):
-    with pytest.raises(DataError, match=r"got shape \(40, 3, 16, 18\): for images use a network"):
+    with pytest.raises(DataError, match=r"got shape \(40, 3, 16, 18\): for images use model=NetworkRatio"):
         DRPUClassifier(model).fit_pu(POSITIVE, UNLABELED)
 
 
@@ -195,6 +195,24 @@ def test_a_network_of_the_user_that_does_not_fit_is_named():
 
 def test_a_fitted_model_prints_a_line(classifier):
     assert repr(classifier.model_) == "Folds('resnet9 2', row_shape=(3, 16, 18))"
+
+
+def test_facts_about_images_name_their_shape_and_no_columns(classifier, tmp_path):
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from drpu.cli.app import app
+
+    save(classifier, tmp_path / "images.drpu")
+    shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "images.drpu")]).output
+    assert "rows of shape (3, 16, 18)" in shown
+
+
+def test_a_report_about_images_names_their_shape(classifier):
+    pytest.importorskip("matplotlib")
+    from drpu.report import render_report
+
+    assert "rows of shape (3, 16, 18)" in render_report(classifier)
 
 
 # -- memory --------------------------------------------------------------------------------------------

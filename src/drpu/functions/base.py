@@ -244,9 +244,10 @@ def as_rows(
     X = as_numpy(X)
     refuse_mask(name, X)
     if isinstance(X, np.ndarray) and X.ndim > 2 and not taker.accepts_nd:
+        text = f"{name} must have two dimensions, rows and columns, got shape {X.shape}: "
         raise DataError(
-            f"{name} must have two dimensions, rows and columns, got shape {X.shape}: for images use a "
-            f"network, as in model=NetworkRatio(), or pass {name}.reshape(len({name}), -1)."
+            f"{text}for images use model=NetworkRatio(), or pass {name}.reshape(len({name}), -1).",
+            command=f"{text}for images use --model network.",
         )
     # a model that accepts images converts those of 8 bits batch by batch
     images = taker.accepts_nd and isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size
