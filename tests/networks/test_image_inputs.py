@@ -15,6 +15,7 @@ from torch import nn
 
 from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, load, save
 from drpu.exceptions import DataError, ParameterError, PixelScaleWarning
+from drpu.functions.base import read_rows
 from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
 from drpu.networks.loop import CPU_PIXELS, rows_at_once
 
@@ -107,6 +108,20 @@ def test_arrays_of_arrays_are_to_be_stacked(collection):
         DRPUClassifier(NetworkRatio(**SMALL)).fit_pu(collection(ragged), UNLABELED)
 
 
+def test_a_list_of_images_is_an_array_of_them(classifier):
+    assert_array_equal(classifier.ratio(list(TEST)), classifier.ratio(TEST))
+    ratio = NetworkRatio(**SMALL).fit_ratio(list(POSITIVE), tuple(UNLABELED))
+    assert ratio.pixels == (0, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int16, np.float16, np.bool_])
+def test_images_of_two_bytes_become_float32(dtype):
+    images = TEST.astype(dtype)
+    rows = read_rows(NetworkRatio(), "X", images)
+    assert rows.dtype == np.float32
+    assert_array_equal(rows, images)
+
+
 def test_columns_of_images_have_no_labelling_rates():
     with pytest.raises(DataError, match="labelled_by needs columns"):
         DRPUClassifier(NetworkRatio(**SMALL), scenario="single-sample").fit(
@@ -176,10 +191,18 @@ def test_views_are_averaged_only_if_there_are_any():
         assert made.average_views is views
 
 
-@pytest.mark.parametrize("hidden", [8, "8"])
-def test_hidden_is_a_tuple(hidden):
-    with pytest.raises(ParameterError, match=r"hidden must be a tuple of integers, as in \(8,\)"):
-        NetworkRatio(**SMALL | {"hidden": hidden}).fit_ratio(POSITIVE, UNLABELED)
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden": 8}, r"hidden must be a tuple of integers, as in \(8,\)"),
+        ({"hidden": "8"}, "hidden must be a tuple"),
+        ({"betas": 0.9}, "betas must be a pair"),
+        ({"betas": (0.9,)}, "betas must be a pair"),
+    ],
+)
+def test_tuples_are_asked_for(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        NetworkRatio(**SMALL | changes).fit_ratio(POSITIVE, UNLABELED)
 
 
 def test_a_network_of_the_user_that_does_not_fit_is_named():

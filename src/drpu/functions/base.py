@@ -241,7 +241,7 @@ def as_rows(
             f"{name} is sparse, which {type(taker).__name__} does not support: pass {name}.toarray(), "
             "or choose a model that supports it (kernel, linear, boosted)."
         )
-    X = as_numpy(X)
+    X = _stacked(X) if taker.accepts_nd else as_numpy(X)
     refuse_mask(name, X)
     if isinstance(X, np.ndarray) and X.ndim > 2 and not taker.accepts_nd:
         text = f"{name} must have two dimensions, rows and columns, got shape {X.shape}: "
@@ -249,13 +249,14 @@ def as_rows(
             f"{text}for images use model=NetworkRatio(), or pass {name}.reshape(len({name}), -1).",
             command=f"{text}for images use --model network.",
         )
-    # a model that accepts images converts those of 8 bits batch by batch
-    images = taker.accepts_nd and isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size
+    nd = isinstance(X, np.ndarray) and X.ndim > 2
+    images = nd and X.dtype == np.uint8 and X.size  # which a network converts batch by batch
+    short = nd and X.dtype.itemsize <= 2  # float32 has all of their values, and needs less memory
     try:
         found = check(
             X,
             accept_sparse="csr" if taker.accepts_sparse else False,
-            dtype=None if images else (np.float64, np.float32),
+            dtype=None if images else (np.float32, np.float64) if short else (np.float64, np.float32),
             order="C" if images else None,
             ensure_all_finite="allow-nan" if taker.accepts_nan else True,
             allow_nd=taker.accepts_nd,
@@ -264,17 +265,25 @@ def as_rows(
     except (TypeError, ValueError, OverflowError) as error:
         text = one_line(error)
         if "setting an array element with a sequence" in text:
-            text = (
-                f"{name} must be one array of numbers, got rows that are arrays or lists of different shapes"
-            )
             raise DataError(
-                f"{text}, or objects: make them one shape and pass numpy.stack({name})."
+                f"{name} must be one array of numbers, got several arrays or lists: make them one shape and "
+                f"pass numpy.stack({name})."
             ) from error
         if any(words in text for words in ("could not convert", "argument must be", "Cannot cast")):
             text += f". {advice}"
         raise _kind(taker, X, error)(text if name in text else f"{name}: {text}") from error
     check_size(name, found)
     return without_repeats(found)
+
+
+def _stacked(X: Any) -> Any:
+    """``X`` as NumPy has it; a list of images is one array, whose type is that of the images."""
+    if isinstance(X, (list, tuple)) and X and hasattr(X[0], "__array_interface__"):
+        try:
+            return np.stack(X)
+        except ValueError:  # of different shapes, which the checks refuse
+            return X
+    return as_numpy(X)
 
 
 def _kind(taker: Accepts, X: Any, error: Exception) -> type[DataError | DataTypeError]:

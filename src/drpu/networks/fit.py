@@ -328,9 +328,9 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
     if learner.module is not None and learner.hidden is not None:
         raise ParameterError("hidden must be None with a module: it shapes the default network.")
     auto = is_auto("epochs", learner.epochs)
-    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
-    if len(betas) != 2:
+    if np.shape(learner.betas) != (2,):
         raise ParameterError(f"betas must be a pair of numbers, got {learner.betas!r}.")
+    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
     name = _network(learner, shape)
     return Options(
         shape=tuple(shape),
