@@ -97,7 +97,7 @@ def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
 
 @pytest.mark.parametrize("model", ["auto", "kernel", "boosted"])
 def test_models_of_tables_name_the_network_for_images(model):
-    with pytest.raises(DataError, match=r"got shape \(40, 3, 16, 18\): for images use model=NetworkRatio"):
+    with pytest.raises(DataError, match=r"got shape \(40, 3, 16, 18\): for images use DRPUClassifier"):
         DRPUClassifier(model).fit_pu(POSITIVE, UNLABELED)
 
 

@@ -246,7 +246,7 @@ def as_rows(
     if isinstance(X, np.ndarray) and X.ndim > 2 and not taker.accepts_nd:
         text = f"{name} must have two dimensions, rows and columns, got shape {X.shape}: "
         raise DataError(
-            f"{text}for images use model=NetworkRatio(), or pass {name}.reshape(len({name}), -1).",
+            f"{text}for images use DRPUClassifier(NetworkRatio()), or pass {name}.reshape(len({name}), -1).",
             command=f"{text}for images use --model network.",
         )
     nd = isinstance(X, np.ndarray) and X.ndim > 2

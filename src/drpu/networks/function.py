@@ -70,7 +70,7 @@ class NetworkFunction(Function):
     """
 
     statistics: ClassVar[tuple[str, ...]] = (
-        "means and standard deviations of the columns, weights of networks",
+        "means and standard deviations of the columns, smallest and largest pixel, weights of networks",
     )
     accepts_sparse = False
     accepts_nd = True
@@ -123,7 +123,8 @@ class NetworkFunction(Function):
         if self.pixels is None:
             return
         low, high = self.pixels
-        if X.dtype == np.uint8 and self.network != "perceptron" and not 0 <= low <= high <= 1:
+        unit = -0.1 <= low <= high <= 1.1  # also of images that were resized, which can overshoot
+        if X.dtype == np.uint8 and self.network != "perceptron" and not unit:
             raise DataError(
                 f"{name} must be floats on the scale of the training images, from {low:g} to {high:g}, got "
                 "uint8, which a network divides by 255: convert them as in training."
