@@ -33,8 +33,9 @@ __all__ = [
     "FewRowsWarning", "IdColumnWarning", "ImputationWarning", "IndexWarning", "KeptValuesWarning",
     "LabelError", "LabelledSampleWarning", "LateLabelsWarning", "MissingAnswersWarning", "MissingExtraError",
     "MissingValuesError", "MixedPeriodsWarning", "MorePositivesWarning", "OutputError", "ParameterError",
-    "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError", "SeenPositivesWarning",
-    "SeparationWarning", "ShiftWarning", "TrainingTableWarning", "UnseenLevelsWarning",
+    "PixelScaleWarning", "PositiveLabelWarning", "PriorBoundaryWarning", "PriorError",
+    "SeenPositivesWarning", "SeparationWarning", "ShiftWarning", "TrainingTableWarning",
+    "UnseenLevelsWarning",
 ]  # fmt: skip
 
 
@@ -262,6 +263,10 @@ class ExtraColumnsWarning(DRPUWarning, code="extra-columns", assumption=False):
 
 class UnseenLevelsWarning(DRPUWarning, code="unseen-levels"):
     """Many rows have levels of a category that training did not keep."""
+
+
+class PixelScaleWarning(DRPUWarning, code="pixel-scale"):
+    """The pixels of new images are on another scale than those of the training images."""
 
 
 class KeptValuesWarning(DRPUWarning, code="kept-values", assumption=False):

@@ -246,9 +246,8 @@ class DRPUClassifier(RatioClassifier):
         plan = plan_periods(periods, labelled, label_delay)
         fraction = pair.labelled_fraction if self.scenario == "single-sample" else 0.0
         prior = prior_from_answers(answers, len(pair.positive), len(pair.unlabeled), fraction)
-        known = known_rows(
-            pair, labelled, answers, negative, lambda rows: check_rows(self, rows, model=model, name="audits")
-        )
+        check = partial(check_rows, self, model=model, name="audits", like=pair.unlabeled.rows)
+        known = known_rows(pair, labelled, answers, negative, check)
         if known is not None and negative is not None and self.scenario == "case-control":
             pair, known = beside(pair, known, negative[~labelled])
         past, reads = None, plan is not None and backtest
@@ -321,7 +320,7 @@ class DRPUClassifier(RatioClassifier):
         pair, classes = pair_pu(self, positive, unlabeled, positive_weight, unlabeled_weight, model=model)
         known = None
         if negative is not None:
-            more = Sample(check_rows(self, negative, model=model, name="negative"))
+            more = Sample(check_rows(self, negative, model=model, name="negative", like=pair.positive.rows))
             place = np.full(len(more), -1)
             if self.scenario == "single-sample":
                 place = len(pair.unlabeled) + np.arange(len(more))

@@ -28,7 +28,7 @@ from drpu.exceptions import (
     PositiveLabelWarning,
     warn,
 )
-from drpu.functions.base import Accepts, as_rows
+from drpu.functions.base import Accepts, Function, as_rows, check_pixels, check_shape
 from drpu.ratios.base import RatioLearner
 from drpu.ratios.clusters import refuse_frame
 from drpu.tables.encoder import TableEncoder
@@ -313,7 +313,7 @@ def pair_pu(
         positive, unlabeled = read_tables(estimator, [positive, unlabeled], model=model, reset=True)
     else:
         positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
-        unlabeled = check_rows(estimator, unlabeled, model=model, reset=False, name="unlabeled")
+        unlabeled = check_rows(estimator, unlabeled, model=model, name="unlabeled", like=positive)
     warn_of_more_positives(n_rows(positive), n_rows(unlabeled))
     n = n_rows(positive)
     rows = stack_rows(positive, unlabeled)  # the same array type for both
@@ -350,10 +350,19 @@ def read_groups(name: str, groups: Any, n: int) -> IntArray:
     return np.asarray(codes, dtype=np.int64)
 
 
-def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, name: str = "X") -> Rows:
+def check_rows(
+    estimator: Any,
+    X: Any,
+    *,
+    model: Accepts,
+    reset: bool = False,
+    name: str = "X",
+    like: Rows | None = None,
+) -> Rows:
     """Rows in the form that the model accepts, with the columns of training.
 
-    They are a float array or CSR matrix, or a data frame if the model accepts one.
+    They are a float array or CSR matrix, images of eight bits, or a data frame if the model accepts one.
+    ``like`` are training rows, which a learner does not know; a fitted model knows their shape and scale.
     """
     if not reset and _is_plain(estimator, X, model):
         plain: Rows = X
@@ -366,9 +375,26 @@ def check_rows(estimator: Any, X: Any, *, model: Accepts, reset: bool = False, n
         estimator.table_ = None
     if table is not None:
         table.check_array()
+    compared = table is None and not reset
+    shape = getattr(model, "row_shape", None) if like is None else like.shape[1:]
+    if compared:
+        _check_image_shape(name, X, shape)  # scikit-learn compares the second dimension only
     advice = f"An array must hold numbers: pass {name} as a data frame (pandas, polars or Arrow)."
     rows = as_rows(model, name, X, check=partial(validate_data, estimator), reset=reset, advice=advice)
+    if compared:
+        _check_image_shape(name, rows, shape)
+        if like is not None:
+            check_pixels(name, rows, like)
+        elif isinstance(model, Function):
+            model.check_scale(name, rows)
     return rows if table is None else table.transform_array(rows)
+
+
+def _check_image_shape(name: str, X: Any, shape: tuple[int, ...] | None) -> None:
+    """Raise if rows or those of training are images, and their shapes differ."""
+    found = getattr(X, "shape", ())
+    if shape is not None and len(found) > 1 and max(len(shape), len(found) - 1) > 1:
+        check_shape(name, X, shape)
 
 
 # The largest value by type; infinite numbers are larger.
@@ -536,6 +562,8 @@ def cells_of(X: Any, columns: Any) -> tuple[list[Any], IntArray]:
         values = [table[name].to_list() for name in names]
     else:
         array = X if is_sparse(X) else np.asarray(as_numpy(X))
+        if array.ndim != 2:
+            raise DataError(f"labelled_by needs columns, got X of shape {array.shape}: use propensity.")
         whole = [isinstance(name, (int, np.integer)) and not isinstance(name, bool) for name in names]
         if not all(whole) or not all(0 <= name < array.shape[1] for name in names):
             raise ParameterError(f"labelled_by must hold positions of columns for an array, got {columns!r}.")

@@ -81,6 +81,7 @@ def learnt(classifier: Any) -> dict[str, Any]:
         "kind": type(classifier).__name__,
         "model": fitted.model.describe(),
         "n_columns": classifier.n_features_in_,
+        "row_shape": list(fitted.model.row_shape) if len(fitted.model.row_shape) > 1 else None,
         "columns": None if columns is None else columns.tolist(),
         "classes": classifier.classes_,
         "positives": fitted.sizes[0],

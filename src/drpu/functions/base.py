@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol, Self, runtime_checkable
@@ -52,6 +53,13 @@ class Function(Kept, Accepts, ABC):
     Scores are float64: near a posterior of 1, where priors are estimated, ratios in float32 would be tied.
     """
 
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        cls.__repr__ = Function.__repr__  # type: ignore[method-assign]  # a dataclass would print all arrays
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.describe()!r}, row_shape={self.row_shape})"
+
     @property
     @abstractmethod
     def n_columns(self) -> int:
@@ -83,12 +91,8 @@ class Function(Kept, Accepts, ABC):
     def log_ratio(self, X: Rows) -> FloatArray:
         """Log of the density ratio, one float64 per row."""
         X = read_rows(self, "X", X)
-        if X.shape[1:] != self.row_shape:
-            expected = (
-                f"{self.n_columns} columns" if len(self.row_shape) == 1 else f"rows of shape {self.row_shape}"
-            )
-            found = X.shape[1] if len(X.shape) == 2 else X.shape[1:]
-            raise DataError(f"X must have {expected}, as in training, got {found}.")
+        check_shape("X", X, self.row_shape)
+        self.check_scale("X", X)
         return self.score(X)
 
     def ratio(self, X: Rows) -> FloatArray:
@@ -98,6 +102,10 @@ class Function(Kept, Accepts, ABC):
     def score(self, X: Rows) -> FloatArray:
         """Scores of rows that the caller has checked, float64, at most ``LOG_LIMIT`` in size."""
         return within_limits(np.asarray(self._score(X), dtype=np.float64))
+
+    def check_scale(self, name: str, X: Rows) -> None:
+        """Raise or warn if checked rows are on another scale than the training rows; only images are."""
+        return
 
     @abstractmethod
     def _score(self, X: Rows) -> FloatArray:
@@ -148,6 +156,10 @@ class LikeFirst(Function):
     accepts_categories = _of_first("accepts_categories")
     accepts_frames = _of_first("accepts_frames")
 
+    def check_scale(self, name: str, X: Rows) -> None:
+        """Raise or warn if checked rows are on another scale than the training rows."""
+        self.all_functions[0].check_scale(name, X)
+
     @property
     def keeps(self) -> dict[str, str]:
         """Parts of the functions that contain values of training rows."""
@@ -174,6 +186,33 @@ def exported(function: Function, graph: Any, X: str) -> str:
 def within_limits(scores: FloatArray) -> FloatArray:
     """Scores between the two limits; the same as ``np.clip``, which takes longer for a single row."""
     return np.asarray(np.minimum(np.maximum(scores, -LOG_LIMIT), LOG_LIMIT))
+
+
+def check_shape(name: str, X: Rows, shape: tuple[int, ...]) -> None:
+    """Raise unless the rows of ``X`` have this shape, that of the rows in training."""
+    found = tuple(X.shape[1:])
+    if found == shape:
+        return
+    if len(shape) == len(found) == 1:
+        raise DataError(f"{name} must have {shape[0]} columns, as in training, got {found[0]}.")
+    text = f"{name} must have rows of shape {shape}, as in training, got {found}"
+    if tuple(X.shape) == shape:
+        raise DataError(f"{text}: for a single row pass {name}[None].")
+    if len(shape) == 3 and found == (*shape[1:], shape[0]):
+        raise DataError(f"{text}: pass numpy.moveaxis({name}, -1, 1).")
+    flat = 1 in (len(found), len(shape)) and math.prod(found) == math.prod(shape)
+    if flat or [side for side in found if side > 1] == [side for side in shape if side > 1]:
+        raise DataError(f"{text}: pass {name}.reshape({', '.join(map(str, (-1, *shape)))}).")
+    raise DataError(f"{text}.")
+
+
+def check_pixels(name: str, X: Rows, others: Rows) -> None:
+    """Raise if only one of two arrays of images has eight bits, which networks read on another scale."""
+    if len(X.shape) > 2 and (X.dtype == np.uint8) is not (others.dtype == np.uint8):
+        raise DataError(
+            f"{name} must have pixels of the type of the other images, {others.dtype}, got {X.dtype}: those "
+            "of uint8 are divided by 255, and others are not. Convert one of them."
+        )
 
 
 def read_rows(taker: Accepts, name: str, X: Any) -> Rows:
@@ -204,15 +243,22 @@ def as_rows(
             f"{name} is sparse, which {type(taker).__name__} does not support: pass {name}.toarray(), "
             "or choose a model that supports it (kernel, linear, boosted)."
         )
-    X = as_numpy(X)
+    X = _stacked(X) if taker.accepts_nd else as_numpy(X)
     refuse_mask(name, X)
-    # a model that accepts images converts those of 8 bits batch by batch
-    images = taker.accepts_nd and isinstance(X, np.ndarray) and X.dtype == np.uint8 and X.ndim > 2 and X.size
+    if isinstance(X, np.ndarray) and X.ndim > 2 and not taker.accepts_nd:
+        text = f"{name} must have two dimensions, rows and columns, got shape {X.shape}: "
+        raise DataError(
+            f"{text}for images use DRPUClassifier(NetworkRatio()), or pass {name}.reshape(len({name}), -1).",
+            command=f"{text}for images use --model network.",
+        )
+    nd = isinstance(X, np.ndarray) and X.ndim > 2
+    images = nd and X.dtype == np.uint8 and X.size  # which a network converts batch by batch
+    short = nd and X.dtype.itemsize <= 2  # float32 has all of their values, and needs less memory
     try:
         found = check(
             X,
             accept_sparse="csr" if taker.accepts_sparse else False,
-            dtype=None if images else (np.float64, np.float32),
+            dtype=None if images else (np.float32, np.float64) if short else (np.float64, np.float32),
             order="C" if images else None,
             ensure_all_finite="allow-nan" if taker.accepts_nan else True,
             allow_nd=taker.accepts_nd,
@@ -220,6 +266,11 @@ def as_rows(
         )
     except (TypeError, ValueError, OverflowError) as error:
         text, kind = one_line(error), _kind(taker, X, error)
+        if "setting an array element with a sequence" in text:
+            raise DataError(
+                f"{name} must be one array of numbers, got several arrays or lists: make them one shape and "
+                f"pass numpy.stack({name})."
+            ) from error
         if kind is MissingValuesError:  # scikit-learn would recommend other estimators
             text = (
                 f"{name} contains NaN, and this model does not accept missing values: fill them, or choose a "
@@ -230,6 +281,16 @@ def as_rows(
         raise kind(text if name in text else f"{name}: {text}") from error
     check_size(name, found)
     return without_repeats(found)
+
+
+def _stacked(X: Any) -> Any:
+    """``X`` as NumPy has it; a list of images is one array, whose type is that of the images."""
+    if isinstance(X, (list, tuple)) and X and hasattr(X[0], "__array_interface__"):
+        try:
+            return np.stack(X)
+        except ValueError:  # of different shapes, which the checks refuse
+            return X
+    return as_numpy(X)
 
 
 def _kind(taker: Accepts, X: Any, error: Exception) -> type[DataError | DataTypeError]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -20,18 +21,30 @@ from drpu._checks import (
     check_random_state,
     check_real,
     is_auto,
+    one_line,
 )
 from drpu._samples import Sample, SamplePair
 from drpu._typing import IntArray, Rows
 from drpu.core.bregman import GENERATORS, get_generator
 from drpu.core.risks import PUObjective
-from drpu.exceptions import ParameterError
+from drpu.exceptions import DataError, ParameterError
 from drpu.functions.features import Scaling
 from drpu.networks.augment import Augment, make_augment
-from drpu.networks.device import PRECISIONS, pick_device, weight_dtype
-from drpu.networks.function import NetworkFunction
-from drpu.networks.loop import Outcome, Pool, Settings, Stack, Training, TrainingRows, count_steps
-from drpu.networks.modules import MakesModule, ResNet9, make_module, make_network
+from drpu.networks.augment import test_views as views_of
+from drpu.networks.device import PRECISIONS, pick_device, private_random, weight_dtype
+from drpu.networks.function import NetworkFunction, pixel_range
+from drpu.networks.loop import (
+    Outcome,
+    Pool,
+    Settings,
+    Stack,
+    Training,
+    TrainingRows,
+    as_floats,
+    as_tensor,
+    count_steps,
+)
+from drpu.networks.modules import MOST_CHANNELS, MakesModule, ResNet9, make_module, make_network
 from drpu.networks.objectives import START, Aim, RatioObjective, on_outputs, score_aim
 from drpu.ratios.splits import hold_out
 
@@ -154,7 +167,12 @@ def ratio_aim(options: Options, networks: Sequence[Network]) -> Aim:
 
 
 def make_function(
-    options: Options, outcome: Outcome, network: int, alpha: float, scaling: Scaling | None = None
+    options: Options,
+    outcome: Outcome,
+    network: int,
+    alpha: float,
+    scaling: Scaling | None = None,
+    pixels: tuple[float, float] | None = None,
 ) -> NetworkFunction:
     """One network of a run as a function."""
     state = outcome.module(network).state_dict()
@@ -173,6 +191,7 @@ def make_function(
         alpha=None if options.head == "score" else alpha,
         best_epoch=int(outcome.best_epoch[network]),
         history=outcome.history(network),
+        pixels=pixels,
         device=options.device,
         module=options.module,
     )
@@ -233,6 +252,8 @@ def _train(
     scaling = Scaling.of(unlabeled.rows, unlabeled.weight) if options.network == "perceptron" else None
     seeds = [network.seed for network in networks]
     made = {seed: options.start(seed, unlabeled.rows) for seed in dict.fromkeys(seeds)}
+    if options.module is not None:
+        _try_module(options, made[seeds[0]], unlabeled.rows[:2])
     steps = count_steps(rows.unlabeled.size, options.batch_size)
     epochs = max(options.epochs, -(-options.least_steps // steps))
 
@@ -250,10 +271,25 @@ def _train(
     if on_epoch is not None:
         training.on_epoch = partial(on_epoch, training)
     outcome = training.run()
+    pixels = pixel_range(unlabeled.rows, options.network) if len(options.shape) > 1 else None
     return [
-        make_function(options, outcome, i, network.alpha, scaling) if outcome.converged(i) else None
+        make_function(options, outcome, i, network.alpha, scaling, pixels) if outcome.converged(i) else None
         for i, network in enumerate(networks)
     ]
+
+
+def _try_module(options: Options, module: nn.Module, rows: Rows) -> None:
+    """Raise if a network of the user does not accept rows."""
+    device, dtype = options.place
+    tried = deepcopy(module).to(device=device, dtype=dtype).eval()
+    try:
+        with torch.no_grad(), private_random(0, device):
+            tried(as_floats(as_tensor(rows).to(device), dtype))
+    except RuntimeError as error:
+        raise ParameterError(
+            f"module must accept a batch of rows of shape {options.shape}, got the error: {one_line(error)}."
+            + (" If it needs a dimension of channels, pass X[:, None]." if len(options.shape) == 2 else "")
+        ) from error
 
 
 def _pools(
@@ -264,7 +300,7 @@ def _pools(
 
     def load(sample: Sample, chosen: IntArray) -> Tensor:
         own = sample.rows if len(chosen) == len(sample) else sample.rows[chosen]
-        found = torch.as_tensor(own if scaling is None else scaling.softly_clipped(own))
+        found = as_tensor(own if scaling is None else scaling.softly_clipped(own))
         return found.to(device) if found.dtype == torch.uint8 else found.to(device=device, dtype=dtype)
 
     def pool(sample: Sample, chosen: IntArray, loaded: Tensor | None = None) -> Pool:
@@ -292,9 +328,9 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
     if learner.module is not None and learner.hidden is not None:
         raise ParameterError("hidden must be None with a module: it shapes the default network.")
     auto = is_auto("epochs", learner.epochs)
-    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
-    if len(betas) != 2:
+    if np.shape(learner.betas) != (2,):
         raise ParameterError(f"betas must be a pair of numbers, got {learner.betas!r}.")
+    betas = tuple(check_real("betas", beta, low=0, high=np.nextafter(1, 0)) for beta in learner.betas)
     name = _network(learner, shape)
     return Options(
         shape=tuple(shape),
@@ -311,7 +347,7 @@ def check_options(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int)
         device=learner.device,
         seed=network_seed(learner.random_state),
         epochs=EPOCHS if auto else check_integer("epochs", learner.epochs, low=1),
-        batch_size=min(max(n_unlabeled // BATCHES, SMALL_BATCH), LARGE_BATCH)
+        batch_size=_batch(n_unlabeled // BATCHES, name, shape)
         if is_auto("batch_size", learner.batch_size)
         else check_integer("batch_size", learner.batch_size, low=1),
         learning_rate=check_real("learning_rate", learner.learning_rate, low=0),
@@ -333,19 +369,25 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
     effort = check_choice("effort", learner.effort, EFFORTS)
     if _network(learner, shape) != "resnet9":
         raise ParameterError(
-            f"effort must be None except for network='resnet9', got {effort!r}: it sets the options of that "
-            "network. For other networks set epochs, teachers and hidden."
+            f"effort must be None except for network='resnet9', got {effort!r} for rows of shape "
+            f"{tuple(shape)}: it sets the options of that network, for images of shape (height, width) or "
+            "(channels, height, width). For other networks set epochs, teachers and hidden."
         )
-    batch = min(max(n_unlabeled // STEPS_AN_EPOCH, SMALL_BATCH), LARGE_BATCH)
-    at_once = max(16, min(batch, BATCH_PIXELS // math.prod(shape[-2:])))
-    wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": at_once}
+    batch = _batch(n_unlabeled // STEPS_AN_EPOCH, "resnet9", shape)
+    wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": batch}
     wanted["learning_rate"] = RATES[wanted["hidden"][0]]
-    wanted["average_views"] = effort != "low" and isinstance(learner.augment, str)
+    wanted["average_views"] = effort != "low" and len(views_of(learner.augment)) > 1
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
     plain = type(learner)().get_params(deep=False)
     changes = {name: value for name, value in wanted.items() if getattr(learner, name) == plain[name]}
     made: NetworkRatio = clone(learner).set_params(effort=None, **changes)
     return made
+
+
+def _batch(wanted: int, network: str, shape: Sequence[int]) -> int:
+    """Rows of a batch, within limits; fewer of large images, because all layers are kept for the gradient."""
+    batch = min(max(wanted, SMALL_BATCH), LARGE_BATCH)
+    return batch if network != "resnet9" else max(16, min(batch, BATCH_PIXELS // math.prod(shape[-2:])))
 
 
 def score_options(learner: NetworkScore, shape: Sequence[int], n_unlabeled: int) -> Options:
@@ -369,6 +411,11 @@ def _views(learner: NetworkRatio) -> str | None:
             f"average_views must be False with augment={learner.augment!r}: scores are averaged over the "
             "kinds of changes that augment names."
         )
+    if len(views_of(learner.augment)) == 1:
+        raise ParameterError(
+            f"average_views must be False with augment={learner.augment!r}: scores can be averaged over "
+            "shift, crop, affine and flip."
+        )
     return learner.augment
 
 
@@ -387,9 +434,16 @@ def _network(learner: NetworkRatio, shape: Sequence[int]) -> str:
         if name != "auto":
             raise ParameterError(f"network must be 'auto' with a module of your own, got {name!r}.")
         return "module"
-    if name == "auto":
-        return "resnet9" if len(shape) in (2, 3) and min(shape[-2:]) >= IMAGE_SIDE else "perceptron"
-    return name
+    if name != "auto":
+        return name
+    if len(shape) in (2, 3) and min(shape[-2:]) >= IMAGE_SIDE:
+        return "resnet9"
+    if len(shape) == 3 and min(shape[:2]) >= IMAGE_SIDE and shape[2] <= MOST_CHANNELS:
+        raise DataError(
+            f"rows of shape {tuple(shape)} look like images whose channels come last: pass "
+            "numpy.moveaxis(X, -1, 1), or network='perceptron', which does not use the order of the axes."
+        )
+    return "perceptron"
 
 
 def _widths(learner: NetworkRatio, network: str) -> tuple[int, ...]:
@@ -398,6 +452,8 @@ def _widths(learner: NetworkRatio, network: str) -> tuple[int, ...]:
         return ()
     default = HIDDEN if network != "resnet9" else AUTO_CHANNELS if learner.network == "auto" else CHANNELS
     widths = default if learner.hidden is None else learner.hidden
+    if isinstance(widths, str) or not hasattr(widths, "__len__"):
+        raise ParameterError(f"hidden must be a tuple of integers, as in (8,), got {widths!r}.")
     if network == "resnet9" and len(widths) != 1:
         raise ParameterError(
             "hidden must hold one number for network='resnet9', the channels of its first layer, "

@@ -14,7 +14,7 @@ import numpy as np
 from drpu._codec import Array, Items, NotKept, Number, Text, Whole, kept
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ArtifactError, DataError
+from drpu.exceptions import ArtifactError, DataError, PixelScaleWarning, warn
 from drpu.functions.base import Function
 from drpu.functions.features import Scaling
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST_VALUES = 2**24  # largest number of values of a row
 MOST_LAYERS, MOST_UNITS = 1000, 2**20
+BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
+TOO_LARGE, TOO_SMALL = 10, 100  # factors by which the largest value of images may differ from training
 
 Weights = dict[str, Annotated[FloatArray, Array("...", "any")]]
 Size = Annotated[int, Whole(1, MOST_VALUES)]
@@ -59,6 +61,8 @@ class NetworkFunction(Function):
         The epoch that was kept, counted from 1.
     history : dict of str to array
         ``risk``, as reported by the objective, and ``holdout_risk`` if rows were held out, by epoch.
+    pixels : pair of float or None
+        Smallest and largest value of the training images as the network got them; None for other rows.
     device : "auto" or torch device
         Where rows are scored. It is not stored in files.
     module : torch.nn.Module or callable, optional
@@ -66,7 +70,7 @@ class NetworkFunction(Function):
     """
 
     statistics: ClassVar[tuple[str, ...]] = (
-        "means and standard deviations of the columns, weights of networks",
+        "means and standard deviations of the columns, smallest and largest pixel, weights of networks",
     )
     accepts_sparse = False
     accepts_nd = True
@@ -83,6 +87,7 @@ class NetworkFunction(Function):
     alpha: Annotated[float, Number(0, 1)] | None
     best_epoch: Annotated[int, Whole(0)]
     history: dict[str, Annotated[FloatArray, Array("e", low=-np.inf, high=np.inf, nan=True)]]
+    pixels: tuple[float, float] | None = None
     device: Annotated[Any, NotKept] = "auto"
     module: Annotated[Any, NotKept] = None
 
@@ -112,6 +117,27 @@ class NetworkFunction(Function):
     def row_shape(self) -> tuple[int, ...]:
         """Shape of one row."""
         return self.input_shape
+
+    def check_scale(self, name: str, X: Rows) -> None:
+        """Raise or warn if the pixels of checked images are on another scale than in training."""
+        if self.pixels is None:
+            return
+        low, high = self.pixels
+        unit = -0.1 <= low <= high <= 1.1  # also of images that were resized, which can overshoot
+        if X.dtype == np.uint8 and self.network != "perceptron" and not unit:
+            raise DataError(
+                f"{name} must be floats on the scale of the training images, from {low:g} to {high:g}, got "
+                "uint8, which a network divides by 255: convert them as in training."
+            )
+        most, found = max(-low, high), max(map(abs, pixel_range(X, self.network)))
+        if found > TOO_LARGE * most or 0 < found < most / TOO_SMALL:
+            warn(
+                PixelScaleWarning(
+                    f"{name} has values of up to {found:g}, and the training images had values of up to "
+                    f"{most:g}:",
+                    advice="scale them as in training. Images of uint8 are divided by 255, others are not.",
+                )
+            )
 
     @property
     def holdout_risk(self) -> float | None:
@@ -198,6 +224,12 @@ class NetworkFunction(Function):
         module = module.to(device) if self.network == "module" else module.to_empty(device=device)
         load_weights(module, self.weights, strict=self.network == "module")
         return module.eval()
+
+
+def pixel_range(images: Rows, network: str) -> tuple[float, float]:
+    """Smallest and largest value of images as a network gets them; a perceptron does not divide by 255."""
+    unit = BRIGHTEST if images.dtype == np.uint8 and network != "perceptron" else 1
+    return float(images.min()) / unit, float(images.max()) / unit
 
 
 def weight_shapes(

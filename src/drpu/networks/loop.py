@@ -16,21 +16,26 @@ from torch.nn import functional as F  # noqa: N812
 from torch.nn.modules.conv import _ConvNd
 
 from drpu._progress import progress, progress_bar
-from drpu._typing import FloatArray, IntArray
+from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.bregman import Risk
 from drpu.exceptions import ParameterError
 from drpu.networks.augment import Augment
 from drpu.networks.device import Recorded, precision, private_random
+from drpu.networks.function import BRIGHTEST
 
-BRIGHTEST = 255  # a pixel of eight bits is a number from 0 to 1
 HALVE_EVERY = 20  # epochs between two halvings under decay="step", as in the paper
 ALIGNED = 64  # on a GPU, parameters start at multiples of 256 bytes, which kernels require
 SCORING_ROWS = 16_384  # rows times networks in one scoring call
 SCORING_PIXELS = 2**22  # pixels in one scoring call on a GPU, about 4 GiB with 64 channels
-SCORING_NUMBERS = 2**21  # numbers in one scoring call on a CPU, to limit memory
+CPU_PIXELS = 2**16  # on a CPU, about 0.4 GiB with 64 channels in float64; more pixels are also slower
 
 
 # -- rows and batches ----------------------------------------------------------------------------------
+
+
+def as_tensor(rows: Rows) -> Tensor:
+    """Rows as a tensor, without a copy except of read-only arrays, about which torch would warn."""
+    return torch.as_tensor(np.require(rows, requirements="W"))
 
 
 def as_floats(rows: Tensor, dtype: torch.dtype) -> Tensor:
@@ -188,9 +193,10 @@ def rows_at_once(shape: Sequence[int], device: torch.device) -> int:
     """Number of rows of a shape to score in one call."""
     if len(shape) == 1:
         return SCORING_ROWS
+    pixels = max(1, math.prod(shape[-2:]))
     if device.type != "cpu":
-        return max(16, min(SCORING_ROWS // 4, SCORING_PIXELS // max(1, math.prod(shape[-2:]))))
-    return min(SCORING_ROWS, max(64, SCORING_NUMBERS // max(1, math.prod(shape))))
+        return max(16, min(SCORING_ROWS // 4, SCORING_PIXELS // pixels))
+    return max(1, min(SCORING_ROWS, CPU_PIXELS // pixels))
 
 
 class Stack:

@@ -18,7 +18,7 @@ from drpu.exceptions import DataError, ParameterError
 from drpu.functions.features import Scaling
 from drpu.networks.augment import test_views as views_of
 from drpu.networks.device import precision, private_random
-from drpu.networks.loop import as_floats, rows_at_once
+from drpu.networks.loop import as_floats, as_tensor, rows_at_once
 
 MakesModule: TypeAlias = nn.Module | Callable[[], nn.Module]
 
@@ -38,6 +38,7 @@ WIDTH = 64  # channels of the first layer; 6.6 million weights
 SAMPLED = 8192  # rows that the mean and spread of pixels are computed from
 LEAST_SIDE = 8  # smallest side, of which one pixel is left after three poolings
 MOST_CHANNELS = 16  # a larger first axis is probably a side of an image with channels last
+_FLAT = " If the pixels were put into columns, pass X.reshape(-1, height, width)."
 _LAST = " If the channels come last, pass numpy.moveaxis(X, -1, 1)."
 
 
@@ -49,6 +50,7 @@ def image_shape(shape: Sequence[int]) -> tuple[int, int, int]:
             f"network='resnet9' needs images of shape (height, width) or (channels, height, width), with "
             f"sides of at least {LEAST_SIDE} pixels, got rows of shape {tuple(shape)}."
             + (_LAST if len(found) == 3 and found[2] <= MOST_CHANNELS else "")
+            + (_FLAT if len(shape) == 1 else "")
         )
     return found[0], found[1], found[2]
 
@@ -84,7 +86,7 @@ class ResNet9(nn.Module):
     def standardise(self, rows: Any) -> None:
         """Set mean and spread of each channel from rows that the network will receive."""
         every = -(-len(rows) // SAMPLED)  # evenly spaced rows, because they may be sorted by class
-        images = as_floats(torch.as_tensor(rows[::every]), torch.float32).reshape(
+        images = as_floats(as_tensor(rows[::every]), torch.float32).reshape(
             -1, self.channels, *rows.shape[-2:]
         )
         self.mean.copy_(images.mean((0, 2, 3)))
@@ -169,7 +171,7 @@ def outputs(
     with precision(dtype, weight.device):
         for start in range(0, X.shape[0], at_once):
             rows = X[start : start + at_once]
-            batch = torch.as_tensor(rows if scaling is None else scaling.softly_clipped(rows))
+            batch = as_tensor(rows if scaling is None else scaling.softly_clipped(rows))
             batch = as_floats(batch.to(weight.device), weight.dtype)
             scores = [module(view(batch)).reshape(-1).double() for view in views_of(views)]
             parts.append(torch.stack(scores).mean(0).cpu())

@@ -13,7 +13,7 @@ from drpu._samples import Sample, SamplePair
 from drpu._typing import Rows
 from drpu.core.risks import PUObjective
 from drpu.exceptions import DataError, ParameterError
-from drpu.functions.base import Accepts, Function, read_rows
+from drpu.functions.base import Accepts, Function, check_pixels, read_rows
 
 
 def seeded(model: Any, rng: np.random.RandomState) -> Any:
@@ -72,6 +72,7 @@ class RatioLearner(Accepts, BaseEstimator, ABC):  # type: ignore[misc]
                 f"positive and unlabeled must have the same columns, "
                 f"got {columns} and {pair.unlabeled.rows.shape[1:]}."
             )
+        check_pixels("unlabeled", pair.unlabeled.rows, pair.positive.rows)
         return self.fit_checked(pair, self._holdout_pair(holdout, columns))
 
     @abstractmethod

@@ -386,7 +386,8 @@ def facts(data: ReportData) -> TextTable:
     """Facts about the fit and the new rows."""
     fitted, classes = data.fitted, data.fitted.classes
     names = getattr(data.current, "feature_names_in_", None)
-    columns = f"{data.current.n_features_in_} columns"
+    shape = fitted.model.row_shape
+    columns = f"{data.current.n_features_in_} columns" if len(shape) == 1 else f"none; rows of shape {shape}"
     if names is not None:
         columns += ": " + ", ".join(map(str, names[:10])) + (", ..." if len(names) > 10 else "")
     rows: list[Any] = [

@@ -285,7 +285,8 @@ class PUaClassifier(NNPUClassifier):
     def _learn(self, pair: SamplePair, rng: np.random.RandomState, X_test: Rows | None = None) -> None:
         population = self._population(pair, rng)
         if X_test is not None:
-            test = Sample(check_rows(self, X_test, model=self._intake(), name="X_test"))
+            rows = check_rows(self, X_test, model=self._intake(), name="X_test", like=pair.unlabeled.rows)
+            test = Sample(rows)
             self.test_prior_ = shifted_prior(self.prior, population, pair, test, rng)
         elif self.test_prior is not None:
             self.test_prior_ = as_prior("test_prior", self.test_prior)

@@ -40,6 +40,8 @@ def inspect(
 
 def _lines(values: dict[str, Any], fitted: Any) -> dict[str, str]:
     names = values["columns"] or [f"{values['n_columns']} without names"]
+    if values["row_shape"]:
+        names = [f"none; rows of shape ({', '.join(map(str, values['row_shape']))})"]
     return {
         "kind": values["kind"],
         "model": values["model"],

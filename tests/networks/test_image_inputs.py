@@ -1,0 +1,261 @@
+"""Laws of images as input: shapes, scales of pixels, options that do not apply, and memory."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+pytest.importorskip("torch")
+
+import torch
+from numpy.testing import assert_allclose, assert_array_equal
+from torch import nn
+
+from drpu import DRPUClassifier, NetworkRatio, NNPUClassifier, PUaClassifier, load, save
+from drpu.exceptions import DataError, ParameterError, PixelScaleWarning
+from drpu.functions.base import read_rows
+from drpu.networks.fit import BATCH_PIXELS, check_options, with_effort
+from drpu.networks.loop import CPU_PIXELS, rows_at_once
+
+SMALL = {"hidden": (2,), "epochs": 1, "batch_size": 50, "alpha": 0.3, "device": "cpu", "random_state": 0}
+RNG = np.random.default_rng(0)
+POSITIVE, UNLABELED = (RNG.integers(0, 256, (n, 3, 16, 18)).astype(np.uint8) for n in (40, 120))
+TEST = RNG.integers(0, 256, (10, 3, 16, 18)).astype(np.uint8)
+
+
+def fitted(scale=lambda images: images, **changes):
+    clf = DRPUClassifier(NetworkRatio(**SMALL | changes), prior=0.4, holdout=0.3, random_state=0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # few and random rows
+        return clf.fit_pu(scale(POSITIVE), scale(UNLABELED))
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return fitted()
+
+
+def as_unit(images):
+    return (images / 255).astype(np.float32)
+
+
+def as_floats(images):
+    return images.astype(np.float32)
+
+
+# -- shapes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "way_out"),
+    [
+        (lambda X: X[:, :, :, :16], r"got \(3, 16, 16\)\.$"),
+        (lambda X: X[:, :, :12], r"got \(3, 12, 18\)\.$"),
+        (lambda X: list(X[:, :, :, :16]), r"got \(3, 16, 16\)\.$"),
+        (lambda X: np.moveaxis(X, 1, -1), r"pass numpy\.moveaxis\(X, -1, 1\)"),
+        (lambda X: X.reshape(len(X), -1), r"pass X\.reshape\(-1, 3, 16, 18\)"),
+        (lambda X: X[0], r"pass X\[None\]"),
+        (lambda X: X.transpose(0, 1, 3, 2), r"got \(3, 18, 16\)\.$"),
+    ],
+)
+def test_images_of_another_shape_are_refused_with_a_way_out(classifier, change, way_out):
+    for use in (classifier.predict, classifier.adapt, classifier.at_prior(0.2).predict_proba):
+        with pytest.raises(DataError, match=rf"X must have rows of shape \(3, 16, 18\).*{way_out}"):
+            use(change(TEST))
+
+
+def test_other_methods_refuse_them_as_well():
+    options = {name: value for name, value in SMALL.items() if name != "alpha"}
+    clf = NNPUClassifier(NetworkRatio(**options), prior=0.4).fit_pu(POSITIVE, UNLABELED)
+    with pytest.raises(DataError, match=r"rows of shape \(3, 16, 18\)"):
+        clf.predict(TEST[:, :, :, :16])
+    with pytest.raises(DataError, match="X_test must have rows of shape"):
+        PUaClassifier(NetworkRatio(**options), prior=0.4).fit_pu(POSITIVE, UNLABELED, X_test=TEST[:, :, :12])
+
+
+@pytest.mark.parametrize("shape", [(256,), (1, 16, 16)])
+def test_a_dimension_of_length_one_can_be_added_by_reshape(shape):
+    rows = [images[:, 0, :, :16].reshape(-1, *shape) for images in (POSITIVE, UNLABELED)]
+    ratio = NetworkRatio(**SMALL).fit_ratio(*rows)
+    with pytest.raises(DataError, match=rf"pass X\.reshape\({', '.join(map(str, (-1, *shape)))}\)"):
+        ratio.log_ratio(TEST[:, 0, :, :16])
+
+
+@pytest.mark.parametrize("name", ["unlabeled", "negative"])
+def test_samples_must_have_one_shape_and_one_type_of_pixels(name):
+    clf = DRPUClassifier(NetworkRatio(**SMALL), holdout=0.3)
+    samples = {"positive": POSITIVE, "unlabeled": UNLABELED, "negative": UNLABELED[:30]}
+    with pytest.raises(DataError, match=rf"{name} must have rows of shape \(3, 16, 18\)"):
+        clf.fit_pu(**samples | {name: samples[name][:, :, :, :16]})
+    with pytest.raises(DataError, match=f"{name} must have pixels of the type of the other images, uint8"):
+        clf.fit_pu(**samples | {name: as_unit(samples[name])})
+    with pytest.raises(DataError, match="unlabeled must have pixels of the type"):
+        NetworkRatio(**SMALL).fit_ratio(POSITIVE, as_unit(UNLABELED))
+
+
+@pytest.mark.parametrize("model", ["auto", "kernel", "boosted"])
+def test_models_of_tables_name_the_network_for_images(model):
+    with pytest.raises(DataError, match=r"got shape \(40, 3, 16, 18\): for images use DRPUClassifier"):
+        DRPUClassifier(model).fit_pu(POSITIVE, UNLABELED)
+
+
+@pytest.mark.parametrize("collection", [list, lambda rows: np.array([*rows, None], dtype=object)[:-1]])
+def test_arrays_of_arrays_are_to_be_stacked(collection):
+    ragged = [*POSITIVE[:-1], POSITIVE[-1, :, :12]]
+    with pytest.raises(DataError, match=r"positive must be one array.*numpy\.stack"):
+        DRPUClassifier(NetworkRatio(**SMALL)).fit_pu(collection(ragged), UNLABELED)
+
+
+def test_a_list_of_images_is_an_array_of_them(classifier):
+    assert_array_equal(classifier.ratio(list(TEST)), classifier.ratio(TEST))
+    ratio = NetworkRatio(**SMALL).fit_ratio(list(POSITIVE), tuple(UNLABELED))
+    assert ratio.pixels == (0, 1)
+
+
+@pytest.mark.parametrize("dtype", [np.uint16, np.int16, np.float16, np.bool_])
+def test_images_of_two_bytes_become_float32(dtype):
+    images = TEST.astype(dtype)
+    rows = read_rows(NetworkRatio(), "X", images)
+    assert rows.dtype == np.float32
+    assert_array_equal(rows, images)
+
+
+def test_columns_of_images_have_no_labelling_rates():
+    with pytest.raises(DataError, match="labelled_by needs columns"):
+        DRPUClassifier(NetworkRatio(**SMALL), scenario="single-sample").fit(
+            UNLABELED, np.arange(120) < 40, labelled_by=0
+        )
+
+
+# -- scales of pixels ----------------------------------------------------------------------------------
+
+
+def test_eight_bits_and_unit_floats_are_one_scale(classifier):
+    assert_allclose(classifier.ratio(as_unit(TEST)), classifier.ratio(TEST), rtol=1e-5)
+    other = fitted(as_unit)
+    assert_allclose(other.ratio(as_unit(TEST)), other.ratio(TEST), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("scale", "new"), [(lambda images: images, as_floats), (as_unit, as_floats), (as_floats, as_unit)]
+)
+def test_pixels_on_another_scale_cause_a_warning(scale, new, tmp_path):
+    clf = fitted(scale)
+    save(clf, tmp_path / "images.drpu")
+    for one in (clf, load(tmp_path / "images.drpu"), clf.at_prior(0.2)):
+        with pytest.warns(PixelScaleWarning, match="X has values of up to"):
+            one.predict(new(TEST))
+        one.predict(scale(TEST))
+        one.predict(0 * scale(TEST))  # black images are on every scale
+
+
+@pytest.mark.parametrize("scale", [as_floats, lambda images: images / 127.5 - 1])
+def test_eight_bits_are_refused_by_a_network_of_other_floats(scale):
+    with pytest.raises(DataError, match="X must be floats on the scale of the training images"):
+        fitted(scale).predict(TEST)
+
+
+def test_a_perceptron_sees_the_scale_of_images_too():
+    clf = fitted(network="perceptron")
+    with pytest.warns(PixelScaleWarning):
+        clf.predict(as_unit(TEST))
+    assert_array_equal(clf.predict(as_floats(TEST)), clf.predict(TEST))
+
+
+# -- options -------------------------------------------------------------------------------------------
+
+
+def test_channels_that_come_last_are_not_taken_for_other_rows():
+    images = [np.moveaxis(rows, 1, -1) for rows in (POSITIVE, UNLABELED)]
+    for changes in ({}, {"effort": "low"}):
+        with pytest.raises(DataError, match=r"channels come last: pass numpy\.moveaxis\(X, -1, 1\)"):
+            NetworkRatio(**SMALL | changes).fit_ratio(*images)
+    assert NetworkRatio(**SMALL, network="perceptron").fit_ratio(*images).network == "perceptron"
+
+
+def test_pixels_in_columns_are_to_be_reshaped():
+    flat = [rows.reshape(len(rows), -1) for rows in (POSITIVE, UNLABELED)]
+    with pytest.raises(DataError, match=r"pass X\.reshape\(-1, height, width\)"):
+        NetworkRatio(**SMALL, network="resnet9").fit_ratio(*flat)
+    with pytest.raises(ParameterError, match=r"for rows of shape \(864,\).*images of shape"):
+        NetworkRatio(**SMALL, effort="low").fit_ratio(*flat)
+
+
+def test_views_are_averaged_only_if_there_are_any():
+    with pytest.raises(ParameterError, match="average_views must be False with augment='cutout'"):
+        NetworkRatio(**SMALL, augment="cutout", average_views=True).fit_ratio(POSITIVE, UNLABELED)
+    for augment, views in (("cutout", False), ("cutout-flip", True), (None, False)):
+        made = with_effort(NetworkRatio(effort="medium", augment=augment, device="cpu"), (16, 16), 120)
+        assert made.average_views is views
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"hidden": 8}, r"hidden must be a tuple of integers, as in \(8,\)"),
+        ({"hidden": "8"}, "hidden must be a tuple"),
+        ({"betas": 0.9}, "betas must be a pair"),
+        ({"betas": (0.9,)}, "betas must be a pair"),
+    ],
+)
+def test_tuples_are_asked_for(changes, message):
+    with pytest.raises(ParameterError, match=message):
+        NetworkRatio(**SMALL | changes).fit_ratio(POSITIVE, UNLABELED)
+
+
+def test_a_network_of_the_user_that_does_not_fit_is_named():
+    options = SMALL | {"hidden": None}
+    grey = POSITIVE[:, 0], UNLABELED[:, 0]
+    with pytest.raises(ParameterError, match=r"rows of shape \(16, 18\).*pass X\[:, None\]"):
+        NetworkRatio(
+            lambda: nn.Sequential(nn.Conv2d(1, 1, 16), nn.Flatten(), nn.Linear(3, 1)), **options
+        ).fit_ratio(*grey)
+    with pytest.raises(ParameterError, match="module must accept a batch of rows"):
+        NetworkRatio(lambda: nn.Sequential(nn.Flatten(), nn.Linear(5, 1)), **options).fit_ratio(*grey)
+
+
+def test_a_fitted_model_prints_a_line(classifier):
+    assert repr(classifier.model_) == "Folds('resnet9 2', row_shape=(3, 16, 18))"
+
+
+def test_facts_about_images_name_their_shape_and_no_columns(classifier, tmp_path):
+    pytest.importorskip("typer")
+    from typer.testing import CliRunner
+
+    from drpu.cli.app import app
+
+    save(classifier, tmp_path / "images.drpu")
+    shown = CliRunner().invoke(app, ["inspect", str(tmp_path / "images.drpu")]).output
+    assert "rows of shape (3, 16, 18)" in shown
+
+
+def test_a_report_about_images_names_their_shape(classifier):
+    pytest.importorskip("matplotlib")
+    from drpu.report import render_report
+
+    assert "rows of shape (3, 16, 18)" in render_report(classifier)
+
+
+# -- memory --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(28, 28), (3, 32, 32), (3, 224, 224), (1024, 1024)])
+def test_memory_of_a_batch_is_bounded(shape):
+    pixels = shape[-2] * shape[-1]
+    at_once = rows_at_once(shape, torch.device("cpu"))
+    assert at_once == 1 or at_once * pixels <= CPU_PIXELS
+    for learner in (NetworkRatio(), with_effort(NetworkRatio(effort="high", device="cpu"), shape, 50_000)):
+        batch = check_options(learner, shape, 50_000).batch_size
+        assert batch == 16 or batch * pixels <= BATCH_PIXELS
+
+
+def test_read_only_images_are_used_without_a_warning(classifier):
+    rows = [images.copy() for images in (POSITIVE, UNLABELED, TEST)]
+    for images in rows:
+        images.flags.writeable = False
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        NetworkRatio(**SMALL).fit_ratio(rows[0], rows[1])
+        assert_array_equal(classifier.predict(rows[2]), classifier.predict(TEST))
