@@ -80,7 +80,7 @@ def by_ratio(
 
 def mean_ratio(to_ratio: Callable[[Floats], Floats], columns: Floats) -> Floats:
     """Mean over the columns of the ratios of scores."""
-    return np.mean([to_ratio(column) for column in columns.T], axis=0)
+    return np.asarray(np.mean([to_ratio(column) for column in columns.T], axis=0))
 
 
 def by_margin(

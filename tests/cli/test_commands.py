@@ -283,7 +283,6 @@ def test_wrong_usage_is_exit_code_two(run, line):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("inspect toy.drpu --trusted", "No such option: --trusted"),  # inspect reads no estimators
         ("adapt toy.drpu june.csv --audit-label y", "--audit-label is a column of a file with answers"),
         ("adapt toy.drpu june.csv --column-values hash", "--column-values is about the file that is written"),
         ("adapt toy.drpu june.csv --rare-values 0", "--rare-values is about the file that is written"),
@@ -315,6 +314,12 @@ def test_a_text_option_is_accepted_if_one_of_the_files_is_a_text(run, folder):
     pa.parquet.write_table(parts[1], folder / "others.parquet")
     words = "fit confirmed.csv --unlabeled others.parquet --sep ; --model kernel --out mixed.drpu"
     assert run(words)[0] == 0
+
+
+def test_inspect_loads_a_file_that_is_trusted(run):
+    facts, loaded = (answer(run(f"inspect toy.drpu --json {words}")) for words in ("", "--trusted"))
+    assert (facts.pop("loaded"), loaded.pop("loaded")) == (False, True)
+    assert facts == loaded
 
 
 def test_kept_columns_are_in_json_too(run):

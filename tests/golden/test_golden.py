@@ -35,6 +35,8 @@ def test_results_are_those_recorded(name):
         pytest.skip(f"the values belong to other versions than {other}: python -m tests.golden rewrites them")
     tolerance = NETWORK_TOLERANCE if golden.network else TOLERANCE
     exact = {**WRITTEN["platform"], **dict.fromkeys(LIBRARIES)} == {**NOW, **dict.fromkeys(LIBRARIES)}
+    if golden.steep and not exact:
+        pytest.skip("the values belong to another processor, whose rounding leads to another result")
     found = differences(
         WRITTEN["cases"][name], values_of(golden.results), tolerance=0.0 if exact else tolerance
     )

@@ -69,11 +69,19 @@ Formulas = Annotated[
 
 
 @dataclass(frozen=True, kw_only=True)
-class Artifact:
-    """The file of a saved classifier."""
+class Saved:
+    """A saved classifier."""
 
     artifact: Annotated[Path, typer.Argument(help="A classifier that drpu fit wrote.", show_default=False)]
     sha256: Annotated[str | None, option(help="SHA-256 digest that the artifact must have.")] = None
+    trusted: Annotated[bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")] = False
+
+    def load(self) -> Any:
+        """The classifier, if it is one that can be moved to another prior."""
+        from drpu import load
+
+        with about(self.artifact):
+            return self.check_kind(load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256))
 
     def check_kind(self, classifier: Any) -> Any:
         """The classifier, if it is one that can be moved to another prior."""
@@ -87,20 +95,6 @@ class Artifact:
         """Raise if a digest was given and the file has another one."""
         if self.sha256 is not None and self.sha256.lower() != found:
             raise ArtifactError(f"it must have the SHA-256 digest {self.sha256}, got {found}.")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Saved(Artifact):
-    """A saved classifier, which is loaded."""
-
-    trusted: Annotated[bool, typer.Option("--trusted", help="Read estimators of scikit-learn in it.")] = False
-
-    def load(self) -> Any:
-        """The classifier, if it is one that can be moved to another prior."""
-        from drpu import load
-
-        with about(self.artifact):
-            return self.check_kind(load(self.artifact, trusted=self.trusted, expected_sha256=self.sha256))
 
 
 @dataclass(frozen=True, kw_only=True)

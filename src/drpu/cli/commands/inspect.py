@@ -7,16 +7,18 @@ from typing import Annotated, Any
 
 import typer
 
-from drpu.cli.options import Artifact, Saved, option
+from drpu.cli.options import Saved, option
 from drpu.cli.show import Result, about, decision_lines, learnt, position, size, standing, table_lines
 from drpu.report.texts import prior_text, scenario_text
 
 
 def inspect(
-    saved: Artifact,
+    saved: Saved,
     expected: Annotated[bool, typer.Option("--expected", help="Also show the expected performance.")] = False,
 ) -> Result:
-    """Describe a saved classifier, without any data and without reading estimators of scikit-learn.
+    """Describe a saved classifier, without any data.
+
+    Estimators of scikit-learn in the file are read only with --trusted, which loads the whole classifier.
 
     Examples
     --------
@@ -28,9 +30,9 @@ def inspect(
     with about(saved.artifact):
         file, record = inspect_file(saved.artifact)
         saved.check_digest(file.sha256)
-        classifier = saved.check_kind(record.classifier())
+        classifier = saved.load() if saved.trusted else saved.check_kind(record.classifier())
     values = {"artifact": str(saved.artifact), "bytes": file.bytes, "versions": file.versions}
-    values |= {"contents": file.contents} | learnt(classifier) | position(classifier)
+    values |= {"contents": file.contents, "loaded": saved.trusted} | learnt(classifier) | position(classifier)
     lines = _lines(values, classifier.fitted_)
     if expected:
         values |= standing(classifier)
@@ -55,6 +57,7 @@ def _lines(values: dict[str, Any], fitted: Any) -> dict[str, str]:
         "threshold": f"ratio above {values['threshold']:.3g}",
         "written by": ", ".join(f"{name} {number}" for name, number in values["versions"].items()),
         "size": size(values["bytes"]),
+        "loaded": "yes, with all that it holds" if values["loaded"] else "no: only its facts were read",
     } | table_lines(values)
 
 
