@@ -391,6 +391,32 @@ def effort() -> str:
     return _table(["effort", "accuracy", "time", "memory of the GPU", "trials"], lines, source)
 
 
+def small_images() -> str:
+    """Ranking by the smallest batch of ``effort``, with and without labels."""
+    source = _read("small_images")
+    sizes = list(source["means"]["auc"])
+    names = {"criterion": "positives above unlabeled rows", "auc": "AUC with true labels"}
+    lines = [[text, *(f"{source['means'][key][size]:.4f}" for size in sizes)] for key, text in names.items()]
+    first = source["means"]["seconds"][sizes[-1]]
+    lines.append(["processor time", *(f"{source['means']['seconds'][size] / first:.1f}" for size in sizes)])
+    return _table(
+        [f"{len(source['cells'])} samples", *(f"batches of {size}" for size in sizes)], lines, source
+    )
+
+
+def wide() -> str:
+    """The default on wide tables beside its members for narrow ones."""
+    source = _read("wide")
+    lines = []
+    for kind, c in source["kinds"].items():
+        now, then = c["wide"], c["narrow"]
+        both = [f"{then[name]:.3f} / {now[name]:.3f}" for name in ("auc", "prior_error")]
+        held = f"{then['holds']:.0%} / {now['holds']:.0%}"
+        lines.append([kind, *both, held, f"{c['seconds_ratio']:.2f}", f"{c['bytes_ratio']:.2f}"])
+    head = ["table", "AUC", "error of the prior", "limits hold", "time, ratio", "size of the file, ratio"]
+    return _table(head, lines, source)
+
+
 def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
     """The lines of the periods with these values; ``rate`` 0 is the mean over the rates."""
     lines = source["periods"]
@@ -631,6 +657,8 @@ TABLES = {
     "answers_training": answers_training,
     "choice": choice,
     "effort": effort,
+    "small_images": small_images,
+    "wide": wide,
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,

@@ -212,6 +212,8 @@ def network_options(made: Recipe, options: Options) -> dict[str, Any]:
         values["dtype"] = "float32"
     if options.epochs is not None:
         values["epochs"] = options.epochs
+        if options.epochs <= values.get("refresh", 0):
+            values["refresh"] = 0
     return values
 
 

@@ -14,7 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from drpu import NetworkRatio, make_gaussian_pu
 from drpu._samples import Sample, SamplePair
-from drpu.exceptions import ParameterError
+from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks import teaching
 from drpu.networks.teaching import student_weights
 from drpu.ratios.splits import hold_out
@@ -253,6 +253,13 @@ def test_networks_before_the_last_round_train_for_fewer_epochs_with_refresh(monk
 def test_refresh_counts_epochs(refresh):
     with pytest.raises(ParameterError, match="refresh"):
         taught(2, refresh=refresh).fit_ratio(DATA.positive, DATA.unlabeled)
+
+
+def test_a_refresh_that_cannot_happen_is_told():
+    with pytest.raises(ParameterError, match="refresh must be below the number of epochs, 3, got 3"):
+        taught(1, refresh=3, epochs=3).fit_ratio(DATA.positive, DATA.unlabeled)
+    with pytest.warns(FewPositivesWarning, match="6 positives are too few to hold some out"):
+        taught(1, refresh=1, epochs=3).fit_ratio(DATA.positive[:6], DATA.unlabeled)
 
 
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5])

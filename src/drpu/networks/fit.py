@@ -376,6 +376,8 @@ def with_effort(learner: NetworkRatio, shape: Sequence[int], n_unlabeled: int) -
     batch = _batch(n_unlabeled // STEPS_AN_EPOCH, "resnet9", shape)
     wanted = EFFORTS[effort] | {"network": "resnet9", "batch_size": batch}
     wanted["learning_rate"] = RATES[wanted["hidden"][0]]
+    if isinstance(learner.epochs, int) and learner.epochs <= wanted.get("refresh", 0):
+        del wanted["refresh"]  # too few epochs to replace weights
     wanted["average_views"] = effort != "low" and len(views_of(learner.augment)) > 1
     wanted["dtype"] = "bfloat16" if pick_device(learner.device).type == "cuda" else "float32"
     plain = type(learner)().get_params(deep=False)

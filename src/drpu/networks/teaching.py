@@ -17,6 +17,7 @@ from drpu._typing import FloatArray
 from drpu.core.calibration import calibrate
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
+from drpu.exceptions import FewPositivesWarning, ParameterError, warn
 from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
@@ -47,6 +48,13 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     rng = check_random_state(learner.random_state)
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
+    if learner.refresh and split.held is None:
+        warn(
+            FewPositivesWarning(
+                f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
+                "students keep the weights of their teachers."
+            )
+        )
     trial = _Rounds(learner, split, len(seeds))
     with progress_bar("networks", show=learner.verbose > 0):
         scores = trial.score(trial.teach(seeds[: learner.teachers]))
@@ -117,6 +125,11 @@ class _Rounds:
         changes = {"alpha": 0.0, "verbose": 0, "random_state": 0, "mixup": self.learner.mixup and shared}
         learner = clone(self.learner).set_params(**changes)
         options = check_options(learner, self.rows.shape[1:], len(self.rows))
+        if self.learner.refresh >= options.epochs:
+            raise ParameterError(
+                f"refresh must be below the number of epochs, {options.epochs}, got "
+                f"{self.learner.refresh}: the weights would never be replaced."
+            )
         if self.learner.refresh and not last:
             # these networks only give the first weights
             enough = max(
