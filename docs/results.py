@@ -391,19 +391,6 @@ def effort() -> str:
     return _table(["effort", "accuracy", "time", "memory of the GPU", "trials"], lines, source)
 
 
-def small_images() -> str:
-    """Ranking by the smallest batch of ``effort``, with and without labels."""
-    source = _read("small_images")
-    sizes = list(source["means"]["auc"])
-    names = {"criterion": "positives above unlabeled rows", "auc": "AUC with true labels"}
-    lines = [[text, *(f"{source['means'][key][size]:.4f}" for size in sizes)] for key, text in names.items()]
-    first = source["means"]["seconds"][sizes[-1]]
-    lines.append(["processor time", *(f"{source['means']['seconds'][size] / first:.1f}" for size in sizes)])
-    return _table(
-        [f"{len(source['cells'])} samples", *(f"batches of {size}" for size in sizes)], lines, source
-    )
-
-
 def wide() -> str:
     """The default on wide tables beside its members for narrow ones."""
     source = _read("wide")
@@ -657,7 +644,6 @@ TABLES = {
     "answers_training": answers_training,
     "choice": choice,
     "effort": effort,
-    "small_images": small_images,
     "wide": wide,
     "hardening": hardening,
     "audit": audit,

@@ -12,7 +12,7 @@ from drpu._codec import encode
 from drpu.exceptions import DataError, ImputationWarning
 from drpu.functions.features import FourierFunction, LinearFunction
 from drpu.functions.trees import BoostedFunction, ForestFunction
-from drpu.ratios.auto import FEW, WIDE, AutoRatio
+from drpu.ratios.auto import FEW, AutoRatio
 from drpu.ratios.boosted import BoostedRatio
 
 
@@ -51,16 +51,6 @@ def test_a_gaussian_ratio_is_learnt():
     model = AutoRatio(random_state=0).fit_ratio(train.positive, train.unlabeled)
     # A constant ratio of 1 has a mean error of 1.1.
     assert np.mean(np.abs(model.ratio(new) - train.ratio(new))) < 0.2
-
-
-def test_above_a_thousand_columns_there_is_no_forest_and_boosting_has_twice_the_weight():
-    rng = np.random.default_rng(0)
-    positive, unlabeled = rng.normal(0.1, 1, (40, WIDE + 1)), rng.normal(size=(80, WIDE + 1))
-    function = AutoRatio(random_state=0).fit_ratio(positive, unlabeled)
-    assert [type(member) for member in function.members] == [BoostedFunction, FourierFunction]
-    assert_allclose(function.weights, [2 / 3, 1 / 3])
-    narrow = AutoRatio(random_state=0).fit_ratio(positive[:, :WIDE], unlabeled[:, :WIDE])
-    assert type(narrow.members[0]) is ForestFunction
 
 
 @pytest.mark.parametrize("n", [1, 2, FEW - 1])

@@ -29,7 +29,7 @@ from drpu.tables.encoder import Indicators
 
 FEW = 10  # with fewer positives trees would overfit
 ENOUGH = 1000  # members are weighted from this number of positives on
-WIDE = 1000  # rows with more columns get fewer members: sparse ones a linear fit only, dense ones no forest
+WIDE = 1000  # sparse rows with more columns get a linear fit only
 LINEAR_ROWS = 50_000  # unlabeled rows from which on the smooth member also has a linear part
 MANY_ROWS = 5000  # above this number of rows the forest has smaller trees, which are scored faster
 HELD = 0.1, 0.2  # fraction of the rows that determine the weights: a tenth if it has ENOUGH_HELD positives
@@ -39,9 +39,7 @@ REFIT_ROWS = 50_000  # with at most this many rows the members are fitted again 
 REGROW_ROWS = 200_000  # the same for boosting, the only member that uses more rows than that
 FOREST_TREES, FOREST_ROWS, FOREST_LEAF = 60, 50_000, 50  # where members are weighted; rows of each sample
 MOST_LEAVES = 64  # of a tree where members are averaged: more add to the time of a score, not its accuracy
-# Of the first member in the average. With few positives the forest has the smallest error; with very many
-# columns boosting has, because few of the columns that a random split chooses from say anything.
-FIRST_WEIGHT = 2.0
+FOREST_WEIGHT = 2.0  # in the average: the forest has the smallest error with few positives
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +104,6 @@ class AutoRatio(RatioLearner):
     sparse rows with more than 1000 columns      the linear fit alone
     fewer than 1000 positives                    the average, in which the forest has twice the
                                                  weight: so few positives cannot determine weights
-    ... and more than 1000 columns               boosting, with twice the weight, and the smooth fit
     from 1000 positives on                       weights of the lowest logistic loss on held-out rows,
                                                  shrunk towards the average if positives are few; a
                                                  member that does not lower that loss is dropped
@@ -160,7 +157,7 @@ class AutoRatio(RatioLearner):
         split = self._split(pair, seeds[0]) if size.weighted else TrainAndHeld(pair, None)
         filling = self._filling(pair, seeds[0]) if self._fold is None else self._fold.filling
         learners = self._choose(split.train, seeds, size)
-        start = np.array([FIRST_WEIGHT, *np.ones(len(learners) - 1)])
+        start = np.array([FOREST_WEIGHT if isinstance(one, ForestRatio) else 1.0 for one in learners])
         if split.held is None:
             each = progress(learners, total=len(learners))
             members = [learner.fit_checked(filling.pair(pair, learner)) for learner in each]
@@ -242,8 +239,7 @@ class AutoRatio(RatioLearner):
             own, other = ((seed + self._fold.number) % (2**31 - 1) for seed in seeds[1:])
             forest.set_params(n_trees=FOLD_TREES, random_state=own)
             boosted.set_params(random_state=other, **steps)
-        wide = pair.positive.rows.shape[1] > WIDE and not size.weighted
-        return [boosted, smooth] if wide else [forest, boosted, smooth]
+        return [forest, boosted, smooth]
 
 
 def _fit_weighted(

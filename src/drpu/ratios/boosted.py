@@ -11,7 +11,7 @@ from scipy.special import logit
 from sklearn.base import clone
 
 from drpu._checks import check_fraction, check_integer, check_random_state, check_real
-from drpu._samples import SamplePair, is_sparse
+from drpu._samples import SamplePair
 from drpu._typing import FloatArray
 from drpu.core.bregman import bregman_risk
 from drpu.exceptions import ParameterError
@@ -36,11 +36,9 @@ class _Growth(NamedTuple):
     learning_rate: float
     leaves: int
     column_share: float
-    bins: int = 63
 
 
 _FIXED = _Growth(150, 0.06, 8, 0.5)  # small trees and steps, because there is no early stopping
-_WIDE = 1000  # above this number of columns, trees use fewer of them: as accurate, in half of the time
 # A tree can only find an interaction of three columns if it is trained on all three. With half of the
 # columns this holds for one tree in eight.
 _STOPPED = _Growth(1000, 0.05, 16, 1.0)
@@ -73,7 +71,6 @@ class BoostedRatio(RatioLearner):
         Fraction of the rows that each tree is trained on.
     column_share : float, optional
         Fraction of the columns that each tree is trained on: by default 0.5, and 1 with early stopping.
-        Above 1000 dense columns it is 0.25 without early stopping.
     early_stopping : bool or "auto", default="auto"
         Whether the uncorrected risk of holdout rows determines the number of trees. ``auto`` does so
         with at least 200 holdout positives, because with fewer the risk is too noisy.
@@ -127,9 +124,7 @@ class BoostedRatio(RatioLearner):
         split = TrainAndHeld(pair, None)
         if self._stops_early(pair, holdout):
             split = hold_out(pair, holdout, self.holdout, np.random.default_rng(seed), most=_MOST_HELD)
-        growth = _fixed_growth(pair)
-        if split.held is not None:
-            growth = _stopped_growth(len(split.train.positive))
+        growth = _FIXED if split.held is None else _stopped_growth(len(split.train.positive))
         rounds = self.n_rounds or growth.rounds
 
         settings = self._settings(growth, seed) | category_settings(self.categories)
@@ -156,7 +151,7 @@ class BoostedRatio(RatioLearner):
         The function was fitted to ``pair`` and ``holdout``.
         """
         stopped = self._stops_early(pair, holdout)
-        growth = _stopped_growth(len(pair.positive)) if stopped else _fixed_growth(pair)
+        growth = _stopped_growth(len(pair.positive)) if stopped else _FIXED
         copy: Self = clone(self).set_params(
             n_rounds=function.n_rounds,
             learning_rate=self.learning_rate or growth.learning_rate,
@@ -195,7 +190,7 @@ class BoostedRatio(RatioLearner):
             "bagging_fraction": self.row_share,
             "bagging_freq": 1,
             "feature_fraction": self.column_share or growth.column_share,
-            "max_bin": growth.bins,
+            "max_bin": 63,
             "feature_pre_filter": False,
             "metric": "None",
             "seed": seed,
@@ -237,13 +232,6 @@ class BoostedRatio(RatioLearner):
             keep_training_booster=True,
         )
         return trees, float(trees.best_score["valid_0"]["risk"])
-
-
-def _fixed_growth(pair: SamplePair) -> _Growth:
-    """Settings without early stopping; the columns of sparse rows are few in each row, and stay."""
-    rows = pair.positive.rows
-    wide = rows.shape[1] > _WIDE and not is_sparse(rows)
-    return _FIXED._replace(column_share=0.25, bins=31) if wide else _FIXED
 
 
 def _stopped_growth(positives: int) -> _Growth:
