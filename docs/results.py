@@ -391,19 +391,6 @@ def effort() -> str:
     return _table(["effort", "accuracy", "time", "memory of the GPU", "trials"], lines, source)
 
 
-def wide() -> str:
-    """The default on wide tables beside its members for narrow ones."""
-    source = _read("wide")
-    lines = []
-    for kind, c in source["kinds"].items():
-        now, then = c["wide"], c["narrow"]
-        both = [f"{then[name]:.3f} / {now[name]:.3f}" for name in ("auc", "prior_error")]
-        held = f"{then['holds']:.0%} / {now['holds']:.0%}"
-        lines.append([kind, *both, held, f"{c['seconds_ratio']:.2f}", f"{c['bytes_ratio']:.2f}"])
-    head = ["table", "AUC", "error of the prior", "limits hold", "time, ratio", "size of the file, ratio"]
-    return _table(head, lines, source)
-
-
 def _periods(source: dict[str, Any], **wanted: Any) -> list[dict[str, Any]]:
     """The lines of the periods with these values; ``rate`` 0 is the mean over the rates."""
     lines = source["periods"]
@@ -644,7 +631,6 @@ TABLES = {
     "answers_training": answers_training,
     "choice": choice,
     "effort": effort,
-    "wide": wide,
     "hardening": hardening,
     "audit": audit,
     "mixed": mixed,

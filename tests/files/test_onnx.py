@@ -9,7 +9,6 @@ from numpy.testing import assert_allclose
 from drpu import BoostedRatio, DRPUClassifier, KernelRatio, NetworkRatio, make_gaussian_pu
 from drpu.exceptions import ArtifactError, DataTypeError, ShiftWarning
 from drpu.files.onnx import export_onnx
-from drpu.ratios.fourier import FourierRatio
 
 pytest.importorskip("onnx", reason="part of the onnx extra")
 # The samples are small, so drpu warns that the prior is not identified; this is not tested here.
@@ -53,15 +52,6 @@ def test_the_graph_agrees_with_python_at_any_prior_and_cost(name, data, tmp_path
     clf = DRPUClassifier(MODELS[name], holdout=2, random_state=0).fit(*data.X_y())
     for prior, cost in ((0.2, 0.5), (0.6, 0.9)):
         assert_same(clf, data.test, prior, cost, tmp_path)
-
-
-def test_signs_of_many_columns_are_in_the_graph(tmp_path):
-    rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(240, 1100)), np.repeat([1, 0], [120, 120])
-    X[:180, :40] += 1
-    clf = DRPUClassifier(FourierRatio(50, random_state=0), holdout=2, random_state=0).fit(X, y)
-    assert clf.model_.functions[0].cosines.width is not None
-    assert_same(clf, X, 0.3, 0.5, tmp_path)
 
 
 def test_of_many_rows_only_those_at_a_step_of_the_calibration_differ(tmp_path):

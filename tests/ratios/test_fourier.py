@@ -117,40 +117,6 @@ def test_a_row_has_one_score_in_any_batch(data, model):
         assert_array_equal(np.concatenate(parts), whole)
 
 
-@pytest.fixture(scope="module")
-def wide():
-    """Samples with 1200 columns, in which the distance of two rows is about 49, and their function."""
-    rng = np.random.default_rng(0)
-    positive, unlabeled = rng.normal(0.1, 1, (60, 1200)), rng.normal(size=(150, 1200))
-    return positive, unlabeled, FourierRatio(400, random_state=0).fit_ratio(positive, unlabeled)
-
-
-def test_directions_of_many_columns_are_signs_and_approximate_the_same_kernel(wide):
-    _, unlabeled, function = wide
-    cosines = function.cosines
-    assert set(np.unique(cosines.frequencies)) == {-1, 1}
-    Z = cosines.standardised(unlabeled[:40])
-    squares = ((Z[:, None] - Z[None]) ** 2).sum(axis=2)
-    gaussian = np.exp(-squares[..., None] / (2 * cosines.width**2)).mean(axis=2)
-    features = cosines.features(unlabeled[:40], linear=False, dtype=np.float64)
-    # An entry is a mean of 400 products of two cosines, whose standard deviation is at most 1.
-    assert_allclose(features @ features.T / cosines.length, gaussian, atol=4.5 / np.sqrt(400))
-
-
-def test_signs_need_rows_that_differ_in_many_columns(wide):
-    positive, unlabeled, _ = wide
-    constant = [np.where(np.arange(1200) < 5, rows, 1.0) for rows in (positive, unlabeled)]
-    assert FourierRatio(10, random_state=0).fit_ratio(*constant).cosines.width is None
-
-
-def test_signs_come_back_from_a_file_and_score_rows_alone(wide):
-    positive, unlabeled, function = wide
-    whole = function.log_ratio(unlabeled)
-    assert_array_equal(round_trip(function).log_ratio(unlabeled), whole)
-    assert_array_equal(np.concatenate([function.log_ratio(row[None]) for row in unlabeled]), whole)
-    check_kept(FourierRatio(2, random_state=0).fit_ratio(positive, unlabeled))
-
-
 def test_fast_cosines_are_good_cosines(data, model):
     exact = model.cosines.features(data.positive, linear=True, dtype=np.float64)
     factor = np.sqrt(30 / 4)  # of the columns among the features

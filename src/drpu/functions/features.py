@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 from sklearn.metrics import pairwise_distances
 from sklearn.utils.sparsefuncs import mean_variance_axis
@@ -328,23 +327,19 @@ def _onnx_basis(graph: Graph, basis: Basis, width: float, X: str) -> str:
 class Cosines:
     """Cosines of random directions of the standardised and clipped columns.
 
-    ``frequencies``: Rounded, so that the product with standardised columns is exact; or signs of int8.
+    ``frequencies``: Rounded, so that the product with standardised columns is exact.
     ``length``: Squared length of a row of cosines; together with C it determines the shrinkage.
-    ``width``: The products with signs are divided by these numbers.
     """
 
     scaling: Scaling
-    frequencies: Annotated[NDArray[Any], Array("dm", dtype="any")]
+    frequencies: Annotated[FloatArray, Array("dm")]
     phase: Annotated[FloatArray, Array("m")]  # added to the products
     far: Annotated[float, Number(1e-6, 1e6)]  # columns are clipped at this number of standard deviations
     length: Annotated[float, Number(1e-6, 1e6)]
-    width: Annotated[FloatArray, Array("m", low=POSITIVE)] | None = None
 
     def __post_init__(self) -> None:
         if self.scaling.shift.shape != self.frequencies.shape[:1] or not self.phase.size:
             raise DataError("the scaling of cosines must have their columns, and there must be a cosine.")
-        if self.frequencies.dtype != (np.float64 if self.width is None else np.int8):
-            raise DataError("the frequencies of cosines must be float64, or int8 with a width.")
 
     @property
     def n_columns(self) -> int:
@@ -382,15 +377,9 @@ class Cosines:
         Z *= step  # now the product is exact in any order of summation
         return np.asarray(Z)
 
-    @cached_property
-    def _factor(self) -> FloatArray:
-        return np.asarray(self.frequencies, dtype=np.float64)
-
     def angles(self, Z: FloatArray, out: FloatArray | None = None) -> FloatArray:
         """Angles of standardised rows, (n, m)."""
-        angles = np.matmul(Z, self._factor, out=out)
-        if self.width is not None:
-            angles /= self.width
+        angles = np.matmul(Z, self.frequencies, out=out)
         angles += self.phase
         return np.asarray(angles)
 
@@ -464,8 +453,7 @@ class FourierFunction(Function):
         z = op("Div", op("Sub", X, cosines.scaling.shift), cosines.scaling.scale)
         z = op("Min", op("Max", z, [[-cosines.far]]), [[cosines.far]])
         z = op("Mul", op("Round", op("Div", z, cosines.step)), cosines.step)
-        waves = op("MatMul", z, cosines.frequencies.astype(np.float64))
-        waves = op("Add", waves if cosines.width is None else op("Div", waves, cosines.width), cosines.phase)
+        waves = op("Add", op("MatMul", z, cosines.frequencies), cosines.phase)
         # Python also computes the cosines in float32. With the same rounding, rows near a step of the
         # calibration stay on the same side.
         values = graph.double(op("Cos", op("Cast", waves, to=single)))

@@ -28,7 +28,6 @@ _EXACT_ROWS = 10_000  # the fit is computed in float64 up to this number of rows
 _NARROW, _WIDE = 0.4, 1.5  # widths, in median distances between rows
 _FAR = 3.0  # columns are clipped at this number of standard deviations
 _LENGTH = 30.0  # squared length of a row of cosines; together with C it determines the shrinkage
-_SIGNS_COLUMNS, _SIGNS_DISTANCE = 1000, 20.0  # above both of these, directions are random signs
 _LINEAR_COLUMNS = 300  # with more columns there is no linear part, because the fit would be slow
 
 
@@ -58,7 +57,11 @@ class FourierRatio(RatioLearner):
         rng = np.random.default_rng(check_random_state(self.random_state).randint(2**31 - 1))
         unlabeled = pair.unlabeled.at_most(_MOST_ROWS, rng)
         scaling = Scaling.of(unlabeled.rows, unlabeled.weight)
-        cosines = _random_cosines(unlabeled.rows, size, scaling, rng)
+        width = median_distance(unlabeled.rows, scaling, rng) * np.exp(
+            rng.uniform(np.log(_NARROW), np.log(_WIDE), size)
+        )
+        frequencies = rounded_factor(rng.standard_normal((unlabeled.rows.shape[1], size)) / width)
+        cosines = Cosines(scaling, frequencies, rng.uniform(0, 2 * np.pi, size), _FAR, _LENGTH)
 
         fits = [self._fit_part(cosines, SamplePair(pair.positive.at_most(_MOST_ROWS, rng), unlabeled))]
         while len(fits) < min(_MOST_FITS, len(pair.unlabeled) // _MOST_ROWS):
@@ -81,21 +84,6 @@ class FourierRatio(RatioLearner):
             features, pair.flags(), sample_weight=pair.weights()
         )
         return fit.coef_[0], float(fit.intercept_[0]) - pair.log_odds()
-
-
-def _random_cosines(rows: FloatArray, size: int, scaling: Scaling, rng: np.random.Generator) -> Cosines:
-    """Cosines whose widths are spread around the median distance between rows.
-
-    In a table with many columns, a sum of random signs times columns is almost normal. So signs approximate
-    the same kernels as normal directions, and they need an eighth of the memory and a thirtieth of the file.
-    """
-    distance, columns = median_distance(rows, scaling, rng), rows.shape[1]
-    width = distance * np.exp(rng.uniform(np.log(_NARROW), np.log(_WIDE), size))
-    if columns > _SIGNS_COLUMNS and distance > _SIGNS_DISTANCE:
-        signs = rng.integers(2, size=(columns, size), dtype=np.int8) * 2 - 1
-        return Cosines(scaling, signs, rng.uniform(0, 2 * np.pi, size), _FAR, _LENGTH, width)
-    frequencies = rounded_factor(rng.standard_normal((columns, size)) / width)
-    return Cosines(scaling, frequencies, rng.uniform(0, 2 * np.pi, size), _FAR, _LENGTH)
 
 
 @dataclass(eq=False, repr=False)
