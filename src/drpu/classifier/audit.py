@@ -17,7 +17,7 @@ from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.design import Strata
 from drpu.core.audit.results import Answers
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError, warn
+from drpu.exceptions import DataError, DataTypeError, LabelError, MissingAnswersWarning, ParameterError
 from drpu.tables.frames import FrameRows
 from drpu.tables.values import NULL_WORDS, is_missing, is_missing_cell
 
@@ -542,12 +542,10 @@ def check_of(row: int, body: str, group: Any) -> str:
 def warn_of_missing(missing: int, planned: int, deleted: int = 0) -> None:
     """Warn about missing answers, and state when they do not matter."""
     how = f" ({deleted} of them are not in the file)" if deleted else ""
-    warn(
-        MissingAnswersWarning(
-            f"{missing} of {planned} rows have no answer{how}, and the other {planned - missing} are used. "
-            "The limits hold if the rows without an answer are missing at random; they do not if people "
-            "skipped the rows that are hard to judge."
-        )
+    MissingAnswersWarning.issue(
+        f"{missing} of {planned} rows have no answer{how}, and the other {planned - missing} are used. "
+        "The limits hold if the rows without an answer are missing at random; they do not if people "
+        "skipped the rows that are hard to judge."
     )
 
 

@@ -24,7 +24,7 @@ from drpu._typing import FloatArray
 from drpu.classifier.audit import labelled_flags
 from drpu.core.decision import KeptCosts
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError, warn
+from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError
 from drpu.functions.base import Function
 from drpu.functions.folds import Folds
 from drpu.tables.encoder import TableEncoder
@@ -63,14 +63,12 @@ class Reduction:
         if self.column_values is None and table.salt is None and kept:
             shown = ", ".join(f"{name!r} ({n})" for name, n in kept[:8])
             more = f" and {len(kept) - 8} more columns" if len(kept) > 8 else ""
-            warn(
-                KeptValuesWarning(
-                    f"the file keeps values of the data, the levels of the categories {shown}{more}:",
-                    advice="pass column_values='keep' to accept this, 'hash' to write digests, "
-                    "rare_values=20 to leave out values of fewer than 20 rows.",
-                    command="give --column-values keep to accept this, --column-values hash to write "
-                    "digests, --rare-values 20 to leave out values of fewer than 20 rows.",
-                )
+            KeptValuesWarning.issue(
+                f"the file keeps values of the data, the levels of the categories {shown}{more}:",
+                advice="pass column_values='keep' to accept this, 'hash' to write digests, "
+                "rare_values=20 to leave out values of fewer than 20 rows.",
+                command="give --column-values keep to accept this, --column-values hash to write "
+                "digests, --rare-values 20 to leave out values of fewer than 20 rows.",
             )
         return table
 

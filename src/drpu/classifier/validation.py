@@ -26,7 +26,6 @@ from drpu.exceptions import (
     MorePositivesWarning,
     ParameterError,
     PositiveLabelWarning,
-    warn,
 )
 from drpu.functions.base import Accepts, Function, as_rows, check_pixels, check_shape
 from drpu.ratios.base import RatioLearner
@@ -80,12 +79,10 @@ def read_labels(y: Any, pos_label: Any = None, *, warn: bool = True) -> tuple[Bo
 def warn_of_more_positives(positive: int, unlabeled: int) -> None:
     """Warn if there are more labelled positives than unlabeled rows, which is rarely intended."""
     if positive > unlabeled:
-        warn(
-            MorePositivesWarning(
-                f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}):",
-                advice="check whether the two labels were exchanged (pos_label).",
-                command="check whether the two labels were exchanged (--pos-label).",
-            )
+        MorePositivesWarning.issue(
+            f"there are more labelled positives ({positive:,}) than unlabeled rows ({unlabeled:,}):",
+            advice="check whether the two labels were exchanged (pos_label).",
+            command="check whether the two labels were exchanged (--pos-label).",
         )
 
 
@@ -155,13 +152,11 @@ def warn_of_guess(classes: Classes, n_positive: int, n_rest: int) -> None:
     rest, positive = classes.tolist()
     if not isinstance(positive, str) or not isinstance(rest, str) or not rest.strip():
         return
-    warn(
-        PositiveLabelWarning(
-            f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} rows) is "
-            f"taken as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled.",
-            advice="Set pos_label.",
-            command="Give --pos-label.",
-        )
+    PositiveLabelWarning.issue(
+        f"the labels are strings, and none was named as positive: {positive!r} ({n_positive:,} rows) is "
+        f"taken as the label of the positives and {rest!r} ({n_rest:,} rows) as unlabeled.",
+        advice="Set pos_label.",
+        command="Give --pos-label.",
     )
 
 
@@ -287,11 +282,9 @@ def _warn_of_index(rows: Any, labels: Any) -> None:
     if rows is None or labels is None or rows.equals(labels):
         return
     if rows.is_unique and len(rows) == len(labels) and rows.isin(labels).all():
-        warn(
-            IndexWarning(
-                "X and y have the same index in two orders, and are matched by position, not by the index: "
-                "pass y.loc[X.index] to match them by it, or y.to_numpy() if the positions are right."
-            )
+        IndexWarning.issue(
+            "X and y have the same index in two orders, and are matched by position, not by the index: "
+            "pass y.loc[X.index] to match them by it, or y.to_numpy() if the positions are right."
         )
 
 
@@ -440,13 +433,11 @@ def grouped_copies(pair: SamplePair) -> SamplePair:
     if groups is None:
         return pair
     positive = Sample(pair.positive.rows, pair.positive.weight, groups)
-    warn(
-        CopiedPositivesWarning(
-            f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
-            "of others. Copies stay in one fold and count once in intervals.",
-            advice="If they are different cases with equal values, pass groups with a value for each row.",
-            command="",
-        )
+    CopiedPositivesWarning.issue(
+        f"{len(positive) - positive.n_independent} of the {len(positive)} labelled positives are copies "
+        "of others. Copies stay in one fold and count once in intervals.",
+        advice="If they are different cases with equal values, pass groups with a value for each row.",
+        command="",
     )
     return SamplePair(positive, pair.unlabeled)
 
@@ -536,7 +527,7 @@ def split_negatives(
     if not known.any():
         shown = ", ".join(map(repr, dict.fromkeys(labels[~gaps].tolist())))
         text = f"no row has the label {negative_label!r:.100} of known negatives, only {shown:.100}."
-        warn(FewNegativesWarning(text))
+        FewNegativesWarning.issue(text)
         return y, None, None
     if not gaps.any():
         rest = read_labels(labels[~known], pos_label, warn=False)[1][0]

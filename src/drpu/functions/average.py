@@ -12,7 +12,7 @@ import numpy as np
 from drpu._codec import Array, Items, kept
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import DataError, ImputationWarning, ParameterError, warn
+from drpu.exceptions import DataError, ImputationWarning, ParameterError
 from drpu.functions.base import Accepts, Explained, Function, Scorer, exported, within_limits
 from drpu.functions.onnx import Graph, onnx_indicators
 from drpu.functions.trees import TreeFunction, TreesTogether
@@ -183,9 +183,7 @@ def has_gaps(X: Rows) -> bool:
 
 def warn_of_gaps() -> None:
     """Warn that the smooth member gets medians in place of missing values."""
-    warn(
-        ImputationWarning(
-            "the rows have missing values: the trees use them as they are, the smooth member gets column "
-            "medians instead (zeros in sparse rows)."
-        )
+    ImputationWarning.issue(
+        "the rows have missing values: the trees use them as they are, the smooth member gets column "
+        "medians instead (zeros in sparse rows)."
     )

@@ -14,7 +14,7 @@ import numpy as np
 from drpu._codec import Array, Items, NotKept, Number, Text, Whole, kept
 from drpu._optional import require
 from drpu._typing import FloatArray, Rows
-from drpu.exceptions import ArtifactError, DataError, PixelScaleWarning, warn
+from drpu.exceptions import ArtifactError, DataError, PixelScaleWarning
 from drpu.functions.base import Function
 from drpu.functions.features import Scaling
 
@@ -131,12 +131,10 @@ class NetworkFunction(Function):
             )
         most, found = max(-low, high), max(map(abs, pixel_range(X, self.network)))
         if found > TOO_LARGE * most or 0 < found < most / TOO_SMALL:
-            warn(
-                PixelScaleWarning(
-                    f"{name} has values of up to {found:g}, and the training images had values of up to "
-                    f"{most:g}:",
-                    advice="scale them as in training. Images of uint8 are divided by 255, others are not.",
-                )
+            PixelScaleWarning.issue(
+                f"{name} has values of up to {found:g}, and the training images had values of up to "
+                f"{most:g}:",
+                advice="scale them as in training. Images of uint8 are divided by 255, others are not.",
             )
 
     @property

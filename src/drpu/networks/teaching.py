@@ -17,7 +17,7 @@ from drpu._typing import FloatArray
 from drpu.core.calibration import calibrate
 from drpu.core.prior.estimate import prior_from_tails
 from drpu.core.tails import ScoreTails
-from drpu.exceptions import FewPositivesWarning, ParameterError, warn
+from drpu.exceptions import FewPositivesWarning, ParameterError
 from drpu.networks.fit import Network, Options, check_options, fit_networks, network_seed
 from drpu.networks.function import NetworkFunction
 from drpu.networks.learner import NetworkRatio
@@ -49,11 +49,9 @@ def fit_in_rounds(learner: NetworkRatio, pair: SamplePair, holdout: SamplePair |
     seeds = [int(seed) for seed in rng.randint(2**31 - 1, size=learner.teachers + rounds * students + 1)]
     split = hold_out(pair, holdout, learner.holdout, np.random.default_rng(seeds.pop(0)))
     if learner.refresh and split.held is None:
-        warn(
-            FewPositivesWarning(
-                f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
-                "students keep the weights of their teachers."
-            )
+        FewPositivesWarning.issue(
+            f"{len(pair.positive)} positives are too few to hold some out, so there is no refresh: "
+            "students keep the weights of their teachers."
         )
     trial = _Rounds(learner, split, len(seeds))
     with progress_bar("networks", show=learner.verbose > 0):

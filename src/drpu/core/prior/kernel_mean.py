@@ -19,7 +19,7 @@ from drpu._checks import check_choice, check_integer
 from drpu._samples import is_sparse
 from drpu._typing import FloatArray, IntArray, Rows
 from drpu.core.prior.estimate import PriorEstimate
-from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning, warn
+from drpu.exceptions import DataError, DataTypeError, PriorBoundaryWarning
 
 
 class LowRank:
@@ -249,11 +249,9 @@ class KernelMeanPrior:
         guess = _bend(curve.rough_distance, stop, CELLS // 2, CELLS)
         cell = _bend(curve.distance, stop, min(guess, CELLS - 1), 1)
         if cell == CELLS:
-            warn(
-                PriorBoundaryWarning(
-                    "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
-                    f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound."
-                )
+            PriorBoundaryWarning.issue(
+                "the unlabeled rows cannot be distinguished from positives: kernel means cannot estimate "
+                f"priors above {1 - 1 / LARGEST:g}, so the estimate is a lower bound."
             )
         lam = _at(cell - 0.5)
         return PriorEstimate((lam - 1) / lam, 0.0, 1.0, 0.95, self.method)
