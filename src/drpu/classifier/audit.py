@@ -12,6 +12,7 @@ import numpy as np
 from scipy import sparse
 
 from drpu._arrays import as_numpy
+from drpu._checks import check_same_rows
 from drpu._samples import n_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.design import Strata
@@ -51,8 +52,7 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
 def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:
     """Labels of ``n`` rows, of any type."""
     labels = np.array(listed(y, "y"), dtype=object)
-    if len(labels) != n:
-        raise DataError(f"X and y must have the same number of rows, got {n} and {len(labels)}.")
+    check_same_rows(n, len(labels))
     return labels
 
 

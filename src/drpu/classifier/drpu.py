@@ -548,7 +548,3 @@ class DRPURecord(RatioRecord):
         classifier.fitted_ = self.fitted.with_module(module)
         self.columns.set_on(classifier)
         return classifier
-
-    def module(self) -> Any:
-        """What makes the torch module that the user gave."""
-        return getattr(self.given, "module", self.given)

@@ -18,7 +18,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
-from drpu._checks import check_choice, check_integer, check_weights
+from drpu._checks import check_choice, check_integer, check_same_rows, check_weights
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
 from drpu.classifier.audit import labelled_flags
@@ -99,7 +99,8 @@ class Record(Kept, ABC):
 
     def module(self) -> Any:
         """What makes the torch module that the user gave to the classifier, or None."""
-        return None
+        given = getattr(self, "given", None)  # the model, if the record has it
+        return getattr(given, "module", given)
 
     @abstractmethod
     def trial(self, classifier: Any) -> FloatArray | None:
@@ -151,9 +152,7 @@ class PUClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy of ``predict`` against the labels ``y``, in which a missing one means not positive."""
         positive, found = labelled_flags(y, self.classes_), self.predict(X) == self.classes_[1]
-        if len(positive) != len(found):
-            sizes = f"{len(found)} and {len(positive)}"
-            raise DataError(f"X and y must have the same number of rows, got {sizes}.")
+        check_same_rows(len(found), len(positive))
         weight = None if sample_weight is None else check_weights("sample_weight", sample_weight, len(found))
         return float(np.average(positive == found, weights=weight))
 

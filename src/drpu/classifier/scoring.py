@@ -11,12 +11,12 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import StratifiedGroupKFold, StratifiedKFold
 from sklearn.pipeline import Pipeline
 
-from drpu._checks import check_fraction, check_prior
+from drpu._checks import check_fraction, check_prior, check_same_rows
 from drpu._typing import BoolArray, IntArray, Rows
 from drpu.classifier.validation import Classes, read_labels
 from drpu.core.bregman import bregman_risk
 from drpu.core.decision import Costs
-from drpu.exceptions import DataError, ParameterError, PriorError
+from drpu.exceptions import ParameterError, PriorError
 
 
 def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
@@ -56,7 +56,7 @@ def ratio_risk_scorer(estimator: Any, X: Rows, y: Any) -> float:
         )
     ratio = classifier.ratio(X)
     positive, _ = _labels(classifier, y)
-    _check_length(positive, len(ratio))
+    check_same_rows(len(ratio), len(positive))
     single = getattr(classifier, "scenario", "case-control") == "single-sample"
     population = ratio if single else ratio[~positive]
     return -float(bregman_risk(ratio[positive], population))
@@ -104,7 +104,7 @@ class AUCScorer:
         X, classifier = _last_step(estimator, X)
         positive, classes = _labels(classifier, y)
         scores = _scores(classifier, X, classes[1])
-        _check_length(positive, len(scores))
+        check_same_rows(len(scores), len(positive))
         area = float(roc_auc_score(positive, scores))
         return (area - self.prior / 2) / (1 - self.prior)
 
@@ -158,7 +158,7 @@ class CostScorer:
         if hasattr(classifier, "at_prior"):
             classifier = classifier.at_prior(self.prior, cost=self.cost)
         flagged = np.asarray(classifier.predict(X) == classes[1])
-        _check_length(positive, len(flagged))
+        check_same_rows(len(flagged), len(positive))
         recall, share = float(flagged[positive].mean()), float(flagged[~positive].mean())
         misses, alarms = self.prior * (1 - recall), max(share - self.prior * recall, 0.0)
         cost = (1 - self.cost) * misses + self.cost * alarms
@@ -217,11 +217,6 @@ def _last_step(estimator: Any, X: Rows) -> tuple[Rows, Any]:
 
 def _labels(classifier: Any, y: Any) -> tuple[BoolArray, Classes]:
     return read_labels(y, getattr(classifier, "pos_label", None), warn=False)
-
-
-def _check_length(positive: BoolArray, rows: int) -> None:
-    if len(positive) != rows:
-        raise DataError(f"X and y must have the same number of rows, got {rows} and {len(positive)}.")
 
 
 def _scores(classifier: Any, X: Rows, positive: Any) -> Any:

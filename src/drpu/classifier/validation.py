@@ -13,7 +13,15 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
+from drpu._checks import (
+    LARGEST,
+    check_numbers,
+    check_same_rows,
+    check_weights,
+    one_line,
+    refuse_mask,
+    unit_weights,
+)
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.labelling import inverse_weights
@@ -176,10 +184,14 @@ def _wrong_number_of_labels(values: np.ndarray[Any, Any]) -> str:
 def read_tables(estimator: Any, parts: Sequence[Any], *, model: Accepts, reset: bool) -> list[Rows]:
     """The rows of data frames in the form that ``model`` accepts, with the columns of training."""
     frames = [read_frame(part) for part in parts]
-    if accepts(model, "frames"):
-        return _raw_rows(estimator, frames, reset=reset)
+    if model.accepts_frames:  # a pipeline that encodes them: the tables themselves, with columns in order
+        if reset:
+            _remember(estimator, frames[0], None)
+        names = getattr(estimator, "feature_names_in_", None)
+        known = [str(j) for j in range(estimator.n_features_in_)] if names is None else list(names)
+        return [FrameRows.of(aligned(frame, known, named=names is not None)) for frame in frames]
     if reset:
-        encoder, matrix = TableEncoder.fit(frames, expand=not accepts(model, "categories"))
+        encoder, matrix = TableEncoder.fit(frames, expand=not model.accepts_categories)
         _remember(estimator, frames[0], encoder)
         matrices = np.split(matrix, np.cumsum([len(frame) for frame in frames])[:-1])
     else:
@@ -201,14 +213,9 @@ def _encoded_rows(estimator: Any, matrix: FloatArray, model: Accepts) -> Rows:
         raise type(error)(f"{error} Columns with such values: {shown}.") from error
 
 
-def accepts(model: Any, rows: str) -> bool:
-    """Whether a model accepts ``frames`` or ``categories``; score models accept neither."""
-    return bool(getattr(model, f"accepts_{rows}", False))
-
-
 def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLearner:
     """The model with the positions of the encoded columns that hold category codes."""
-    if table is None or not accepts(model, "categories") or not table.categories:
+    if table is None or not model.accepts_categories or not table.categories:
         return model
     if len(model.get_params()["categories"]):
         raise ParameterError(
@@ -217,16 +224,6 @@ def with_categories(model: RatioLearner, table: TableEncoder | None) -> RatioLea
         )
     told: RatioLearner = model.set_params(categories=table.categories)
     return told
-
-
-def _raw_rows(estimator: Any, frames: list[Frame], *, reset: bool) -> list[Rows]:
-    """The tables themselves with their columns in order, for a pipeline that encodes them."""
-    if reset:
-        _remember(estimator, frames[0], None)
-    names = getattr(estimator, "feature_names_in_", None)
-    known = [str(j) for j in range(estimator.n_features_in_)] if names is None else list(names)
-    found = [aligned(frame, known, named=names is not None) for frame in frames]
-    return [FrameRows.of(frame) for frame in found]
 
 
 def _remember(estimator: Any, frame: Frame, table: TableEncoder | None) -> None:
@@ -256,8 +253,7 @@ def split_pu(
     indexes = _index_of(X), _index_of(y)
     X = check_rows(estimator, X, model=model, reset=True)
     positive, classes = read_labels(y, getattr(estimator, "pos_label", None))
-    if len(positive) != n_rows(X):
-        raise DataError(f"X and y must have the same number of rows, got {n_rows(X)} and {len(positive)}.")
+    check_same_rows(n_rows(X), len(positive))
     _warn_of_index(*indexes)
     warn_of_more_positives(int(positive.sum()), int((~positive).sum()))
     weight = None
@@ -308,20 +304,14 @@ def pair_pu(
         positive = check_rows(estimator, positive, model=model, reset=True, name="positive")
         unlabeled = check_rows(estimator, unlabeled, model=model, name="unlabeled", like=positive)
     warn_of_more_positives(n_rows(positive), n_rows(unlabeled))
-    n = n_rows(positive)
-    rows = stack_rows(positive, unlabeled)  # the same array type for both
-    weights = _both_weights(n, n_rows(unlabeled), positive_weight, unlabeled_weight)
-    whole = Sample(rows, weights)
+    n, n_unlabeled, weights = n_rows(positive), n_rows(unlabeled), None
+    if positive_weight is not None or unlabeled_weight is not None:
+        given = (("positive_weight", positive_weight, n), ("unlabeled_weight", unlabeled_weight, n_unlabeled))
+        parts = [np.ones(k) if w is None else unit_weights(check_weights(name, w, k)) for name, w, k in given]
+        weights = np.concatenate(parts)
+    whole = Sample(stack_rows(positive, unlabeled), weights)  # the same array type for both
     first = np.arange(len(whole)) < n
     return SamplePair(_some(whole, first), _some(whole, ~first)), np.array([0, 1])
-
-
-def _both_weights(n_positive: int, n_unlabeled: int, positive: Any, unlabeled: Any) -> FloatArray | None:
-    if positive is None and unlabeled is None:
-        return None
-    given = (("positive_weight", positive, n_positive), ("unlabeled_weight", unlabeled, n_unlabeled))
-    parts = [np.ones(n) if w is None else unit_weights(check_weights(name, w, n)) for name, w, n in given]
-    return np.concatenate(parts)
 
 
 def read_groups(name: str, groups: Any, n: int) -> IntArray:
@@ -362,7 +352,7 @@ def check_rows(
         return plain
     refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
-    if is_frame(X) and (reset or table is not None or accepts(model, "frames")):
+    if is_frame(X) and (reset or table is not None or model.accepts_frames):
         return read_tables(estimator, [X], model=model, reset=reset)[0]
     if reset:
         estimator.table_ = None
@@ -454,7 +444,7 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     n = len(pair.positive)
     if n < 2:
         return None
-    _, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
+    keys, groups, counts = np.unique(_keys(pair.positive.rows), return_inverse=True, return_counts=True)
     repeated = n - len(counts)
     if repeated < _LEAST_EXCESS:
         return None
@@ -462,7 +452,9 @@ def copied_positives(pair: SamplePair, rng: np.random.RandomState) -> IntArray |
     unlabeled = pair.unlabeled.rows
     if len(pair.unlabeled) > _MOST_ROWS:
         unlabeled = take_rows(unlabeled, np.sort(rng.permutation(len(pair.unlabeled))[:_MOST_ROWS]))
-    met = _matches(pair.positive.rows, unlabeled)
+    others, other_counts = np.unique(_keys(unlabeled), return_counts=True)
+    _, at, other_at = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
+    met = int((counts[at].astype(np.int64) * other_counts[other_at]).sum())  # pairs of equal rows
     by_chance = (met + 1) / (n * unlabeled.shape[0]) / _LEAST_PRIOR * n * (n - 1) / 2
     return groups.ravel() if pairs > by_chance + _LEAST_EXCESS else None
 
@@ -483,14 +475,6 @@ def copies_of_labelled(pair: SamplePair) -> IntArray:
     place[known] = first
     found = np.flatnonzero(place[others] >= 0)
     return np.column_stack([found, place[others[found]]])
-
-
-def _matches(positive: Rows, unlabeled: Rows) -> int:
-    """Number of pairs of a positive and an unlabeled row that are equal."""
-    keys, counts = np.unique(_keys(positive), return_counts=True)
-    others, other_counts = np.unique(_keys(unlabeled), return_counts=True)
-    _, at, other_at = np.intersect1d(keys, others, assume_unique=True, return_indices=True)
-    return int((counts[at].astype(np.int64) * other_counts[other_at]).sum())
 
 
 def _keys(rows: Rows) -> np.ndarray[Any, Any]:

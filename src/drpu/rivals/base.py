@@ -120,9 +120,9 @@ class PURival(Parameters, PUClassifier):
     def _labelled_fraction(self, pair: SamplePair) -> float:
         return pair.labelled_fraction if self.scenario == "single-sample" else 0.0
 
-    def _rows(self, X: Rows, model: Any) -> Rows:
+    def _scores(self, X: Rows) -> FloatArray:
         self._check_fitted()
-        return check_rows(self, X, model=model)
+        return self.model_.score(check_rows(self, X, model=self.model_))
 
     def _check_parameters(self) -> None:
         check_choice("scenario", self.scenario, SCENARIOS)
@@ -243,10 +243,6 @@ class RivalRecord(Record):
         """Scores of two artificial rows."""
         return try_rows(classifier.model_)
 
-    def module(self) -> Any:
-        """What makes the torch module that the user gave."""
-        return getattr(self.given, "module", self.given)
-
 
 def open_prior(name: str, prior: float | PriorEstimate) -> PriorEstimate:
     """A prior at which both classes are present."""
@@ -289,7 +285,3 @@ class ScoredRival(PURival):
         if model.random_state is None:
             model.set_params(random_state=int(rng.randint(2**31 - 1)))
         return model
-
-    def _scores(self, X: Rows) -> FloatArray:
-        self._check_fitted()
-        return self.model_.score(self._rows(X, self.model_))
