@@ -219,17 +219,13 @@ SEEN = ("unlabeled", "fitted")  # populations whose rows were used in training
 
 @dataclass(frozen=True, eq=False)
 class AuditPart:
-    """Answers for rows of one population, with the design by which the rows were chosen.
-
-    ``population``: Where the rows come from; see ``plan_audit``. ``"fitted"``: all training rows,
-    labelled ones included.
-    """
+    """Answers for rows of one population, with the design by which the rows were chosen."""
 
     answers: Answers  # true labels, their strata, and the number of rows in each stratum
     scores: FloatArray  # scores of the answered rows
     counts: ScoreTails  # counts of all rows that the audit was planned on
     classifier: str  # mark of the classifier that gave the scores
-    population: str = "auto"
+    population: str = "auto"  # as in ``plan_audit``, or "fitted": all training rows, labelled ones included
     rows: IntArray | None = None  # positions of the answered rows among those that were planned on
 
     @property

@@ -58,17 +58,13 @@ class Filling:
 @kept("average")
 @dataclass(frozen=True, eq=False)
 class Average(Function):
-    """A weighted sum of the log-ratios of members, and a constant.
-
-    ``members``: The members, such as a forest, boosted trees and a smooth fit.
-    ``weights``: Their weights. They sum to 1 if the members are averaged.
-    """
+    """A weighted sum of the log-ratios of members, such as a forest and a smooth fit, and a constant."""
 
     accepts_nan = True
     accepts_categories = True
 
     members: Annotated[tuple[Function, ...], Items(low=1, dim="m")]
-    weights: Annotated[FloatArray, Array("m", low=0)]
+    weights: Annotated[FloatArray, Array("m", low=0)]  # they sum to 1 if the members are averaged
     constant: float  # added to the weighted sum; 0 if the members are averaged
     filling: Filling  # replaces missing values and category codes for members that accept none
     saw_gaps: bool = False  # whether training rows had missing values

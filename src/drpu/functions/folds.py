@@ -102,10 +102,7 @@ def _scorer(functions: Sequence[Function]) -> Scorer:
 @kept("blend")
 @dataclass(frozen=True, eq=False)
 class Blend(LikeFirst):
-    """The average of a log-ratio against unlabeled rows and of one against known negatives.
-
-    ``unlabeled``, ``negative``: Log-ratios of the positives against either sample.
-    """
+    """The average of a log-ratio against unlabeled rows and of one against known negatives."""
 
     unlabeled: Function
     negative: Function

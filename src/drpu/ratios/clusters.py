@@ -32,11 +32,7 @@ ENGINES = {"dask": "DaskBoosted", "dask_expr": "DaskBoosted", "pyspark": "SparkB
 
 @dataclass(frozen=True, slots=True)
 class FrameFit:
-    """The result of a fit on a cluster.
-
-    ``table`` reads the columns of the frame; it is None if the rows are arrays. ``ranges`` has counts of the
-    rows in ranges of the encoded columns.
-    """
+    """The result of a fit on a cluster."""
 
     folds: Folds
     tails: ScoreTails
@@ -45,8 +41,8 @@ class FrameFit:
     n_positive: int
     n_unlabeled: int
     labelled_fraction: float
-    table: TableEncoder | None = None
-    ranges: Ranges | None = None
+    table: TableEncoder | None = None  # reads the columns of the frame; None if the rows are arrays
+    ranges: Ranges | None = None  # counts of the rows in ranges of the encoded columns
 
 
 @dataclass(frozen=True, slots=True)

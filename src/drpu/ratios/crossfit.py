@@ -73,15 +73,11 @@ def resolve_holdout(holdout: Any, n_positive: int, n_unlabeled: int, *, grouped:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Rows whose class is known, beside the labelled positives. They are used in training only.
-
-    ``place``: Their positions among the unlabeled rows, so that no held-out row is used in training; -1
-    if a row is not among them.
-    """
+    """Rows whose class is known, beside the labelled positives. They are used in training only."""
 
     sample: Sample  # the rows and their weights
     positive: BoolArray  # their class
-    place: IntArray
+    place: IntArray  # among the unlabeled rows, so that no held-out row is used in training; -1 for others
 
     @property
     def n_negative(self) -> int:

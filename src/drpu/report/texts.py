@@ -225,15 +225,12 @@ def cautions(data: ReportData) -> list[str]:
 
 @dataclass(frozen=True, slots=True)
 class TextTable:
-    """Cells of a table; a cell is a text, or a value and its range.
-
-    ``numbers`` and ``hidden`` are the columns on the right, and those that a narrow screen leaves out.
-    """
+    """Cells of a table; a cell is a text, or a value and its range."""
 
     head: tuple[str, ...]
     rows: list[tuple[Any, ...]]
-    numbers: tuple[int, ...] = ()
-    hidden: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()  # the columns on the right
+    hidden: tuple[int, ...] = ()  # the columns that a narrow screen leaves out
 
 
 def tables(data: ReportData, by: str) -> Iterator[tuple[str, str, TextTable]]:

@@ -133,14 +133,9 @@ PLAIN = (nw.Float64, nw.Float32, nw.Int64, nw.Int32, nw.Int16, nw.Int8)
 @kept("table")
 @dataclass(frozen=True)
 class TableEncoder(Kept):
-    """Reads the columns of a table by name and returns numbers and category codes.
+    """Reads the columns of a table by name and returns numbers and category codes. Labels are not used."""
 
-    Labels are not used.
-
-    ``columns``: All columns of the training table, in their order.
-    """
-
-    columns: Annotated[tuple[ColumnPlan, ...], Items(1)]
+    columns: Annotated[tuple[ColumnPlan, ...], Items(1)]  # all columns of the training table, in their order
     named: bool  # whether columns are found by name; otherwise by position
     salt: str | None = None  # if given, levels are salted SHA-256 digests of the values
     indicators: Indicators | None = None  # if given, categories become indicator columns instead of codes

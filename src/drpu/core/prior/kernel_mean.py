@@ -363,12 +363,10 @@ class DistanceCurve:
     approximation of the kernel by low rank plus diagonal and is cheap. An exact one starts
     from the rows with positive weight in the rough solution, or at a neighbouring lambda,
     and adds rows until the bounds from the full kernel agree.
-
-    ``scale``: Distance between the kernel means of U and P.
     """
 
     def __init__(self, U: FloatArray, P: FloatArray) -> None:
-        self.kernel, self.scale = _best_kernel(U, P)
+        self.kernel, self.scale = _best_kernel(U, P)  # scale: distance between the means
         self._unlabeled = np.concatenate([np.full(len(U), 1 / len(U)), np.zeros(len(P))])
         self._positive = np.concatenate([np.zeros(len(U)), np.full(len(P), 1 / len(P))])
         self._model = pivoted_cholesky(self.kernel, RANK, 1e-10)
