@@ -542,8 +542,7 @@ class DRPURecord(RatioRecord):
         if test_prior is not None:
             as_prior("test_prior", test_prior)
 
-    def classifier(self, module: Any = None) -> DRPUClassifier:
-        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+    def classifier(self, module: Any = None) -> DRPUClassifier:  # noqa: D102
         classifier = DRPUClassifier(**read_parameters(self.parameters))
         classifier.fitted_ = self.fitted.with_module(module)
         self.columns.set_on(classifier)

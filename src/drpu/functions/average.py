@@ -76,14 +76,12 @@ class Average(Function):
                 raise DataError(f"members must have {columns} columns, got {member.n_columns}.")
 
     @property
-    def statistics(self) -> tuple[str, ...]:
-        """What the function has learnt from many rows, in words."""
+    def statistics(self) -> tuple[str, ...]:  # noqa: D102
         words = (word for member in self.members for word in member.statistics)
         return ("means of the six middle values of the columns", *words)
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
+    def n_columns(self) -> int:  # noqa: D102
         return len(self.filling.medians)
 
     @property
@@ -162,8 +160,7 @@ class Average(Function):
                 total[:, -1] += weight * member.score(rows)
         return total
 
-    def onnx(self, graph: Graph, X: str) -> str:
-        """Add the log-ratios of the rows ``X`` to the graph."""
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
         filled = graph.op("Where", graph.op("IsNaN", X), self.filling.medians, X)
         if self.filling.indicators is not None:
             filled = onnx_indicators(graph, self.filling.indicators, filled)

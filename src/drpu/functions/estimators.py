@@ -47,8 +47,7 @@ class EstimatorFunction(Function):
     live: Annotated[Any, NotKept] = None  # the classifier, if it was fitted in this process
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
+    def n_columns(self) -> int:  # noqa: D102
         return self.columns
 
     @property

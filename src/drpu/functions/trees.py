@@ -351,8 +351,7 @@ class TreeFunction(Function):
     n_jobs: Annotated[int, NotKept] = 1
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
+    def n_columns(self) -> int:  # noqa: D102
         return self.trees.n_columns
 
     @abstractmethod
@@ -417,8 +416,7 @@ class BoostedFunction(TreeFunction):
         """Log-ratios from sums of the trees."""
         return output + self.offset
 
-    def onnx(self, graph: Graph, X: str) -> str:
-        """Add the log-ratios of the rows ``X`` to the graph."""
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
         return graph.op("Add", onnx_tree_sum(graph, self.trees, X), self.offset)
 
 
@@ -437,8 +435,7 @@ class ForestFunction(TreeFunction):
         shares = np.minimum(np.maximum(output, least), 1 - least)
         return np.asarray(np.log(shares / (1 - shares)) - self.offset)
 
-    def onnx(self, graph: Graph, X: str) -> str:
-        """Add the log-ratios of the rows ``X`` to the graph."""
+    def onnx(self, graph: Graph, X: str) -> str:  # noqa: D102
         op, n = graph.op, len(self.trees)
         least = 0.25 / n
         share = op("Div", onnx_tree_sum(graph, self.trees, X), float(n))

@@ -206,12 +206,10 @@ class RivalRecord(Record):
         return found
 
     @property
-    def title(self) -> str:
-        """Name of the class of the classifier."""
+    def title(self) -> str:  # noqa: D102
         return self.name
 
-    def classifier(self, module: Any = None) -> PURival:
-        """The fitted classifier; ``module`` makes the torch module of a custom network."""
+    def classifier(self, module: Any = None) -> PURival:  # noqa: D102
         classifier = self._class()(**read_parameters(self.parameters))
         model = self.model if module is None else self.model.with_module(module)
         fitted = self.numbers | self.priors | {"prior_": self.prior, "model_": model}
@@ -223,24 +221,21 @@ class RivalRecord(Record):
         self.columns.set_on(classifier)
         return classifier
 
-    def facts(self) -> dict[str, Any]:
-        """What the file keeps of the training rows."""
+    def facts(self) -> dict[str, Any]:  # noqa: D102
         return self.columns.facts() | {
             "training_rows": any("row" in values for values in self.model.keeps.values()),
             "values_of_rows": self.model.keeps,
             "statistics": sorted(self.model.statistics),
         }
 
-    def reduced(self, reduction: Reduction) -> RivalRecord:
-        """The record with fewer values of the training rows."""
+    def reduced(self, reduction: Reduction) -> RivalRecord:  # noqa: D102
         if reduction.levels is not None:
             raise ParameterError(
                 f"levels must be None for a {self.name}, which keeps no scores of held-out positives."
             )
         return replace(self, columns=self.columns.reduced(reduction))
 
-    def trial(self, classifier: PURival) -> FloatArray | None:
-        """Scores of two artificial rows."""
+    def trial(self, classifier: PURival) -> FloatArray | None:  # noqa: D102
         return try_rows(classifier.model_)
 
 
