@@ -131,12 +131,6 @@ def check_numbers(name: str, values: Any) -> FloatArray:
         raise DataTypeError(f"{name} must hold numbers: {error}") from error
 
 
-def check_same_rows(rows: int, labels: int) -> None:
-    """Raise unless there are as many labels as rows."""
-    if rows != labels:
-        raise DataError(f"X and y must have the same number of rows, got {rows} and {labels}.")
-
-
 def check_size(name: str, values: Any) -> None:
     """Raise if a number in an array or sparse matrix is extreme; missing values are none."""
     numbers: Any = values.data if sparse.issparse(values) else values  # type: ignore[attr-defined]

@@ -252,9 +252,8 @@ def run_backtest(
     columns = {name: np.asarray(as_numpy(values)) for name, values in columns.items() if values is not None}
     work = []
     for t in plan.read:
-        before, now = (
-            np.flatnonzero(at) for at in ((plan.number >= 0) & (plan.number < t), plan.number == t)
-        )
+        before = np.flatnonzero((plan.number >= 0) & (plan.number < t))
+        now = np.flatnonzero(plan.number == t)
         own = {name: values[before] for name, values in columns.items()}
         one = clone(settings)
         if not isinstance(one.prior, str) and not callable(one.prior):

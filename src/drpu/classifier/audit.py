@@ -12,7 +12,6 @@ import numpy as np
 from scipy import sparse
 
 from drpu._arrays import as_numpy
-from drpu._checks import check_same_rows
 from drpu._samples import n_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
 from drpu.core.audit.design import Strata
@@ -47,6 +46,12 @@ def listed(labels: Any, name: str = "labels") -> list[Any]:
         if isinstance(value, (list, dict, set, np.ndarray)):
             raise LabelError(f"{name} must hold one value for each row, got {value!r:.100}.")
     return found
+
+
+def check_same_rows(rows: int, labels: int) -> None:
+    """Raise unless there are as many labels as rows."""
+    if rows != labels:
+        raise DataError(f"X and y must have the same number of rows, got {rows} and {labels}.")
 
 
 def labels_of(y: Any, n: int) -> np.ndarray[Any, Any]:

@@ -274,10 +274,8 @@ def _recalibrated(
     else:
         population = Population.of(log_odds(fitted.log_ratio_of(rows.scores)))
     samples = [DesignedSample.of(log_odds(fitted.log_ratio_of(part.scores)), part.answers) for part in parts]
-    tail = (1 - level) / 2
-    found, share = recalibrate(
-        population, samples, centre=classifier.findings.map or TRAINED, memory=memory, tails=(tail, tail)
-    )
+    tail, centre = (1 - level) / 2, classifier.findings.map or TRAINED
+    found, share = recalibrate(population, samples, centre=centre, memory=memory, tails=(tail, tail))
     return found, PriorEstimate(share.value, share.low, share.high, level, "audit")
 
 

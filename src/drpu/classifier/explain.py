@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from drpu._checks import check_fraction, check_random_state, check_same_rows
+from drpu._checks import check_fraction, check_random_state
 from drpu._progress import progress_bar
 from drpu._samples import Sample, SamplePair, n_rows, take_rows
 from drpu._typing import FloatArray, IntArray, Rows
-from drpu.classifier.audit import labelled_flags
+from drpu.classifier.audit import check_same_rows, labelled_flags
 from drpu.classifier.fitted import ScoredRows
 from drpu.classifier.models import resolve_model
 from drpu.classifier.record import LearntElsewhere

@@ -190,8 +190,7 @@ def group_members(classifier: Any, X: Any, by: Any) -> tuple[list[Any], IntArray
 def group_values(classifier: Any, X: Any, by: Any) -> tuple[np.ndarray[Any, Any], Any]:
     """One value per row, and the rows without the column ``by`` if it was not a column of training."""
     if not isinstance(by, str):
-        values = flat_values("by", by)
-        return values, X
+        return flat_values("by", by), X
     table = nw.from_native(X, eager_only=True, pass_through=True)
     names = table.columns if isinstance(table, nw.DataFrame) else []
     if by not in names:

@@ -18,10 +18,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import Tags
 
-from drpu._checks import check_choice, check_integer, check_same_rows, check_weights
+from drpu._checks import check_choice, check_integer, check_weights
 from drpu._codec import Items, Kept, Number, Text, Whole, kept, kind_of
 from drpu._typing import FloatArray
-from drpu.classifier.audit import labelled_flags
+from drpu.classifier.audit import check_same_rows, labelled_flags
 from drpu.core.decision import KeptCosts
 from drpu.core.prior.estimate import PriorEstimate
 from drpu.exceptions import DataError, DataTypeError, KeptValuesWarning, ParameterError

@@ -13,17 +13,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import column_or_1d, validate_data
 
 from drpu._arrays import as_numpy
-from drpu._checks import (
-    LARGEST,
-    check_numbers,
-    check_same_rows,
-    check_weights,
-    one_line,
-    refuse_mask,
-    unit_weights,
-)
+from drpu._checks import LARGEST, check_numbers, check_weights, one_line, refuse_mask, unit_weights
 from drpu._samples import Sample, SamplePair, is_sparse, n_rows, stack_rows, take_rows
 from drpu._typing import BoolArray, FloatArray, IntArray, Rows
+from drpu.classifier.audit import check_same_rows
 from drpu.core.audit.labelling import inverse_weights
 from drpu.exceptions import (
     CopiedPositivesWarning,
@@ -348,8 +341,7 @@ def check_rows(
     ``like`` are training rows, which a learner does not know; a fitted model knows their shape and scale.
     """
     if not reset and _is_plain(estimator, X, model):
-        plain: Rows = X
-        return plain
+        return X
     refuse_frame(X, name)
     table = None if reset else getattr(estimator, "table_", None)
     if is_frame(X) and (reset or table is not None or model.accepts_frames):
