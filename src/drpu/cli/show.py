@@ -262,10 +262,8 @@ def printable(text: str) -> str:
 def say(text: str, *, aside: bool = False) -> None:
     """Print a line for people; ``aside`` prints to the standard error, because the output is data."""
     stream = sys.stderr if aside else sys.stdout
-    line = printable(text)
     encoding = getattr(stream, "encoding", None) or "utf-8"
-    line = line.encode(encoding, "backslashreplace").decode(encoding)
-    say_above(line, stream)
+    say_above(printable(text).encode(encoding, "backslashreplace").decode(encoding), stream)
 
 
 def _table(head: list[str], lines: list[list[str]], *, aside: bool) -> None:
