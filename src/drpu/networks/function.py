@@ -215,9 +215,8 @@ class NetworkFunction(Function):
                 return make_network(self.network, self.input_shape, self.widths)
 
         made = [make() for _ in range(self.members)]
-        module = (made[0] if self.members == 1 else Ensemble(made)).to(
-            dtype=dtype or weight_dtype(self.dtype)
-        )
+        module = made[0] if self.members == 1 else Ensemble(made)
+        module = module.to(dtype=dtype or weight_dtype(self.dtype))
         device = pick_device(self.device)
         module = module.to(device) if self.network == "module" else module.to_empty(device=device)
         load_weights(module, self.weights, strict=self.network == "module")

@@ -118,7 +118,7 @@ class _Rounds:
     ) -> Iterator[NetworkFunction]:
         """Fitted networks, one after the other; those that refresh weights are trained all at once.
 
-        The others are trained first one alone, then as many as :func:`_at_once` says.
+        The others are trained first one alone, then as many at a time as their size allows.
         """
         changes = {"alpha": 0.0, "verbose": 0, "random_state": 0, "mixup": self.learner.mixup and shared}
         learner = clone(self.learner).set_params(**changes)
@@ -130,9 +130,8 @@ class _Rounds:
             )
         if self.learner.refresh and not last:
             # these networks only give the first weights
-            enough = max(
-                TEACHING_EPOCHS, -(-TEACHING_STEPS // count_steps(len(self.rows), options.batch_size))
-            )
+            steps = count_steps(len(self.rows), options.batch_size)
+            enough = max(TEACHING_EPOCHS, -(-TEACHING_STEPS // steps))
             options = replace(options, epochs=min(options.epochs, enough))
         unlabeled_weight = np.where(self.labelled, 0, self.weight)
         sample = SamplePair(Sample(self.rows, positive_weight), Sample(self.rows, unlabeled_weight))
@@ -144,7 +143,8 @@ class _Rounds:
             with part(len(group) / self.total):
                 fitted = fit_networks(options, sample, self.held, group, shared=shared, on_epoch=on_epoch)
             for network in fitted:
-                at_once = _at_once(network)
+                size = sum(weight.numel() for weight in network.torch_module.parameters())
+                at_once = max(1, STACKED // size)
                 yield network
 
     def _refresh(self, options: Options, training: Training, epoch: int) -> None:
@@ -176,11 +176,6 @@ def student_weights(
         tails.update(held_unlabeled, held.unlabeled.weight)
     weights, ceiling = teaching_weights(scores, tails)
     return np.full(len(split.train.positive), ceiling), weights
-
-
-def _at_once(network: NetworkFunction) -> int:
-    """How many networks of this size to train at a time."""
-    return max(1, STACKED // sum(weight.numel() for weight in network.torch_module.parameters()))
 
 
 def joined(networks: Sequence[NetworkFunction]) -> NetworkFunction:

@@ -221,9 +221,7 @@ def prior_from_tails(
         raise ParameterError(
             f"reference must be given for method={method!r}: the tails of the training unlabeled sample."
         )
-    base = train_prior
-    if base is None:
-        base = prior_from_tails(reference, level=level, warn=warn)
+    base = prior_from_tails(reference, level=level, warn=warn) if train_prior is None else train_prior
     return _shifted(tails, reference, method, level, as_prior("train_prior", base), warn)
 
 

@@ -123,8 +123,7 @@ def nearest(kernel: LowRank | Dense, b: FloatArray, constant: float, tolerance: 
         length = min(1.0, 0.99 * min(_room(v, dv, 2.0), _room(z, dz, 2.0)))
         v, m, z = v + length * dv, m + length * dm, z + length * dz
         g = b - kernel.times(v)
-    share: FloatArray = v / v.sum()
-    return share
+    return np.asarray(v / v.sum())
 
 
 def _newton(
